@@ -25,14 +25,9 @@ from reports.gold_rows import Rows
 _SAY_NOTHING = frozenset({"", "yes", "no", "noanswer", "unanswerable"})
 
 
-def _pieces(shown: Sequence[Mapping[str, Any]], rows: Rows) -> list[str]:
-    """The texts of a record's `shown` in their order: spans of documents, and what a model wrote."""
-    return [rows.text(piece) or "" for piece in shown]
-
-
 def shown_text(shown: Sequence[Mapping[str, Any]], rows: Rows) -> str:
-    """The pieces of a record's `shown` as one text, a blank line between."""
-    return GAP.join(_pieces(shown, rows))
+    """The pieces of a record's `shown`, spans and what a model wrote, as one text with a blank line between."""
+    return GAP.join(rows.text(piece) or "" for piece in shown)
 
 
 def has_answer(text: str, answers: Sequence[str]) -> bool | None:
@@ -55,5 +50,5 @@ def answer_shown_as_substring(record: Mapping[str, Any], example: Example, rows:
 
     FlashRAG's retrieval recall with the pieces as the retrieved texts (harness.scorers.flashrag.retrieval_recall).
     """
-    texts = _pieces(record["shown"], rows) if record["error"] is None else []
+    texts = [rows.text(piece) or "" for piece in record["shown"]] if record["error"] is None else []
     return retrieval_recall([texts], [example.gold.answers], k=len(texts)) == 1.0

@@ -160,11 +160,9 @@ def _wrong_stop_class(record: Mapping[str, Any], dataset: DatasetConfig, example
     for place, step in enumerate(record["steps"]):
         if step.get("answer") is None or place == own:
             continue
-        seen = Rule.shown(record["steps"][: place + 1])
+        seen = [parse_shown(part) for part in Rule.shown(record["steps"][: place + 1])]
         try:
-            scores = score_reply(
-                dataset, str(step["answer"]), [parse_shown(part) for part in seen], example.gold
-            ).scores
+            scores = score_reply(dataset, str(step["answer"]), seen, example.gold).scores
         except ScoreError:
             continue
         if (scores.get(dataset.scorers[0]) or 0.0) >= lost_below:

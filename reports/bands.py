@@ -54,7 +54,8 @@ _CHINESE: dict[str, tuple[str, ...]] = {
     "ROUGE-L": ("longbench.rouge_zh_score",),
     "containment": ("flashrag.acc",),
 }
-_OTHER, JUDGES = "other", "judges"
+_OTHERS = {"hf_bleu": "BLEU", "rouge_score": "ROUGE-L"}  # families of a run's own scorers that are in no list
+JUDGES = "judges"
 CLOSE = 1e-9
 """Means that differ by less are equal."""
 
@@ -133,13 +134,11 @@ class Band:
         if not self.reversals:
             count_of = f"no pair of {len(self.methods)} methods changes order over {count} scorers"
             return f"The ranking does not depend on the scorer: {count_of}."
-        changing = len(self.reversals)
-        clear = sum(one.clear for one in self.reversals)
-        within = _reversals_by_family(self)
+        changing, clear = len(self.reversals), sum(one.clear for one in self.reversals)
         some = f"{changing} of {pairs} pair{'s' if pairs > 1 else ''} change{'s' if changing == 1 else ''} order"
         return (
             f"The ranking depends on the scorer: {some} over {count} scorers, {clear or 'none'} clearly (both "
-            f"intervals exclude 0); within {'; within '.join(within)}."
+            f"intervals exclude 0); within {'; within '.join(_reversals_by_family(self))}."
         )
 
 
@@ -165,23 +164,17 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     table = _CHINESE if chinese else FAMILIES
     families = {name: family for family, names in table.items() for name in names}
     judged = set(facts.judges(run))
-    chosen = {name: JUDGES if name in judged else families.get(name, _family_by_name(name)) for name in own}
+    others = {name: families.get(name) or _OTHERS.get(name.partition(".")[0], "other") for name in own}
+    chosen = {name: JUDGES if name in judged else family for name, family in others.items()}
     extras = [gold.extra.keys() & {"all_classes", "short_answers"} for gold in golds]
     if any("all_classes" in extra for extra in extras):
         return chosen
     for name, family in families.items():
         line = scorers.lookup(name)
-        if not all(installed(package) for package in line.packages):
-            continue
-        if line.kind == "short_answers" and not all("short_answers" in extra for extra in extras):
-            continue
-        chosen.setdefault(name, family)
+        lacking = line.kind == "short_answers" and not all("short_answers" in extra for extra in extras)
+        if not lacking and all(map(installed, line.packages)):
+            chosen.setdefault(name, family)
     return chosen
-
-
-def _family_by_name(name: str) -> str:
-    """The family of a run's own scorer that is in none of the lists."""
-    return "BLEU" if name.startswith("hf_bleu.") else "ROUGE-L" if name.startswith("rouge_score.") else _OTHER
 
 
 def score_table(run: StoredRun, examples: Mapping[str, Example], names: Sequence[str]) -> pd.DataFrame:
@@ -251,15 +244,10 @@ def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
     out = []
     for band in bands:
         title = f"{band.dataset} · {band.model}"
-        legend = f"lowest and highest mean in points, {band.asked}"
-        table = pd.DataFrame(
-            [{**_method_row(band, method), "notes": (band.sentence, legend)} for method in band.methods]
-        )
-        out.append((title, table))
+        notes = band.sentence, f"lowest and highest mean in points, {band.asked}"
+        out.append((title, pd.DataFrame([{**_method_row(band, method), "notes": notes} for method in band.methods])))
         if band.reversals:
-            out.append(
-                (f"{title}: pairs that change order", pd.DataFrame([_reversal_row(one) for one in band.reversals]))
-            )
+            out.append((f"{title}: pairs that change order", pd.DataFrame(map(_reversal_row, band.reversals))))
     return out
 
 

@@ -3,12 +3,6 @@
 sections(frame) ─► [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)]    for people: text, md, latex
                    with a line below on what costs are measured by
 pick_columns(frame)   ─► the same rows, few columns                                       or those that --columns names
-
-harness report results
-
-pocket/musique · pocket-llama
-method        longbench.qa_f1_score  evidence_recall      tokens  tflops.index  tflops.search ...   n  failed
-full-context  35.8 [33.9, 37.7]      100.0 [63.1, 100.0]    1962             –              0 ...  12       0
 """
 
 import re
@@ -58,11 +52,10 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
         scores += [c for name in scores for c in known if re.fullmatch(rf"{re.escape(name)}\.(vote|pass@\d+)", c)]
         counts = [c for c in _WHERE_ANY if c in known and frame[c].any()]
         columns = [*(s for s in scores if s in known), *(c for c in _SHORT if c in known), *_COUNTS, *counts]
-    for name in columns:
-        if name not in known:
-            whole = [other for other in known if not other.endswith((".low", ".high"))]
-            see = "--all prints every column; harness score RUN --scorers NAME adds a score"
-            raise UnknownName("column", name, whole, see)
+    if unknown := [name for name in columns if name not in known]:
+        whole = [name for name in known if not name.endswith((".low", ".high"))]
+        see = "--all prints every column; harness score RUN --scorers NAME adds a score"
+        raise UnknownName("column", unknown[0], whole, see)
     wanted = dict.fromkeys([*_WHO, *settings(frame), *columns, *_KEPT])
     with_ends = [part for name in wanted for part in (name, f"{name}.low", f"{name}.high") if part in known]
     return frame[list(dict.fromkeys(with_ends))]
@@ -78,9 +71,8 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
             table = pick_columns(table, columns, score)
-        found.append(
-            Section(title(table), legended(_settings_as_columns(table.drop(columns=_columns_in_title(table)))))
-        )
+        shown = _settings_as_columns(table.drop(columns=_columns_in_title(table)))
+        found.append(Section(title(table), legended(shown)))
     return found
 
 

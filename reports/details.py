@@ -97,7 +97,7 @@ class _Source:
         part: list[list[Any]] = []
         size = 0
         for question_id in ids:
-            answers = [self._answer_of(i, question_id, length, searches) for i in range(len(self.runs))]
+            answers = [self._answer_of(i, question_id, length, searches) for i, _ in enumerate(self.runs)]
             part.append(answers)
             size += len(json.dumps(answers))
             if size > _PART:
@@ -120,7 +120,6 @@ def questions(
     runs: Sequence[StoredRun],
     labels: Sequence[str],
     reference: int,
-    score: str,
     rows: Sequence[Rows],
     limits: Limits,
     convention: str = DEFAULT,
@@ -130,6 +129,7 @@ def questions(
     reference: the place of one in `runs`; convention: how the FLOPs of steps are counted. Raises DataError for damaged
     texts of a run folder.
     """
+    score = facts.headline(runs[0])
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
     long = _long_texts(runs, set(ids[: limits.questions]))
     records = [ByQuestion(run.whole_records, dict) for run in runs]
@@ -139,21 +139,21 @@ def questions(
     wanted, room = ids[: limits.questions], limits.size - len(listed)
     length = _longest_that_fits(source, wanted, room)
     starts, parts = _compressed_parts(source, wanted, length, room, searches)
-    detailed = starts[-1]
     methods = [
         {"label": label, "model": run.config["model"]["name"], "run": run.path.name, "ceiling": facts.is_ceiling(run)}
         for run, label in zip(runs, labels, strict=True)
     ]
     head = {"name": runs[0].config["dataset"]["name"], "score": score, "methods": methods, "reference": reference}
-    problems = [own for own in rows if own.problem]
+    head |= {"count": len(ids), "starts": starts}
+    problems = [own.problem for own in rows if own.problem]
     notes = [
-        *(f"No gold answers, questions and shown texts: {own.problem}." for own in problems[:1]),
-        *_notes_on_left_out(len(ids), limits.questions, detailed, length),
+        *(f"No gold answers, questions and shown texts: {problem}." for problem in problems[:1]),
+        *_notes_on_left_out(len(ids), limits.questions, starts[-1], length),
         *searches.notes(),
         *dict.fromkeys(note for run in runs for note in full_only_notes(run.whole_records, convention)),
     ]
     graphs = {f"graph-{i}": text for i, text in enumerate(searches.graphs)}
-    return Questions({**head, "count": len(ids), "starts": starts}, {"list": listed, **parts, **graphs}, notes)
+    return Questions(head, {"list": listed, **parts, **graphs}, notes)
 
 
 def _long_texts(runs: Sequence[StoredRun], ids: Set[str]) -> dict[str, tuple[str, int]]:

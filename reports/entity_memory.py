@@ -88,12 +88,10 @@ def search_in_memory(
             read.setdefault(node, number)
         elif 0 <= node < len(memory.names):
             reached.setdefault(node, number)
-    asked = tuple(e for e, mentions in enumerate(memory.mentions) if any(_is_mentioned(m, question) for m in mentions))
+    patterns = ["|".join(re.escape(m) for m in mentions if m) for mentions in memory.mentions]
+    named = [p and re.search(rf"(?<!\w)(?:{p})(?!\w)", question, re.IGNORECASE) for p in patterns]
+    asked = tuple(e for e, found in enumerate(named) if found)
     return Walked(asked, reached, read, None if evident is None else tuple(sorted(evident)))
-
-
-def _is_mentioned(mention: str, text: str) -> bool:
-    return bool(mention) and re.search(rf"(?<!\w){re.escape(mention)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def memory_lines(memory: Memory, walk: Walked) -> list[str]:

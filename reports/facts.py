@@ -1,9 +1,9 @@
 """What a stored run says of itself: the only place that knows the keys of run.yaml, manifest.json and the records.
 
-StoredRun ── label · fingerprint · reader · scorer_versions · notes        (one line about the run)
+StoredRun ── run_key · fingerprint · reader · versions · notes             (one line about the run)
           └─ scored(run, name)  ids, values, clusters                      (one value a question)
           └─ corpus_names(run) · corpus(run, name)                         (one value of all answers: BLEU)
-          └─ head(run, label), mean_columns("mean", values, clusters, ...) (columns of a table's row)
+          └─ head_columns(run, label), mean_columns("mean", values, ...)   (columns of a table's row)
 """
 
 from __future__ import annotations
@@ -82,10 +82,9 @@ def models(run: StoredRun) -> list[str]:
 def code(run: StoredRun) -> str:
     """The version and commit that made the run, as far as its manifest says: "harness 0.1.0, commit 0a1b2c3d4e5f"."""
     version, git = (run.manifest.get("packages") or {}).get("longdoc-harness"), run.manifest.get("git") or {}
-    commit = (
-        f"commit {str(git['commit'])[:12]}" + (", changed" if git.get("dirty") else "") if git.get("commit") else ""
-    )
-    return ", ".join(part for part in (f"harness {version}" if version else "", commit) if part)
+    told = [f"harness {version}"] if version else []
+    told += [f"commit {str(git['commit'])[:12]}"] if git.get("commit") else []
+    return ", ".join(told) + (", changed" if git.get("commit") and git.get("dirty") else "")
 
 
 def suite(run: StoredRun) -> str:
@@ -110,9 +109,7 @@ def fingerprint(run: StoredRun) -> str | None:
 
 
 def task(run: StoredRun) -> dict[str, Any]:
-    """What the data set asked of every answer: instruction, answer_prefix, demonstration, max_answer_tokens.
-
-    None where a run does not say.
+    """What the data set asked of every answer: instruction, answer_prefix, demonstration, max_answer_tokens, or None.
 
     They stand here as configured: a prefix changes what is scored too, even where an instruction says the same words.
     """
@@ -189,9 +186,8 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
             missing += 1
             continue
         if not isinstance(value, int | float) or not math.isfinite(value):
-            raise DataError(
-                run.path / "records.jsonl", None, f"scores.{name}", f"question {record['question_id']}: not a number"
-            )
+            told = f"question {record['question_id']}: not a number"
+            raise DataError(run.path / "records.jsonl", None, f"scores.{name}", told)
         kept.append((record["question_id"], float(value), cluster))
     return Scored(tuple(k[0] for k in kept), tuple(k[1] for k in kept), tuple(k[2] for k in kept), missing)
 
@@ -201,17 +197,12 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
 
     Only those whose counts every record holds that is scored: sums over a part would be another number.
     """
-    rows = _corpus_counts(run)
-    names = [name for name in score_names(run) if rows and all(name in counts for counts in rows.values())]
-    return {
-        lookup(name).corpus: name for name in names if _fit_counts(name, [counts[name] for counts in rows.values()])
-    }
-
-
-def _fit_counts(name: str, counts: Sequence[Sequence[float]]) -> bool:
-    """Whether every entry has as many counts as the scorer `name`; those of a received file may not."""
-    own = lookup(name).counts
-    return own is not None and {len(own("", ("",)))} == set(map(len, counts))
+    rows, found = _corpus_counts(run).values(), dict[str, str]()
+    for name in score_names(run):
+        if rows and all(name in counts for counts in rows) and (count := lookup(name).counts) is not None:
+            sizes = {len(counts[name]) for counts in rows}  # of a received file may be other ones
+            found |= {lookup(name).corpus: name} if sizes == {len(count("", ("",)))} else {}
+    return found
 
 
 def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
@@ -249,7 +240,10 @@ def question_clusters(run: StoredRun) -> list[str]:
 def notes(run: StoredRun) -> tuple[str, ...]:
     """What a reader of the run's numbers must know, a sentence each."""
     found = [*_run_notes(run), *_answer_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
-    found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
+    # A score that was left out, as evidence recall where nothing is marked, counts as missing and not as 0.
+    told = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
+    flagged = Counter(name for flags, scores in told for name in flags if name in scores)
+    found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in flagged.items()]
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
     if changed:
         found.append(f"the run was continued after a change of {', '.join(sorted(changed))} (manifest.json)")
@@ -266,12 +260,9 @@ def _run_notes(run: StoredRun) -> list[str]:
     if elsewhere(run):
         imported = run.manifest["imported"]
         files = ", ".join(str(file["name"]) for file in imported["files"])
-        found.append(
-            f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files} and not "
-            "checked; how questions were asked is not known"
-        )
-    state = run.summary.get("state", "running")
-    if state != "finished":
+        told = f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}"
+        found.append(f"{told} and not checked; how questions were asked is not known")
+    if (state := run.summary.get("state", "running")) != "finished":
         asked = run.summary.get("n_asked")
         found.append(f"the run is {state}, not finished: {total} questions" + (f" of {asked}" if asked else " so far"))
     if early := run.summary.get("stopped_early"):
@@ -328,15 +319,6 @@ def _models(run: StoredRun) -> list[dict[str, Any]]:
     """The configurations of the models that the run used: the reader, and the roles that have one of their own."""
     used = run.manifest.get("models") or {}
     return [run.config["model"], *(m for role, m in (run.config.get("roles") or {}).items() if role in used)]
-
-
-def _flagged(run: StoredRun) -> Counter[str]:
-    """How often each score was flagged by its scorer (a null prediction, a value that is no number).
-
-    One that was left out, as evidence recall where nothing is marked, counts as missing and not as 0.
-    """
-    told = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
-    return Counter(name for flags, scores in told for name in flags if name in scores)
 
 
 def head_columns(run: StoredRun, label: str) -> dict[str, Any]:

@@ -50,12 +50,9 @@ class Rows:
 
     def sizes(self, document_ids: Sequence[str]) -> dict[str, int] | None:
         """Lengths of documents in characters; None where one is not known."""
-        known = {
-            name: len(self.documents[name].text) if name in self.documents else self.characters.get(name)
-            for name in document_ids
-        }
-        sizes = {name: size for name, size in known.items() if size is not None}
-        return sizes if len(sizes) == len(known) else None
+        sizes = {name: self.characters[name] for name in document_ids if name in self.characters}
+        sizes |= {name: len(self.documents[name].text) for name in document_ids if name in self.documents}
+        return sizes if len(sizes) == len(set(document_ids)) else None
 
 
 def with_data_at(run: StoredRun, data: str | None) -> StoredRun:
@@ -78,10 +75,8 @@ def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
     """The questions of a run with gold answers; `data` as in `read_rows`. Raises UserError where there are none."""
     rows = read_rows(run, data=data)
     if rows.problem is not None:
-        raise UserError(
-            f"{run.path} does not hold its questions and gold answers, and {rows.problem}; name the file of the rows "
-            "with --data"
-        )
+        lacks = f"{run.path} does not hold its questions and gold answers, and {rows.problem}"
+        raise UserError(f"{lacks}; name the file of the rows with --data")
     return dict(rows.examples)
 
 

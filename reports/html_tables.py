@@ -64,9 +64,8 @@ def table(frame: pd.DataFrame, *, sortable: bool = False) -> Html:
     for row, line in zip(frame.to_dict("records"), cells.rows, strict=True):
         tds = []
         for name, kind, cell in zip(cells.heads, kinds, line, strict=True):
-            value = row.get(name) if sortable and kind else None
-            shown = small_interval(cell) if sortable else cell
-            tds.append(el("td", shown, class_=kind, data_value=None if pd.isna(value) else value))
+            value = row.get(name) if sortable and kind and not pd.isna(row.get(name)) else None
+            tds.append(el("td", small_interval(cell) if sortable else cell, class_=kind, data_value=value))
         body.append(el("tr", *tds))
     made = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="sortable" if sortable else None)
     return joined(el("div", made, class_="wide"), *(el("p", note, class_="note") for note in cells.below()))

@@ -28,15 +28,8 @@ _ESCAPED = {
     **{c: "\\" + c for c in "&%$#_{}"},
 }
 _WORDS = {
-    "tflops": "TFLOPs",
-    "f1": "F1",
-    "em": "EM",
-    "acc": "Acc.",
-    "rougeL": "ROUGE-L",
-    "rouge": "ROUGE",
-    "n": "n",
-    "p": "p",
-}
+    "tflops": "TFLOPs", "f1": "F1", "em": "EM", "acc": "Acc.", "rougeL": "ROUGE-L", "rouge": "ROUGE", "n": "n", "p": "p"
+}  # fmt: skip
 _PLAIN = ("score", "qa", "answer")  # words of a scorer's name that a head can do without
 _STYLES = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
 

@@ -19,22 +19,8 @@ from reports.markup import Html, el
 from reports.page_header import date
 from reports.render import Cells
 
-_COLUMNS = (
-    "method",
-    "model",
-    "data set",
-    "score",
-    "tokens",
-    "tflops",
-    "ratio",
-    "ratio.search",
-    "n",
-    "failed",
-    "date",
-    "suite",
-    "folder",
-)
 _NUMERIC = ("score", "tokens", "tflops", "ratio", "ratio.search", "n", "failed")
+_COLUMNS = ("method", "model", "data set", *_NUMERIC, "date", "suite", "folder")
 
 
 def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping[str, str]) -> Html:
@@ -82,13 +68,9 @@ def _run_row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, A
     """A run's row of the leaderboard, from its row of reports.tables.frame."""
     score = row["headline"]
     return {
-        "method": row["method"],
-        "model": row["model"],
+        **{name: row[name] for name in ("method", "model", "headline")},
         "data set": row["dataset"],
-        "headline": score,
-        "score": row.get(score),
-        "score.low": row.get(f"{score}.low"),
-        "score.high": row.get(f"{score}.high"),
+        **{f"score{end}": row.get(f"{score}{end}") for end in ("", ".low", ".high")},
         **{name: row[name] for name in ("tokens", "ratio", "ratio.search", "n", "failed")},
         "tflops": row["tflops.whole"],
         "date": date(run),

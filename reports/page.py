@@ -47,18 +47,27 @@ from reports.paper import legend
 from reports.tables import REFERENCE, frame
 
 LIMITS = Limits()
-SCRIPTS = (
-    "page.js",
-    "save.js",
-    "player.js",
-    "answers.js",
-    "differences.js",
-    "questions.js",
-    "leaderboard.js",
-    "start.js",
-)
+_SCRIPTS = ("page", "save", "player", "answers", "differences", "questions", "leaderboard", "start")
 _RESCORED = 20_000  # answers; each takes 0.6 ms under every scorer, and as much memory again as the page
-_LONG = 48  # characters of a cell that may be broken into lines
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How the runs of a page are compared.
+
+    reference, force: as in reports.compare.compare; runs that must not be compared get no paired differences, and the
+    page says why. convention: how FLOPs are counted, see reports.tables.frame; by default DEFAULT, and beside published
+    numbers the papers' own. margin: points of a score, or percent of a cost, within which a measured number is called
+    equivalent to the published one; None for a page without published numbers.
+    """
+
+    reference: str | None = None
+    force: bool = False
+    convention: str | None = None
+    margin: float | None = None
+
+
+PLAIN = Comparison()
 
 
 @dataclass(frozen=True)
@@ -69,35 +78,29 @@ class _Group:
     runs: list[StoredRun]
     found: SideBySide
     problem: str | None
-    convention: str | None
+    how: Comparison
 
 
 def page(
     runs: Sequence[StoredRun],
     *,
     title: str = "Runs",
-    reference: str | None = None,
+    how: Comparison = PLAIN,
     limits: Limits = LIMITS,
-    margin: float | None = None,
-    convention: str | None = None,
-    force: bool = False,
     written: Written | None = None,
     live: float | None = None,
 ) -> str:
     """The page as text. Raises UserError for no runs, unless it is live, or runs without records.
 
-    reference, force: as in reports.compare.compare. Runs that must not be compared get no paired differences; the page
-    says why. margin: points of a score, or percent of a cost, within which a measured number is called equivalent to
-    the published one; None for a page without published numbers. convention: how FLOPs are counted, see
-    reports.tables.frame. written: when and by which command, None for a page that equal runs make again. live: for a
-    page that `harness watch` serves, seconds between two versions of it; what runs answer meanwhile stands on top.
+    written: when and by which command, None for a page that equal runs make again. live: for a page that
+    `harness watch` serves, seconds between two versions of it; what runs answer meanwhile stands on top.
     """
     if runs or live is None:
         facts.check_runs(runs)
     by_name: dict[str, list[StoredRun]] = {}
     for run in runs:
         by_name.setdefault(facts.run_key(run)[0], []).append(run)
-    groups = [_group(name, own, reference, force, convention) for name, own in sorted(by_name.items())]
+    groups = [_group(name, own, how) for name, own in sorted(by_name.items())]
     answers = sum(len(run.records) for run in runs)
     heads, blocks, parts = [], [], []
     for number, group in enumerate(groups):
@@ -107,7 +110,7 @@ def page(
         points = front.points(group.found.means, group.runs)
         figure, files = front.to_html(points, asked.head["score"])
         heads.append(asked.head)
-        parts.append(_section(group, number, asked, figure, margin))
+        parts.append(_section(group, number, asked, figure))
         packs = {**{f"front-{form}": compress_bytes(file) for form, file in files.items()}, **asked.blocks}
         blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
     following = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
@@ -118,18 +121,18 @@ def page(
     return _filled_template(title, body, heads, joined(*blocks), following is not None)
 
 
-def _group(name: str, runs: list[StoredRun], reference: str | None, force: bool, convention: str | None) -> _Group:
+def _group(name: str, runs: list[StoredRun], how: Comparison) -> _Group:
     """The runs of one data set with their tables; where they cannot be compared, `problem` says why."""
-    counted = convention or DEFAULT
-    problem = None
+    counted, problem = how.convention or DEFAULT, None
+    reference = how.reference if len(runs) > 1 else None
     try:
-        found = side_by_side(runs, reference=reference if len(runs) > 1 else None, force=force, convention=counted)
+        found = side_by_side(runs, reference=reference, force=how.force, convention=counted)
     except UserError as e:
-        means = frame(runs, convention=counted, reference=reference or REFERENCE)
+        means = frame(runs, convention=counted, reference=how.reference or REFERENCE)
         found, problem = SideBySide(ordered(means), None), str(e)
     # The order of the table is that of every list on the page.
     place = {run: i for i, run in enumerate(found.means["run"])}
-    return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, convention)
+    return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, how)
 
 
 def _stability_sentences(groups: Sequence[_Group]) -> Iterator[str]:
@@ -154,13 +157,11 @@ def _runs_with_rows(group: _Group) -> list[tuple[StoredRun, Rows]]:
 
 
 def _questions_part(group: _Group, limits: Limits) -> Questions:
-    labels = list(group.found.means["method"])
-    differences = group.found.differences
+    labels, differences = list(group.found.means["method"]), group.found.differences
     base = None if differences is None else differences["reference_run"].iloc[0]
     reference = next((i for i, run in enumerate(group.runs) if run.path.name == base), 0)
-    score = facts.headline(group.runs[0])
-    counted = group.convention or DEFAULT
-    return questions(group.runs, labels, reference, score, rows_of(group.runs), limits, counted)
+    counted = group.how.convention or DEFAULT
+    return questions(group.runs, labels, reference, rows_of(group.runs), limits, counted)
 
 
 def _anchor(name: str) -> str:
@@ -180,7 +181,7 @@ def _contents(groups: Sequence[_Group]) -> Html:
     return joined(nav, leaderboard(pd.concat([group.found.means for group in groups]), runs, links))
 
 
-def _section(group: _Group, number: int, asked: Questions, figure: Html, margin: float | None) -> Html:
+def _section(group: _Group, number: int, asked: Questions, figure: Html) -> Html:
     """The section of a data set: tables, figure, differences, lost questions, and the list of questions."""
     (few,), (every,) = (sections(group.found.means, columns) for columns in (None, ()))
     return el(
@@ -204,7 +205,7 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, margin:
         _kinds_table(group),
         _differences_section(group),
         _autopsy_section(group),
-        None if margin is None else _paper_section(group, margin),
+        _paper_section(group),
         el("div", class_="differences", data_place=number),
         el("h3", "Questions"),
         *(el("p", note, class_="note") for note in asked.notes),
@@ -235,8 +236,8 @@ def _kinds_table(group: _Group) -> Html:
 def _differences_section(group: _Group) -> Html:
     if group.problem is not None:
         return joined(el("h3", "Paired differences"), el("p", group.problem, class_="note pre"))
-    paired = group.found.paired()
-    return joined(*(joined(el("h3", f"Paired differences: {s.title}"), table(s.frame, sortable=True)) for s in paired))
+    tables = [(el("h3", f"Paired differences: {s.title}"), table(s.frame, sortable=True)) for s in group.found.paired()]
+    return joined(*(part for each in tables for part in each))
 
 
 def _autopsy_section(group: _Group) -> Html | None:
@@ -250,9 +251,11 @@ def _autopsy_section(group: _Group) -> Html | None:
     return joined(el("h3", "Why questions were lost"), el("p", legend, class_="legend"), autopsy_figure.to_html(causes))
 
 
-def _paper_section(group: _Group, margin: float) -> Html:
-    """Published numbers beside those of the group's runs."""
-    found = beside(group.runs, margin=margin, convention=group.convention)
+def _paper_section(group: _Group) -> Html | None:
+    """Published numbers beside those of the group's runs, where they are asked for."""
+    if (margin := group.how.margin) is None:
+        return None
+    found = beside(group.runs, margin=margin, convention=group.how.convention)
     if found.empty:
         return el("p", "None of these runs measures a value printed in a paper.", class_="none")
     (section,) = sections(shortened(found, "row"), ())
@@ -263,7 +266,7 @@ def _paper_section(group: _Group, margin: float) -> Html:
 def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:
     """The page's HTML with style, scripts and data inside, and a policy that allows nothing else."""
     style = _read_template("page.css")
-    script = "".join(_read_template(name) for name in (*SCRIPTS, *(["live.js"] if live else [])))
+    script = "".join(_read_template(f"{name}.js") for name in (*_SCRIPTS, *(["live"] if live else [])))
     policy = f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; script-src '{sha256(script)}'"
     policy += "; connect-src 'self'" if live else ""
     return Template(_read_template("page.html")).substitute(

@@ -23,7 +23,7 @@ class Written:
 
 def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
     """The facts that hold for all runs, and the runs one by one in a table that can be opened."""
-    commands = list(dict.fromkeys(command for run in runs if (command := _command(run))))
+    commands = list(dict.fromkeys(filter(None, map(_command, runs))))
     told = [el("code", command) for command in commands[:_COMMANDS]]
     if len(commands) > _COMMANDS:
         told.append(el("span", f"and {len(commands) - _COMMANDS} more, in the table below"))
@@ -35,8 +35,8 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
         ("Command" if len(commands) == 1 else "Commands", joined(*told) if told else "not recorded"),
     ]
     if written is not None:
-        made = [f"{_utc_text(written.time)} by ", el("code", shlex.join(written.command))]
-        rows.append(("This page", joined("written ", *made)))
+        command = el("code", shlex.join(written.command))
+        rows.append(("This page", joined(f"written {_utc_text(written.time)} by ", command)))
     pairs = [el("div", el("dt", name), el("dd", value)) for name, value in rows]
     return el(
         "section", el("h2", "About these runs"), el("dl", *pairs, class_="facts"), _runs_table(runs), class_="about"
@@ -51,22 +51,22 @@ def date(run: StoredRun) -> str:
 
 def _runs_table(runs: Sequence[StoredRun]) -> Html:
     """A table of the runs that can be opened: folder, dates, state, code, command."""
-    heads = ("run", "data set", "started", "state", "questions", "seed", "code", "command")
-    body = []
-    for run in runs:
-        started = _parse_date(run.manifest.get("started"))
-        cells = (
-            run.path.name,
-            facts.run_key(run)[0],
-            _utc_text(started) if started else "–",
-            run.summary.get("state", "running"),
-            len(run.records),
-            run.config["seed"],
-            facts.code(run) or "–",
-            _command(run) or "–",
-        )
-        body.append(el("tr", *(el("td", cell) for cell in cells)))
-    table = el("table", el("thead", el("tr", *(el("th", h, scope="col") for h in heads))), el("tbody", *body))
+    rows = [
+        {
+            "run": run.path.name,
+            "data set": facts.run_key(run)[0],
+            "started": _utc_text(_parse_date(run.manifest.get("started"))),
+            "state": run.summary.get("state", "running"),
+            "questions": len(run.records),
+            "seed": run.config["seed"],
+            "code": facts.code(run) or "–",
+            "command": _command(run) or "–",
+        }
+        for run in runs
+    ]
+    heads = el("tr", *(el("th", name, scope="col") for name in rows[0]))
+    body = (el("tr", *(el("td", cell) for cell in row.values())) for row in rows)
+    table = el("table", el("thead", heads), el("tbody", *body))
     return el("details", el("summary", "each run: folder, date, code, command"), el("div", table, class_="wide runs"))
 
 
@@ -77,9 +77,8 @@ def _command(run: StoredRun) -> str:
 
 def _dates(runs: Sequence[StoredRun]) -> str:
     """When the first run was started and the last one ended or was started."""
-    told = [
-        start.get(key) for run in runs for start in run.manifest.get("starts") or () for key in ("started", "finished")
-    ]
+    starts = [start for run in runs for start in run.manifest.get("starts") or ()]
+    told = [start.get(key) for start in starts for key in ("started", "finished")]
     told += [run.manifest.get("started") for run in runs]
     moments = sorted(moment for text in told if (moment := _parse_date(text)))
     if not moments:
@@ -99,8 +98,8 @@ def _parse_date(text: Any) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def _utc_text(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+def _utc_text(moment: datetime | None) -> str:
+    return "–" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _counted(number: int, noun: str) -> str:

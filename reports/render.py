@@ -43,7 +43,6 @@ FORMATS = ("text", "markdown", "csv", "latex", "json")
 _MISSING = "–"
 _LONGEST = 150  # characters of a line below a text table
 _HIDDEN = ("base", "run", "reference_run", "hash8", "headline", "convention", "ceiling")
-_SCORES = ("mean", "reference mean", "difference", "detectable")
 _SIGNIFICANT = 0.05
 _FOOTNOTES = ("scorers", "changed", "notes")
 
@@ -83,28 +82,23 @@ def _percent(value: float) -> str:
     return "0.0" if told == "-0.0" else told
 
 
+_WRITERS: dict[str, Callable[[float], str]] = {
+    **dict.fromkeys(("n", "failed", "truncated", "texts_cut", "declined", "clusters", "tokens"), "{:.0f}".format),
+    **dict.fromkeys(("tflops", "seconds", "ours"), _three_digits),
+    **dict.fromkeys(("p", "p_holm"), lambda value: "<0.001" if value < 0.001 else f"{value:.3f}"),
+    "printed": "{:g}".format,
+    "apart": lambda value: ("+" if value > 0 else "") + _three_digits(value),
+    "ratio": "{:.2f}x".format,
+    **dict.fromkeys(("mean", "reference mean", "difference", "detectable"), _percent),
+}
+"""By the first part of a column's name."""
+
+
 def _formatter(column: str, is_score: bool) -> Callable[[float], str]:
     """How the numbers of a column are written: by its name, a score times 100, any other as it is."""
-    head = column.split(".")[0]
     if is_setting(column):
         return str
-    if head in ("n", "failed", "truncated", "texts_cut", "declined", "clusters", "tokens"):
-        return "{:.0f}".format
-    if head in ("tflops", "seconds"):
-        return _three_digits
-    if head in ("p", "p_holm"):
-        return lambda value: "<0.001" if value < 0.001 else f"{value:.3f}"
-    if head == "printed":
-        return lambda value: f"{value:g}"
-    if head == "ours":
-        return _three_digits
-    if head == "apart":
-        return lambda value: ("+" if value > 0 else "") + _three_digits(value)
-    if head == "ratio":
-        return lambda value: f"{value:.2f}x"
-    if is_score or head in _SCORES:
-        return _percent
-    return "{:g}".format
+    return _WRITERS.get(column.split(".")[0]) or (_percent if is_score else "{:g}".format)
 
 
 def _is_missing(value: Any) -> bool:
@@ -142,7 +136,8 @@ class Cells:
         self.rows = [[self._cell_text(row, n) for n in plain] for row in rows]
         # Versions of scorers say something where rows differ in them; csv and json have them always.
         told = [n for n in _FOOTNOTES if n in names and (n != "scorers" or frame[n].map(str).nunique() > 1)]
-        notes = [[note for n in told for note in _as_notes(row[n])] for row in rows]
+        told_of = [[row[n] for n in told if not _is_missing(row[n])] for row in rows]
+        notes = [[n for own in each for n in ([own] if isinstance(own, str) else map(str, own))] for each in told_of]
         # What holds for every row needs no mark.
         self.common = [note for note in dict.fromkeys(notes[0] if notes else ()) if all(note in n for n in notes)]
         marks = [self._footnote_marks([note for note in n if note not in self.common]) for n in notes]
@@ -200,12 +195,6 @@ class Cells:
     def below(self, escape: Callable[[str], str] = str) -> list[str]:
         """The lines below the table: common notes, then footnotes with their marks."""
         return [*map(escape, self.common), *(f"[{i}] {escape(note)}" for i, note in enumerate(self.footnotes, 1))]
-
-
-def _as_notes(value: Any) -> list[str]:
-    if _is_missing(value):
-        return []
-    return [value] if isinstance(value, str) else [str(note) for note in value]
 
 
 def _one_line(text: str) -> str:

@@ -34,7 +34,7 @@ _LEFT_OUT = re.compile(
     r"|dataset\.(scorers|data|licence|citation|keep_texts)"
     r"|(.+\.)?(batch_size|device|device_map|prefill_chunk|memory_fraction|embedded|small|offers\..*|timeout|retries)"
 )
-_PRESET = ("default", "configs/", "$", "profile ")
+_BY_A_PRESET = ("configs/", "$", "profile ")  # beginnings of the origins of values that no user set
 _COUNTED = re.compile(r"(\d+) settings")  # a mark of more settings than it names
 _LONGEST = 24
 
@@ -62,7 +62,8 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, run in enumerate(runs):
-        groups[str(run.config["method"]["name"]), *_profile_marks(run), str(run.config["model"]["name"])].append(i)
+        profile = (m for m in _mark_parts(run) if not (_COUNTED.fullmatch(m) or "=" in m or m.startswith("prompt ")))
+        groups[str(run.config["method"]["name"]), *profile, str(run.config["model"]["name"])].append(i)
     out: dict[int, Named] = {}
     for places in groups.values():
         out.update(zip(places, _name_group([runs[i] for i in places], ignored), strict=True))
@@ -109,7 +110,8 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Nam
     values = [_answer_settings(run, ignored) for run in runs]
     datasets = [str(run.config["dataset"]["name"]) for run in runs]
     keys = [key for key in dict.fromkeys(k for own in values for k in own) if _differs(key, values, datasets)]
-    told = [{key for key in keys if _set_by_user(run, key)} for run in runs]
+    given = [{k for k, o in run.origins.items() if o != "default" and not o.startswith(_BY_A_PRESET)} for run in runs]
+    told = [own.intersection(keys) for own in given]
     swept = [key for key in keys if any(key in own for own in told)]
     kept = [_name_run(*each, swept, ignored) for each in zip(runs, told, values, strict=True)]
     repeated = _repeated_labels(kept, datasets)
@@ -155,18 +157,9 @@ def _differs(key: str, values: Sequence[Mapping[str, Any]], datasets: Sequence[s
     return any(len(found) > 1 for found in seen.values())
 
 
-def _set_by_user(run: StoredRun, key: str) -> bool:
-    origin = run.origins.get(key, "default")
-    return origin != "default" and not origin.startswith(_PRESET[1:])
-
-
 def _mark_parts(run: StoredRun) -> list[str]:
     """A method's mark, split at commas outside of brackets: ["pocket", "order=[a, b]"]."""
     return re.findall(r"(?:\[[^\]]*\]|[^,\[])+", str(run.config["method"].get("mark") or "").replace(", ", ","))
-
-
-def _profile_marks(run: StoredRun) -> list[str]:
-    return [m for m in _mark_parts(run) if "=" not in m and not m.startswith("prompt ") and not _COUNTED.fullmatch(m)]
 
 
 def _set_key(path: str) -> str:

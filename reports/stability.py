@@ -129,16 +129,8 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
         left_out = {"not of all methods": each.found.partial, "the same for all methods": silent}
         told = [f"{why}, so left out: {', '.join(names)}" for why, names in left_out.items() if names]
         notes = (each.sentence, each.found.asked, *told)
-        rows = [
-            {
-                "method": m,
-                headline: f"{100 * means[headline][m]:.1f}",
-                "rank by any choice": rank_range(means, m),
-                "notes": notes,
-            }
-            for m in each.found.methods
-        ]
-        out.append((title, pd.DataFrame(rows)))
+        rows = [(m, f"{100 * means[headline][m]:.1f}", rank_range(means, m), notes) for m in each.found.methods]
+        out.append((title, pd.DataFrame(rows, columns=["method", headline, "rank by any choice", "notes"])))
         if each.flips:
             changed = pd.DataFrame([_flip_row(each.table, name) for name in each.flips])
             out.append((f"{title}: what flips or is not settled", changed))

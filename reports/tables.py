@@ -103,17 +103,14 @@ def _with_settings(table: pd.DataFrame, labels: Sequence[Named]) -> pd.DataFrame
     return table
 
 
-class _Tflops:
+class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
     """TFLOPs by question of each run (reports.costs), worked out once a table."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, str, bool], dict[str, float]] = {}
 
     def __call__(self, run: StoredRun, convention: str, with_index: bool) -> dict[str, float]:
         key = id(run), convention, with_index
-        if key not in self._known:
-            self._known[key] = question_tflops(run, convention, with_index=with_index)
-        return self._known[key]
+        if key not in self:
+            self[key] = question_tflops(run, convention, with_index=with_index)
+        return self[key]
 
 
 def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, spent: _Tflops) -> dict[str, Any]:

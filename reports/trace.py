@@ -78,7 +78,10 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     notes = [f"{result.problem} So the steps stand in their order only."] if result.problem else []
     memory = _entity_memory(stored, record, rows) if result.graph is None and result.problem is None else None
     if (result.graph is not None or memory is not None) and UNKNOWN in marks:
-        notes.append(_evidence_unknown_because(rows, question))
+        why = "the data set marks nothing as supporting this question"
+        why = why if example is not None else "the question is not in the data set"
+        why = f"{rows.problem} (--data names the rows)" if rows.problem else why
+        notes.append(f"It is unknown which steps showed evidence: {why}.")
     moves = trace_moves(record["steps"], result.graph)
     return Search(stored, record, rows, result.graph, moves, marks, result.problem, notes, memory)
 
@@ -94,15 +97,6 @@ def _entity_memory(stored: StoredRun, record: dict[str, Any], rows: Rows) -> tup
     evident = overlapping_spans(memory.segments, stored, record, rows) if marked else None
     question = example.question.text if example is not None else ""
     return memory, entity_memory.search_in_memory(memory, record, question, evident)
-
-
-def _evidence_unknown_because(rows: Rows, question: str) -> str:
-    """Why it is unknown which steps showed evidence."""
-    if rows.problem:
-        return f"It is unknown which steps showed evidence: {rows.problem} (--data names the rows)."
-    if question not in rows.examples:
-        return "It is unknown which steps showed evidence: the question is not in the data set."
-    return "It is unknown which steps showed evidence: the data set marks nothing as supporting this question."
 
 
 def question_list(stored: StoredRun) -> list[str]:

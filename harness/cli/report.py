@@ -143,21 +143,15 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
 def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
     """The runs as an HTML page, with the command that writes it in its header."""
     from reports.details import Limits
-    from reports.page import page
+    from reports.page import Comparison, page
     from reports.page_header import Written
     from reports.paper import MARGIN
 
     command = [masked(word) for word in command_without_home(["harness", *sys.argv[1:]])]
-    return page(
-        runs,
-        title=title,
-        reference=table.reference,
-        limits=Limits(options.questions),
-        margin=(options.margin or MARGIN) if options.paper else None,
-        convention=table.convention,
-        force=options.force,
-        written=Written(datetime.now(UTC), command),
-    )
+    margin = (options.margin or MARGIN) if options.paper else None
+    how = Comparison(table.reference, options.force, table.convention, margin)
+    written = Written(datetime.now(UTC), command)
+    return page(runs, title=title, how=how, limits=Limits(options.questions), written=written)
 
 
 def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: tuple[TableOutput, Page, Wide]) -> str:

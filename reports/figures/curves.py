@@ -44,14 +44,11 @@ def figure(
     """
     chosen = [(run, told, rules_to_show(told, t_n, t_p)) for run, told in runs_with_rule(runs, Rule, warn)]
     if not chosen:
-        raise UserError(
-            "no run here stops by t_n and t_p, so there is no curve; make one with: "
-            "harness run --method pecan --dataset musique --record-stops 8"
-        )
+        how = "harness run --method pecan --dataset musique --record-stops 8"
+        raise UserError(f"no run here stops by t_n and t_p, so there is no curve; make one with: {how}")
     if not any(len(rules) > 1 for _, _, rules in chosen):
-        raise UserError(
-            "no run here recorded other stops than its own: there is no curve; run one with --record-stops 8"
-        )
+        told = "no run here recorded other stops than its own: there is no curve"
+        raise UserError(f"{told}; run one with --record-stops 8")
     table = frame([score_stops(run, told, rules, score, data) for run, told, rules in chosen], score, convention)
     return Figure("Stop rules", table, sections(table), panels(table))
 
@@ -113,13 +110,10 @@ def rows_to_draw(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFr
 
 def sections(table: pd.DataFrame) -> list[Titled]:
     """The two lines of each curve; csv and json hold the whole grid."""
+    told = table.assign(notes=table["notes"].map(lambda notes: (_LEGEND, *notes)))
     return [
-        for_people(
-            f"{title} · over {name}",
-            rows.assign(notes=rows["notes"].map(lambda notes: (_LEGEND, *notes))),
-            ["method", "rule", "own"],
-        )
-        for title, over_n, over_p in rows_to_draw(table)
+        for_people(f"{title} · over {name}", rows, ["method", "rule", "own"])
+        for title, over_n, over_p in rows_to_draw(told)
         for rows, name in ((over_n, "t_n"), (over_p, "t_p"))
         if name == "t_n" or len(rows) > 1
     ]

@@ -40,22 +40,23 @@ class Figure:
 
     def written(self, form: str) -> str | bytes:
         """The figure in a format. Raises UserError for a drawing of nothing."""
-        drawing = self.drawing
-        if drawing is None and self.panels:
-            drawing = lambda form: draw(self.panels, self.title, form)  # noqa: E731
         if form in FORMS:
-            if drawing is None:
-                raise UserError(
-                    f"nothing here can be drawn; the table says why: leave out --format and --out FILE.{form}"
-                )
-            return drawing(form)
+            if (drawn := self._drawn(form)) is None:
+                told = "nothing here can be drawn; the table says why"
+                raise UserError(f"{told}: leave out --format and --out FILE.{form}")
+            return drawn
         if form in ("csv", "json"):
             return render(self.whole, form)
         own = sections(self.whole, ()) if self.sections is None else self.sections
         tables = [(title, formatted(frame)) for title, frame in own]
         if form == "html":
-            return page(self.title, None if drawing is None else inline_svg(drawing("svg")), tables)
+            return page(self.title, None if (svg := self._drawn("svg")) is None else inline_svg(svg), tables)
         return render_sections(tables, form)
+
+    def _drawn(self, form: str) -> bytes | None:
+        if self.drawing is not None:
+            return self.drawing(form)
+        return draw(self.panels, self.title, form) if self.panels else None
 
 
 def by_score(

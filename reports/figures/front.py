@@ -26,7 +26,7 @@ import pandas as pd
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.comparability import Asked, most_common, question_set
+from reports.comparability import most_common, question_set
 from reports.figures.figure import Figure
 from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, paper_style, set_axis, wrapped
 from reports.markup import Html, el, joined
@@ -41,11 +41,9 @@ COSTS = {"whole": ("tflops.whole", "with its index"), "search": ("tflops", "sear
 _SIZE = 7.0, 4.0  # inches: both columns of a paper
 _NARROW = 3.6, 4.2  # for a telephone
 _LABELLED = 25  # with more marks, those that are dominated have no label: there is no room to read it
+_BEST = "no method scores as high at no higher cost"
 _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "undominated": (
-        "no method scores as high at no higher cost",
-        {"color": "#0072B2", "marker": "o", "mfc": "#0072B2"},
-    ),
+    "undominated": (_BEST, {"color": "#0072B2", "marker": "o", "mfc": "#0072B2"}),
     "dominated": ("dominated", {"color": "#7b8694", "marker": "o", "ecolor": "#b6bec9"}),
     "ceiling": ("ceiling: was shown the evidence", {"color": "#009E73", "marker": "D"}),
     "apart": ("was asked other questions: compared with none", {"color": "#D55E00", "marker": "s"}),
@@ -68,9 +66,8 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
     means = frame(runs, convention=convention)
     found = points(means, runs, score, cost)
     if not found:
-        raise UserError(
-            "no run has both a score and known FLOPs, so there is no figure; harness report says what is missing"
-        )
+        told = "no run has both a score and known FLOPs, so there is no figure"
+        raise UserError(f"{told}; harness report says what is missing")
     name = score or str(means["headline"].iloc[0])
     table = pd.DataFrame(found).rename(columns={f"score{end}": f"{name}{end}" for end in ("", ".low", ".high")})
     table = table.drop(columns=["ceiling", "apart"]).assign(mark=[mark_of(point) for point in found])
@@ -87,11 +84,9 @@ def points(
     keep their order.
     """
     ceilings = {facts.run_key(run) for run in runs if facts.is_ceiling(run)}
-    keys: dict[str, dict[tuple[str, str], Asked]] = {}
-    for run in runs:
-        keys.setdefault(facts.run_key(run)[0], {})[facts.run_key(run)] = question_set(run)
-    usual = {name: most_common(list(own.values())) for name, own in keys.items()}
-    apart = {key for name, own in keys.items() for key, questions in own.items() if questions != usual[name]}
+    asked = {facts.run_key(run): question_set(run) for run in runs}
+    usual = {name: most_common([own for key, own in asked.items() if key[0] == name]) for name, _ in asked}
+    apart = {key for key, questions in asked.items() if questions != usual[key[0]]}
     rows: list[dict[str, Any]] = []
     for row in facts.records(means):
         name = score or str(row["headline"])
@@ -173,8 +168,7 @@ def place_labels(
     taken = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
     placed = []
     for (x, y), (width, height) in zip(anchors, sizes, strict=True):
-        rings = [8 + ring * height for ring in range(8)]
-        middles = [y + way * ring for ring in rings for way in (1, -1)]
+        middles = [y + way * (8 + ring * height) for ring in range(8) for way in (1, -1)]
         corners = [(left, m - height / 2) for m in middles for left in (x + 6, x - 6 - width, x - width / 2)]
         lower = np.clip(corners, area[:2], np.maximum(area[:2], np.subtract(area[2:], (width, height))))
         boxes = np.hstack([lower, lower + np.array([width, height])])

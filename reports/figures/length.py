@@ -110,8 +110,6 @@ def quantiles(lengths: Sequence[int], groups: int = GROUPS) -> tuple[int, ...]:
 
 def bucket_name(edges: Sequence[int], number: int) -> str:
     """The name of bucket `number`; an edge belongs to the bucket below it."""
-    if not edges:
-        return ALL
     if number == 0:
         return f"up to {edges[0]:,}"
     if number == len(edges):
@@ -152,12 +150,11 @@ def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int
     cells: dict[int, list[int]] = {}
     for i in known:
         cells.setdefault(bisect_left(edges, lengths[scored.ids[i]]), []).append(i)
-    named = [(bucket_name(edges, number), chosen) for number, chosen in sorted(cells.items())]
-    silent = sum(held.get(scored.ids[i]) is None for i in known)
-    left_out = (
-        f"{silent} of {len(known)} questions have no answer that could stand in a text and are left out of {_RECALL}"
-    )
-    notes = (*facts.notes(run), *([left_out] if silent else []))
+    named = [(bucket_name(edges, number), chosen) for number, chosen in sorted(cells.items())] if edges else []
+    notes = [*facts.notes(run)]
+    if silent := sum(held.get(scored.ids[i]) is None for i in known):
+        without = f"{silent} of {len(known)} questions have no answer that could stand in a text"
+        notes.append(f"{without} and are left out of {_RECALL}")
     failed = {record["question_id"] for record in run.records if record["error"] is not None}
 
     def mean(name: str, chosen: Sequence[int], value: Callable[[int], float]) -> dict[str, float | None]:
@@ -165,7 +162,7 @@ def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int
         return facts.mean_columns(name, values, clusters, seed=int(run.config["seed"]))
 
     rows = []
-    for name, chosen in [*(named if edges else []), (ALL, known)]:
+    for name, chosen in [*named, (ALL, known)]:
         if not chosen:
             continue
         told = [lengths[scored.ids[i]] for i in chosen]
@@ -183,7 +180,7 @@ def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int
                 **mean(_SUBSTRING, chosen, lambda i: contained[scored.ids[i]]),
                 "n": len(chosen),
                 "failed": sum(scored.ids[i] in failed for i in chosen),
-                "notes": notes,
+                "notes": tuple(notes),
                 "run": str(run.path),
             }
         )
@@ -194,12 +191,9 @@ def _answer_recall(measured: Measured) -> tuple[dict[str, bool | None], dict[str
     """Question -> whether an answer stands in what was shown: in whole words (None: says nothing), as a substring."""
     examples = measured.rows.examples
     known = {record["question_id"]: record for record in measured.run.records if record["question_id"] in examples}
-    words = {question: answer_shown(record, examples[question], measured.rows) for question, record in known.items()}
-    contained = {
-        question: float(answer_shown_as_substring(record, examples[question], measured.rows))
-        for question, record in known.items()
-    }
-    return words, contained
+    shown = {q: (record, examples[q], measured.rows) for q, record in known.items()}
+    contained = {q: float(answer_shown_as_substring(*one)) for q, one in shown.items()}
+    return {q: answer_shown(*one) for q, one in shown.items()}, contained
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
@@ -244,12 +238,11 @@ def _family_means(rows: Sequence[Mapping[str, Any]], made: Mapping[str, int]) ->
 def _family_mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The row that stands for `rows`, the data sets of a family at one length: each weighs the same."""
     scores = {row["score"] for row in rows}
-    tokens = sum(row["tokens.mean"] for row in rows) / len(rows)
     return {
         **rows[0],
         "dataset": dataset,
         "tokens.from": min(row["tokens.from"] for row in rows),
-        "tokens.mean": tokens,
+        "tokens.mean": sum(row["tokens.mean"] for row in rows) / len(rows),
         "tokens.to": max(row["tokens.to"] for row in rows),
         "score": scores.pop() if len(scores) == 1 else "score",
         **{key: value for name in ("mean", _RECALL, _SUBSTRING) for key, value in _mean_of_column(name, rows).items()},

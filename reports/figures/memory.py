@@ -119,10 +119,8 @@ def _twin_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
 def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
     """A sentence: whether the twin is harder on the evidence alone, so whether its drop may be called recalled."""
     if row["check"] == "not checked":
-        return (
-            "it is not known whether the twin is harder, so no drop is called recalled: run oracle-evidence with and "
-            "without --set dataset.swap=entities"
-        )
+        told = "it is not known whether the twin is harder, so no drop is called recalled"
+        return f"{told}: run oracle-evidence with and without --set dataset.swap=entities"
     is_ = {"equivalent": "is no harder", "undecided": "may be harder", "harder": "is harder", "easier": "is easier"}
     yes = row["check"] == "equivalent"
     value, low, high = (100 * row[f"evidence{end}"] for end in ("", ".low", ".high"))
@@ -142,10 +140,8 @@ def figure(
     """
     found = list(twin_pairs(runs))
     if not found:
-        raise UserError(
-            "there are no runs over a data set and over its twin that differ in nothing else; run the same command "
-            "with and without --set dataset.swap=entities"
-        )
+        missing = "there are no runs over a data set and over its twin that differ in nothing else"
+        raise UserError(f"{missing}; run the same command with and without --set dataset.swap=entities")
     paired = {pair.twin.path for pair in found}
     for run in runs:
         if twin_of(run) is not None and run.path not in paired:
@@ -154,14 +150,16 @@ def figure(
     sections, panels = [], []
     ends = Axis("", ticks=(0, 1), labels=("original", "twin"), limits=(-0.25, 1.25))
     for (dataset, model, name), group in table.groupby(SAME, sort=False):
-        said = dict.fromkeys(_verdict_text(row, margin) for row in facts.records(group))
+        rows = facts.records(group)
+        said = dict.fromkeys(_verdict_text(row, margin) for row in rows)
         told = group.assign(notes=pd.Series([(*said, _LEGEND)] * len(group), index=group.index, dtype=object))
         hidden = [name for name in map(str, group) if name.startswith("evidence")]
         sections.append(for_people(f"{dataset} · {model}: {name}", told.reset_index(drop=True), ["swap_seed", *hidden]))
-        lines = []
-        for row in facts.records(group):
-            points = [Point.of({**row, "x": x}, "x", name, 100) for x, name in enumerate(("original", "twin"))]
-            lines.append(Line(str(row["method"]), points))
+        over = ("original", "twin")
+        lines = [
+            Line(str(row["method"]), [Point.of({**row, "x": x}, "x", one, 100) for x, one in enumerate(over)])
+            for row in rows
+        ]
         panels += plot.panels(f"{dataset} · {model}", ends, Axis(f"{name} × 100", zero=True), lines)
     return Figure("Recalled rather than read", table, sections, panels)
 

@@ -134,10 +134,9 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
     legends = [[line.name for line in panel.lines] for panel in panels if len(panel.lines) > 1]
-    lines = [[wrapped(name, _ROOM).count("\n") + 1 for name in names] for names in legends]
-    entries = max(
-        (math.ceil(sum(n) / _legend_columns(own, _ROOM)) for n, own in zip(lines, legends, strict=True)), default=0
-    )
+    lines = [sum(wrapped(name, _ROOM).count("\n") + 1 for name in names) for names in legends]
+    heights = (math.ceil(n / _legend_columns(own, _ROOM)) for n, own in zip(lines, legends, strict=True))
+    entries = max(heights, default=0)
     with paper_style():
         from matplotlib.figure import Figure
 

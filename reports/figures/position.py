@@ -99,10 +99,9 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, part
     for line, label in zip(lines, distinct_labels(names, first, [line.table_key() for line in lines]), strict=True):
         rows += _part_rows(line, label, parts)
     if not rows:
-        raise UserError(
-            "no question of these runs has supporting parts marked, so there is no place to tell; use a data set that "
-            "marks them: musique, hotpotqa, 2wikimultihopqa, qasper or a pocket one"
-        )
+        told = "no question of these runs has supporting parts marked, so there is no place to tell"
+        known = "musique, hotpotqa, 2wikimultihopqa, qasper or a pocket one"
+        raise UserError(f"{told}; use a data set that marks them: {known}")
     return facts.as_floats(pd.DataFrame(rows))
 
 
@@ -167,20 +166,18 @@ def _part_rows(line: _PlacedRuns, label: str, parts: int) -> list[dict[str, Any]
         cells.setdefault(("where", parts if where is None else where), []).append(i)
         if distance is not None:
             cells.setdefault(("distance", min(int(distance * parts), parts - 1)), []).append(i)
-    whole = line.unmarked + len(line.answers)
-    left_out = f"{line.unmarked} of {whole} questions have no supporting part marked and are left out"
-    left = [left_out] if line.unmarked else []
+    whole, left = line.unmarked + len(line.answers), []
+    if line.unmarked:
+        left = [f"{line.unmarked} of {whole} questions have no supporting part marked and are left out"]
     dataset, placed, model = line.table_key()
+    head = {"dataset": dataset, "placed": placed, "method": label, "model": model}
     rows = []
     for (study, part), chosen in sorted(cells.items(), key=lambda cell: (cell[0][0] == "distance", cell[0][1])):
         values, clusters, failed, runs = zip(*(line.answers[i] for i in chosen), strict=True)
         used = {str(run.path): run for run in runs}
         rows.append(
             {
-                "dataset": dataset,
-                "placed": placed,
-                "method": label,
-                "model": model,
+                **head,
                 "study": study,
                 **_part_columns(study, part, parts),
                 "score": line.score,

@@ -114,9 +114,8 @@ def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[
     notes = ["k = queries that share the index of a document", *row["notes"]]
     answered = [record for record in run.records if record["error"] is None]
     # Documents that a question needs the index of; those handed over as one have one.
-    needed = [
-        1 if (record.get("notes") or {}).get("joined") else max(1, len(record["document_ids"])) for record in answered
-    ]
+    joined = [(record.get("notes") or {}).get("joined") for record in answered]
+    needed = [1 if one else max(1, len(r["document_ids"])) for one, r in zip(joined, answered, strict=True)]
     used = sum(needed) / len(needed) if needed else 1.0
     own = {d["document_id"] for d in run.documents if d.get("question_id") is None}
     total = {d for record in run.records for d in record["document_ids"]}
@@ -146,8 +145,7 @@ def _query_with_own_index(run: StoredRun, query: float | None, row: dict[str, An
 
 def _add_break_even(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str) -> None:
     """Add the reference's cost and the break-even to a row; a row without one says why."""
-    notes = row.pop("notes")
-    run = row.pop("run")
+    convention, notes, run = (row.pop(name) for name in ("convention", "notes", "run"))
     row["tflops.reference"], row["break even"] = None, None
     if len(base) != 1:
         why = "no run" if not base else f"{len(base)} runs"
@@ -161,7 +159,7 @@ def _add_break_even(row: dict[str, Any], base: Sequence[dict[str, Any]], referen
             notes.append("a query alone costs as much as the reference's or more: the index never pays")
         elif row["tflops.index"]:
             notes.append(f"from {row['break even']} questions a document on, its index pays against {reference}")
-    row["convention"], row["notes"], row["run"] = row.pop("convention"), tuple(notes), run
+    row.update(convention=convention, notes=tuple(notes), run=run)
 
 
 def _float_or_none(value: Any) -> float | None:

@@ -26,9 +26,6 @@ from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.queries import PER_DOCUMENT, cost_per_query
 
-# What a run made elsewhere does not tell.
-_NOT_TOLD = ("requests", "requests.low", "requests.high", "requests.search", "requests.answer", "requests.built")
-
 
 def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
     """The figure of the runs; arguments and errors are those of `frame`."""
@@ -74,7 +71,8 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
         "notes": facts.notes(run),
         "run": run.path.name,
     }
-    return row | (dict.fromkeys(_NOT_TOLD) if facts.elsewhere(run) else {})
+    not_told = [name for name in row if name.startswith("requests") and name != "requests.index"]
+    return row | (dict.fromkeys(not_told) if facts.elsewhere(run) else {})
 
 
 def _retries(usage: Mapping[str, Any]) -> int:

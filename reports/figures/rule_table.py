@@ -44,11 +44,9 @@ def frame(
     """
     check_convention(convention)
     labels = curve_labels([part.run for part in parts])
-    rows = [
-        row
-        for part, label in zip(parts, labels, strict=True)
-        for row in _rule_rows(part, label, score or facts.headline(part.run), convention, costs)
-    ]
+    rows: list[dict[str, Any]] = []
+    for part, label in zip(parts, labels, strict=True):
+        rows += _rule_rows(part, label, score or facts.headline(part.run), convention, costs)
     return facts.as_floats(pd.DataFrame(rows))
 
 

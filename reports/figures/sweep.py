@@ -50,10 +50,8 @@ def only_varying_setting(runs: Sequence[StoredRun]) -> str:
         return keys[0]
     if keys:
         raise UserError(f"these runs differ in several settings; name one of them with --x: {', '.join(keys)}")
-    raise UserError(
-        "these runs differ in no setting, so there is nothing to plot; "
-        "make some with: harness run --method bm25 --dataset musique --sweep method.k=1,3,10"
-    )
+    how = "harness run --method bm25 --dataset musique --sweep method.k=1,3,10"
+    raise UserError(f"these runs differ in no setting, so there is nothing to plot; make some with: {how}")
 
 
 def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:

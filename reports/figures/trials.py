@@ -42,10 +42,8 @@ def figure(
         maxima = range((told.most.max_trials if most is None else most) + 1)
         parts.append(score_stops(run, told, [Trials(number) for number in maxima], score, data))
     if not parts:
-        raise UserError(
-            "no run here has trials, so there is no curve; make one with: "
-            "harness run --method qrmem --dataset quality --record-stops 8"
-        )
+        how = "harness run --method qrmem --dataset quality --record-stops 8"
+        raise UserError(f"no run here has trials, so there is no curve; make one with: {how}")
     table = frame(parts, score, convention)
     return Figure("Maximum of trials", table, sections(table), panels(table))
 

@@ -50,9 +50,7 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN, convention: str 
     for value, _, row in measured_rows(runs, values, margin=margin, convention=convention) if runs else ():
         own = {key: row[key] for key in COLUMNS[4:]}
         measured.setdefault(value.line, []).append({**own, "dataset": value.place, "metric": value.label})
-    mapped: dict[int, Value] = {}
-    for value in values:
-        mapped.setdefault(value.line, value)
+    mapped = {value.line: value for value in reversed(values)}  # the first of each line
     rows: list[dict[str, Any]] = []
     for one in printed():
         rows += _rows_of_printed(one, mapped.get(one.line), measured.get(one.line, []))

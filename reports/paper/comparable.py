@@ -40,15 +40,12 @@ def differences(value: Value, run: StoredRun, rule: DatasetRule | None = None, r
     """
     rule = rule or value.rules[0]
     paper = settings_of(value, rule)
-    parts = [
-        _model_reasons(value, run, paper),
-        Found([*_method_reasons(value, run, paper), *_source_reasons(run, rule, runs), *_prompt_reasons(run, paper)]),
-        _encoder_reasons(run, paper),
-        _data_reasons(value, run, rule, paper),
-        Found([*_metric_reasons(value, run), *_incomplete_reasons(value, run)]),
-    ]
-    unverified = [name for part in parts for name in part.unverified]
-    return Found([reason for part in parts for reason in part.reasons], list(dict.fromkeys(unverified)))
+    found = _model_reasons(value, run, paper)
+    found.reasons += _method_reasons(value, run, paper) + _source_reasons(run, rule, runs) + _prompt_reasons(run, paper)
+    found.add(_encoder_reasons(run, paper))
+    found.add(_data_reasons(value, run, rule, paper))
+    found.reasons += _metric_reasons(value, run) + _incomplete_reasons(value, run)
+    return Found(found.reasons, list(dict.fromkeys(found.unverified)))
 
 
 def listed(names: Sequence[str]) -> str:
@@ -81,9 +78,7 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
     found = Found()
     for role, wanted in paper.models.items():
         used = (config.get("roles") or {}).get(role) or config["model"]
-        one = _reasons_of_model(value, run, role, used, wanted)
-        found.reasons += one.reasons
-        found.unverified += one.unverified
+        found.add(_reasons_of_model(value, run, role, used, wanted))
         known = set(((run.manifest.get("models") or {}).get(role) or {}).get("adapters") or used.get("adapters") or ())
         needed = value.entry.adapters.get(role, ())
         if missing := [name for name in needed if name not in known]:
@@ -101,10 +96,8 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
     if used.get("backend") == "endpoint" or "backend" not in wanted.settings:
         if not _is_named(used, wanted.name):
             return Found([f"model: the {role} is {_name_of(used)}, the paper's is {wanted.name}"])
-        if "backend" in wanted.settings:
-            behind = f"model: the {role} runs behind a server, whose precision and chat template are not recorded"
-            return Found([behind])
-        return Found(unverified=["weights"])
+        behind = f"model: the {role} runs behind a server, whose precision and chat template are not recorded"
+        return Found([behind]) if "backend" in wanted.settings else Found(unverified=["weights"])
     told = (run.manifest.get("models") or {}).get(role) or {}
     if used.get("backend") != "hf" or not (told.get("weights") or _is_named(used, wanted.name)):
         return Found([f"model: the {role} is {_name_of(used)}, the paper's is {wanted.name}"])
@@ -138,9 +131,8 @@ def _encoder_reasons(run: StoredRun, paper: Settings) -> Found:
         if not _is_named(used, wanted.name) and not str(used.get("source")).startswith(("/", ".", "~")):
             found.reasons.append(f"{role}: {_name_of(used)}, the paper's is {wanted.name}")
             continue
-        one = published.model_differences(run, role, wanted)
-        found.reasons += [*one.reasons, *_differences(f"{role}: ", used, wanted.settings)]
-        found.unverified += one.unverified
+        found.add(published.model_differences(run, role, wanted))
+        found.reasons += _differences(f"{role}: ", used, wanted.settings)
     return found
 
 
@@ -177,10 +169,8 @@ def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
         source = next((one for one in runs if one.path.name == name), None)
         if source is None:
             found.append(f"method: {key} comes from {name}, which is not among these runs")
-        elif amount.get("questions") != rule.questions:
-            found.append(
-                f"method: {key} is a mean of {amount.get('questions')} questions, the paper has {rule.questions}"
-            )
+        elif (count := amount.get("questions")) != rule.questions:
+            found.append(f"method: {key} is a mean of {count} questions, the paper has {rule.questions}")
         elif why := _source_problem(source, rule, runs):
             found.append(f"method: {key} comes from {name}, which is not comparable ({why})")
     return found

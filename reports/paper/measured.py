@@ -125,10 +125,8 @@ def _search_tflops(run: StoredRun, convention: str) -> OwnValue:
     if search is None or answer is None:
         return OwnValue()
     wording = WORDING * sum(answer) / (sum(spent.tokens) or 1)
-    return replace(
-        _mean_value([s + a for s, a in zip(search, answer, strict=True)], facts.answered_clusters(run), run),
-        wording=wording,
-    )
+    both = [s + a for s, a in zip(search, answer, strict=True)]
+    return replace(_mean_value(both, facts.answered_clusters(run), run), wording=wording)
 
 
 def _plus_index(index: OwnValue, search: OwnValue, questions: int) -> OwnValue:

@@ -6,7 +6,7 @@ They are resolved as `harness run --method PRESET --dataset NAME --profile paper
 project alone (no HARNESS_CONFIGS). No model is loaded and no row is read.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -82,10 +82,7 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
         prompts=method.prompts(),
         dataset={key: one for key, one in _dataset_settings(r.parts["dataset"], said).items() if key not in ignored},
         models={role: model for role, model in models.items() if model is not None},
-        encoders={
-            role: _shipped_model(one, last_part(one.source), _fields_of(one, _ENCODER))
-            for role, one in encoders.items()
-        },
+        encoders={role: _shipped_model(one, last_part(one.source), _ENCODER) for role, one in encoders.items()},
         trained=frozenset(method.adapters()),
         ignored=ignored,
     )
@@ -140,18 +137,14 @@ def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
     config: ModelConfig = r.parts["model"] if own is None else own
     if last_part(config.source or config.name).lower() != name.lower() or config.backend == "endpoint":
         return Model(name, {})
-    ours = value.paper.model_settings
-    settings = {**_fields_of(config, _MODEL), **ours}
-    settings = {key: one for key, one in settings.items() if key not in ours or one is not None}
-    return _shipped_model(config, name, settings)
+    model, ours = _shipped_model(config, name, _MODEL), value.paper.model_settings
+    settings = model.settings | ours
+    return replace(model, settings={k: one for k, one in settings.items() if k not in ours or one is not None})
 
 
-def _shipped_model(config: Any, name: str, settings: dict[str, Any]) -> Model:
-    return Model(name, settings, config.source or "", {} if config.shape is None else config.shape.model_dump())
-
-
-def _fields_of(config: Any, keys: tuple[str, ...]) -> dict[str, Any]:
-    return {key: getattr(config, key) for key in keys}
+def _shipped_model(config: Any, name: str, keys: tuple[str, ...]) -> Model:
+    shape = {} if config.shape is None else config.shape.model_dump()
+    return Model(name, {key: getattr(config, key) for key in keys}, config.source or "", shape)
 
 
 def _dataset_settings(config: DatasetConfig, said: dict[str, Any]) -> dict[str, Any]:

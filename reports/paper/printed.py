@@ -65,9 +65,7 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
                 cell = table.get((entry.source, entry.table, entry.method, label, rule.label or metric))
                 if cell is None or cell.value.strip() == _EMPTY:
                     continue
-                number, digits = _parse_number(cell.value)
-                if rule.in_points and paper.scale != 1:
-                    number, digits = _scaled(number, digits, paper.scale)
+                number, digits = _parse_number(cell.value, paper.scale if rule.in_points else 1.0)
                 meant, stand_ins = _datasets_of_label(datasets, label), datasets[label].stand_ins
                 said = (label, meant, stand_ins, metric, rule)
                 found.append(Value(entry, paper, *said, number, digits, cell.line, *known))
@@ -111,12 +109,11 @@ def _datasets_of_label(datasets: dict[str, LabelRule], label: str) -> tuple[Data
     return meant if rule.tokens is None else tuple(one.model_copy(update={"tokens": rule.tokens}) for one in meant)
 
 
-def _scaled(printed: float, digits: int, scale: float) -> tuple[float, int]:
-    """A printed 0.7207 as 72.07 of 100 points, with as many digits as are left."""
-    left = max(digits - max(round(-math.log10(scale)), 0), 0)
-    return round(printed / scale, left), left
-
-
-def _parse_number(text: str) -> tuple[float, int]:
+def _parse_number(text: str, scale: float) -> tuple[float, int]:
+    """A printed number and its digits behind the point; with a scale of 0.01, "0.7207" is 72.07 of 100 points."""
     plain = text.replace(",", "").strip()
-    return float(plain), len(plain.partition(".")[2])
+    number, digits = float(plain), len(plain.partition(".")[2])
+    if scale == 1:
+        return number, digits
+    left = max(digits - max(round(-math.log10(scale)), 0), 0)
+    return round(number / scale, left), left

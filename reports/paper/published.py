@@ -31,6 +31,11 @@ class Found:
     reasons: list[str] = field(default_factory=list)
     unverified: list[str] = field(default_factory=list)
 
+    def add(self, other: "Found") -> None:
+        """Append what was found of another part of the run."""
+        self.reasons += other.reasons
+        self.unverified += other.unverified
+
 
 @cache
 def _published_facts() -> dict[str, Any]:

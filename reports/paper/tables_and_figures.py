@@ -88,8 +88,7 @@ def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
     if found is None:
         names = [item.name for item in tables_and_figures() if item.name]
         raise UnknownName("table or figure", name, [*names, *(TWIN + one for one in names)], "harness reproduce --list")
-    assert found.name is not None
-    return found, TWIN + found.name if folded.startswith(TWIN) else found.name
+    return found, f"{TWIN if folded.startswith(TWIN) else ''}{found.name}"
 
 
 class Printed(BaseModel):

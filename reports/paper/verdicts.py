@@ -85,7 +85,7 @@ def measured_rows(
     # (paper, data set) where the made-up data set stands in for several labels of the paper.
     places = {(value.paper.name, name, value.place) for value in values for name in value.stand_ins}
     several = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
-    measured = dict[tuple[Any, ...], OwnValue]()
+    measured: _Measured = {}
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
         readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
@@ -199,7 +199,7 @@ def _verdict_row(
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
         why.append(f"metric: the run has no {value.metric.score or lacks}")
-    names = [facts.run_key(run)[0] for _, run in pairs]
+    names, first = [facts.run_key(run)[0] for _, run in pairs], pairs[0][1]
     label = f", {value.place}" if (value.paper.name, names[0]) in several else ""
     low, high = ours.wide or (None, None)
     return {
@@ -208,8 +208,8 @@ def _verdict_row(
         "row": f"{value.entry.method}{label}",
         "metric": value.label,
         "printed": value.printed,
-        "method": labels[facts.run_key(pairs[0][1])],
-        "model": pairs[0][1].config["model"]["name"],
+        "method": labels[facts.run_key(first)],
+        "model": first.config["model"]["name"],
         "ours": ours.value,
         "ours.low": low,
         "ours.high": high,

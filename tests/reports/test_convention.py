@@ -12,7 +12,7 @@ from harness.cost.flops import DEFAULT
 from reports.costs import full_only_notes
 from reports.figures.curves import frame, rules_to_show
 from reports.figures.replay import Rule, Scored
-from reports.page import page
+from reports.page import Comparison, page
 from tests.reports.build import flops, stored
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 from tests.reports.test_page import Page
@@ -101,12 +101,12 @@ def test_the_plan_names_its_convention(call: Call) -> None:
 def test_the_page_and_its_chart_are_under_one_convention(tmp_path: Path) -> None:
     run = searched_run(tmp_path, SEARCHED, settings=settings(t_n=1, record_stops=2))
     for chosen, cost in ((DEFAULT, 1.0), ("full", 2.0)):
-        made = page([run], convention=chosen)
+        made = page([run], how=Comparison(convention=chosen))
         assert f"TFLOPs a question, with its index ({chosen}, log)" in made
         assert f"FLOPs under the convention {chosen}" in made
         (data,) = Page(made).data
         assert data["questions"][0]["answers"][0]["steps"][0]["tflops"] == cost
-    assert page([run]) == page([run], convention=DEFAULT)
+    assert page([run]) == page([run], how=Comparison(convention=DEFAULT))
 
 
 def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path: Path) -> None:
