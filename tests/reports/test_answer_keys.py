@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -64,33 +63,33 @@ def pairs(root: Path, examples: Sequence[Example], answers: Sequence[Sequence[st
         (["Kelford", "the town"], ["x", "y", "z"], set()),  # another name of the same
     ],
 )
-def test_signs(tmp_path: Path, gold: list[str], answers: list[str], reasons: set[str]) -> None:
+def test_signs(tmp_path, gold, answers, reasons):
     found = audit(tmp_path, [example(0, gold)], [[text] for text in answers])
     assert set(found.suspects.get("q0", {})) == reasons
     assert set(found.suspects) <= {"q0"}
 
 
 @pytest.mark.parametrize("documents", [("d0",), ()])
-def test_the_same_question_with_other_gold_answers(tmp_path: Path, documents: tuple[str, ...]) -> None:
+def test_the_same_question_with_other_gold_answers(tmp_path, documents):
     asked = [example(0, ["Kelford"], "Where?"), example(1, ["Ardun"], "where"), example(2, ["1907"], "Where?")]
     same = [replace(e, question=replace(e.question, document_ids=documents)) for e in asked[:2]]
     found = audit(tmp_path, [*same, asked[2]], [["", "", ""]])
     assert found.suspects == {"q0": {"duplicate": "q1 has Ardun"}, "q1": {"duplicate": "q0 has Kelford"}}
 
 
-def test_what_is_wrong_more_often_than_right_outvotes_nothing(tmp_path: Path) -> None:
+def test_what_is_wrong_more_often_than_right_outvotes_nothing(tmp_path):
     asked = [example(k, ["Kelford"]) for k in range(2 * RIGHT)]
     found = audit(tmp_path, asked, [["Ardun"] * len(asked)] * 2)
     assert found.suspects == {}
     assert "fewer than two methods have a mean of 50" in sections([found])[-1][1]["notes"][0][0]
 
 
-def test_where_most_answers_are_not_verbatim_that_is_no_sign(tmp_path: Path) -> None:
+def test_where_most_answers_are_not_verbatim_that_is_no_sign(tmp_path):
     asked = [example(k, ["in her own words"]) for k in range(RIGHT + 1)]
     assert audit(tmp_path, asked, [["x"] * len(asked)]).suspects == {}
 
 
-def test_the_command(tmp_path: Path, command: Any) -> None:
+def test_the_command(tmp_path, command):
     marks = [{"document_id": "d0", "start": start, "end": start + 4} for start in (0, 5)]
     gold = {"answers": ["yes", "no", "Oslo"], "supporting": marks, "extra": {}}
     write_run(tmp_path / "a", [answered(0, 1.0, gold)])

@@ -34,17 +34,17 @@ def written(text: str) -> dict[str, Any]:
         ("", ["Orb"], False),
     ],
 )
-def test_by_hand(text: str, answers: list[str], found: bool | None) -> None:
+def test_by_hand(text, answers, found):
     assert has_answer(text, answers) is found
 
 
-def test_pieces_in_their_order_and_what_a_model_wrote() -> None:
+def test_pieces_in_their_order_and_what_a_model_wrote():
     shown = [span("b", 4, 9), span("a", 0, 4), written("Orb is a town.")]
     assert shown_text(shown, ROWS) == "party\n\nMira\n\nOrb is a town."
     assert shown_text([], ROWS) == ""
 
 
-def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing() -> None:
+def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing():
     example = Example(Question("q0", "?", ("a", "b")), Gold(("Orb",)))
     whole = record(0, 1.0, shown=[span("a", 0, 22)])
     assert answer_shown(whole, example, ROWS) is True
@@ -66,7 +66,7 @@ def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing() ->
         (("...",), [span("a", 0, 4)], None, True),  # nothing is left of it, and that is everywhere
     ],
 )
-def test_whole_words_and_flashrags_substring_side_by_side(answers, shown, words, substring) -> None:
+def test_whole_words_and_flashrags_substring_side_by_side(answers, shown, words, substring):
     example = Example(Question("q0", "?", ("a", "b")), Gold(answers))
     one = record(0, 1.0, shown=shown)
     assert answer_shown(one, example, ROWS) is words

@@ -1,6 +1,5 @@
 """Autopsy: one class a question, by substitution from stored runs."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,7 +47,7 @@ SETTINGS = {"dataset": {**DATASET, "instruction": "Answer.", "max_answer_tokens"
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def folders(tmp_path, monkeypatch):
     """Runs of a method, of the evidence alone and without any text, scored by the data set's own scorer."""
     name = "longbench.qa_f1_score"
 
@@ -64,7 +63,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return [own, evidence, write_run(tmp_path, closed, method="closed", settings=SETTINGS, manifest=manifest)]
 
 
-def test_every_class(folders: list[Path]) -> None:
+def test_every_class(folders):
     run, *others = map(read_run, folders)
     cases = cases_of(run, read_rows(run), siblings_of(run, others))
     assert {c.question_id: c.kind for c in cases} == {f"q{n}": kind for n, (*_, kind) in CASES.items()}
@@ -72,7 +71,7 @@ def test_every_class(folders: list[Path]) -> None:
     assert list(COLOURS) == list(CLASSES)
 
 
-def test_without_siblings_classes_are_coarser(folders: list[Path]) -> None:
+def test_without_siblings_classes_are_coarser(folders):
     run = read_run(folders[0])
     siblings = siblings_of(run, [])
     assert siblings.missing == ["oracle-evidence", "closed-book"]
@@ -81,13 +80,13 @@ def test_without_siblings_classes_are_coarser(folders: list[Path]) -> None:
     assert set(kinds[7:]) == {"unknown"}
 
 
-def test_the_border_between_won_and_lost(folders: list[Path]) -> None:
+def test_the_border_between_won_and_lost(folders):
     run, *others = map(read_run, folders)
     cases = cases_of(run, read_rows(run), siblings_of(run, others), lost_below=0.3)
     assert {case.question_id: case.kind for case in cases}["q12"] == "read"
 
 
-def test_runs_of_other_questions_are_no_siblings(folders: list[Path], tmp_path: Path) -> None:
+def test_runs_of_other_questions_are_no_siblings(folders, tmp_path):
     run, oracle, _ = map(read_run, folders)
     fewer = write_run(tmp_path / "x", oracle.records[:-1], method="oracle", settings=oracle.config)
     assert siblings_of(run, [read_run(fewer)]).oracle is None
@@ -96,7 +95,7 @@ def test_runs_of_other_questions_are_no_siblings(folders: list[Path], tmp_path: 
     assert siblings_of(run, [read_run(other)]).oracle is None
 
 
-def test_counts_intervals_and_the_figure(folders: list[Path]) -> None:
+def test_counts_intervals_and_the_figure(folders):
     run, *others = map(read_run, folders)
     cases = {("musique", "pecan", "tiny"): cases_of(run, read_rows(run), siblings_of(run, others))}
     counted = frame(cases)
@@ -112,14 +111,14 @@ def test_counts_intervals_and_the_figure(folders: list[Path]) -> None:
     assert b"not retrieved" in draw(counted)
 
 
-def test_the_page_links_the_questions_of_each_class(folders: list[Path]) -> None:
+def test_the_page_links_the_questions_of_each_class(folders):
     made = page([read_run(folder) for folder in folders])
     assert "Why questions were lost" in made
     assert '<a href="#d=musique&amp;q=q10">q10</a>' in made
     assert "Why questions were lost" not in page([read_run(folders[0])])
 
 
-def test_the_command_names_what_is_missing(folders: list[Path], tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_the_command_names_what_is_missing(folders, tmp_path, capsys, monkeypatch):
     from harness.cli.main import _run_command
 
     assert _run_command(["autopsy", str(folders[0]), "--examples", "1"]) == 0

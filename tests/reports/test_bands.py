@@ -42,7 +42,7 @@ def of(*runs: StoredRun) -> list[bands.Band]:
     return bands.analyse_runs(with_rows(runs, None, print))
 
 
-def test_a_ranking_that_no_scorer_changes(tmp_path: Path) -> None:
+def test_a_ranking_that_no_scorer_changes(tmp_path):
     (band,) = of(run(tmp_path, "good", [RIGHT] * 8), run(tmp_path, "bad", [WRONG] * 6 + [RIGHT] * 2))
     assert band.methods == ["good", "bad"]
     assert band.reversals == ()
@@ -52,7 +52,7 @@ def test_a_ranking_that_no_scorer_changes(tmp_path: Path) -> None:
     assert band.means["flashrag.em"] == {"good": 1.0, "bad": 0.25}
 
 
-def test_containment_turns_a_pair_around(tmp_path: Path) -> None:
+def test_containment_turns_a_pair_around(tmp_path):
     pair = run(tmp_path, "short", [RIGHT, WRONG] * 30), run(tmp_path, "long", [LONG] * 60)
     (band,) = of(*pair)
     (turned,) = band.reversals
@@ -71,13 +71,13 @@ def test_containment_turns_a_pair_around(tmp_path: Path) -> None:
     assert (acc["score"], acc["rank"], acc["family"], acc["n"]) == (1.0, 1, "containment", 60)
 
 
-def test_a_pair_that_changes_by_chance_is_not_clear(tmp_path: Path) -> None:
+def test_a_pair_that_changes_by_chance_is_not_clear(tmp_path):
     (band,) = of(run(tmp_path, "short", [RIGHT] + [WRONG] * 7), run(tmp_path, "long", [LONG] * 2 + [WRONG] * 6))
     assert [one.clear for one in band.reversals] == [False]
     assert "none clearly" in band.sentence
 
 
-def test_failed_questions_and_questions_in_common(tmp_path: Path) -> None:
+def test_failed_questions_and_questions_in_common(tmp_path):
     (band,) = of(run(tmp_path, "a", [RIGHT, None, RIGHT, RIGHT]), run(tmp_path, "b", [RIGHT, RIGHT]))
     assert (band.n, band.same) == (2, False)
     assert band.means["flashrag.acc"] == {"a": 0.5, "b": 1.0}
@@ -88,7 +88,7 @@ def test_failed_questions_and_questions_in_common(tmp_path: Path) -> None:
         of(run(tmp_path / "x", "a", [None], failed="skip"), run(tmp_path / "x", "b", [RIGHT], failed="skip"))
 
 
-def test_which_scorers_apply(tmp_path: Path) -> None:
+def test_which_scorers_apply(tmp_path):
     options = run(tmp_path, "options", [RIGHT], extra={"all_classes": [GOLD, WRONG]})
     dataset = {"name": "dureader", "scorers": ["longbench.rouge_zh_score", "evidence_recall"]}
     chinese = read_run(write_run(tmp_path / "zh", [record(0, 1.0)], settings={"dataset": dataset}))

@@ -4,8 +4,6 @@ import json
 import math
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,13 +17,13 @@ HIGH, LOW = (1.0, 1.0, 1.0, 0.0), (0.0, 1.0, 0.0, 0.0)
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Any:
+def table(tmp_path):
     """pecan on both data sets, bm25 on one."""
     made = [(LOW, "pecan", "musique"), (HIGH, "pecan", "qasper"), (HIGH, "bm25", "musique")]
     return frame([stored(tmp_path, scores, method=method, dataset=data) for scores, method, data in made])
 
 
-def test_a_cell_a_data_set_and_the_mean_of_those_with_all(table: Any) -> None:
+def test_a_cell_a_data_set_and_the_mean_of_those_with_all(table):
     pecan, bm25 = wide_table(table).to_dict("records")
     assert [pecan[name] for name in ("method", "musique", "qasper", "mean")] == ["pecan", 0.25, 0.75, 0.5]
     assert (bm25["musique"], math.isnan(bm25["qasper"]), math.isnan(bm25["mean"])) == (0.75, True, True)
@@ -34,7 +32,7 @@ def test_a_cell_a_data_set_and_the_mean_of_those_with_all(table: Any) -> None:
     assert "musique.low" not in pecan
 
 
-def test_the_interval_of_the_mean_adds_the_distances_in_squares(table: Any) -> None:
+def test_the_interval_of_the_mean_adds_the_distances_in_squares(table):
     pecan, bm25 = wide_table(table, SCORE, intervals=True).to_dict("records")
     below = [pecan[name] - pecan[f"{name}.low"] for name in ("musique", "qasper")]
     above = [pecan[f"{name}.high"] - pecan[name] for name in ("musique", "qasper")]
@@ -43,7 +41,7 @@ def test_the_interval_of_the_mean_adds_the_distances_in_squares(table: Any) -> N
     assert math.isnan(bm25["mean.low"])
 
 
-def test_a_score_that_a_data_set_lacks_is_a_gap(tmp_path: Path) -> None:
+def test_a_score_that_a_data_set_lacks_is_a_gap(tmp_path):
     only = [record(i, 1.0, scores={SCORE: 1.0, "musique.answer_f1": 0.5}) for i in range(4)]
     write_run(tmp_path, only, dataset="musique")
     from harness.storage.run_folder import read_run
@@ -55,7 +53,7 @@ def test_a_score_that_a_data_set_lacks_is_a_gap(tmp_path: Path) -> None:
         wide_table(frame(runs), "musique.answer_f2")
 
 
-def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path: Path) -> None:
+def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path):
     runs = []
     for method, scores in (("bm25", LOW), ("pecan", HIGH)):
         runs += [stored(tmp_path, scores, method=method, dataset=name, model="a") for name in ("musique", "qasper")]
@@ -69,7 +67,7 @@ def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path: Path) -
     assert "pecan & 75.0 & -- & --" in render_sections(found[1:], "latex")
 
 
-def test_the_command(table: Any, tmp_path: Path, command: Any) -> None:
+def test_the_command(table, tmp_path, command):
     call = partial(command, "report", str(tmp_path))
 
     code, out, _ = call("--wide", "--intervals")
@@ -87,7 +85,7 @@ def test_the_command(table: Any, tmp_path: Path, command: Any) -> None:
         assert (code, sentence in err) == (2, True), err
 
 
-def test_what_rounds_to_nothing_is_noted_in_the_tables_of_the_data_sets_alone(tmp_path: Path) -> None:
+def test_what_rounds_to_nothing_is_noted_in_the_tables_of_the_data_sets_alone(tmp_path):
     shares = ("2 of 1558 texts (0 %) were cut", "2 of 8 texts (25 %) were cut")
     runs = [replace(stored(tmp_path, HIGH, dataset=name), notes=shares) for name in ("musique", "qasper")]
     (row,) = wide_table(frame(runs)).to_dict("records")
@@ -95,7 +93,7 @@ def test_what_rounds_to_nothing_is_noted_in_the_tables_of_the_data_sets_alone(tm
     assert [share in told for share in shares] == [False, True]
 
 
-def test_a_reference_marks_what_differs_from_it(tmp_path: Path, command: Any) -> None:
+def test_a_reference_marks_what_differs_from_it(tmp_path, command):
     ones = [1.0] * 24
     for method, scores in (("bm25", ones), ("pecan", [0.0] * 24), ("raptor", [*ones[1:], 0.0])):
         stored(tmp_path, scores, method=method)

@@ -26,7 +26,7 @@ def run(root: Path, method: str, **more: Any) -> StoredRun:
     return read_run(write_run(root, rows, method=method, documents=[built("d", 6.0)] * (method == "pecan"), **more))
 
 
-def test_each_kind_has_a_table_with_its_questions(tmp_path: Path) -> None:
+def test_each_kind_has_a_table_with_its_questions(tmp_path):
     table = frame(split_by_kind([run(tmp_path, "pecan"), run(tmp_path, "full-context")], "hops"))
     rows = {(row["dataset"], row["method"]): row for row in table.to_dict("records")}
     assert [(name, row["n"], row[SCORE]) for (name, method), row in rows.items() if method == "pecan"] == [
@@ -43,18 +43,18 @@ def test_each_kind_has_a_table_with_its_questions(tmp_path: Path) -> None:
     ("by", "kinds"),
     [("length", ["1k to 2k", "2k to 4k", "2k to 4k", "4k to 8k"]), ("answer", ["text", "number", "text", "number"])],
 )
-def test_kinds_that_every_data_set_has(by: str, kinds: list[str], tmp_path: Path) -> None:
+def test_kinds_that_every_data_set_has(by, kinds, tmp_path):
     assert [kind(row, by) for row in run(tmp_path, "pecan").records][:4] == kinds
 
 
-def test_differences_are_corrected_over_all_kinds(tmp_path: Path) -> None:
+def test_differences_are_corrected_over_all_kinds(tmp_path):
     runs = [run(tmp_path, name) for name in ("pecan", "full-context")]
     differences = side_by_side(split_by_kind(runs, "hops")).differences
     assert differences is not None
     assert differences["n"].tolist() == [3, 2]
 
 
-def test_a_kind_that_no_question_has_is_refused_with_those_that_they_have(tmp_path: Path) -> None:
+def test_a_kind_that_no_question_has_is_refused_with_those_that_they_have(tmp_path):
     stored = run(tmp_path, "pecan")
     with pytest.raises(UserError, match="tells its level; they tell: hops, length, answer"):
         split_by_kind([stored], "level")
@@ -65,7 +65,7 @@ def test_a_kind_that_no_question_has_is_refused_with_those_that_they_have(tmp_pa
         split_by_kind([bare], "hops")
 
 
-def test_frames_and_the_page_have_them(tmp_path: Path) -> None:
+def test_frames_and_the_page_have_them(tmp_path):
     stored = run(tmp_path, "pecan")
     assert list(frames.records(stored)["hops"])[:5] == ["2", "2", "2", "3", "3"]
     assert "level" not in frames.records(stored)

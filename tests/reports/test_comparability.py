@@ -32,9 +32,7 @@ DIFFERENCES: list[tuple[list[float], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("scores", "changes", "reason"), DIFFERENCES)
-def test_a_run_that_must_not_be_ranked_with_the_others_says_so(
-    scores: list[float], changes: dict[str, Any], reason: str, tmp_path: Path
-) -> None:
+def test_a_run_that_must_not_be_ranked_with_the_others_says_so(scores, changes, reason, tmp_path):
     usual = [stored(tmp_path, SCORES, method=m) for m in ("full-context", "pecan")]
     runs = [stored(tmp_path, scores, method="bm25", **changes), *usual]
     (told, *others) = reasons_not_to_rank(runs)
@@ -52,12 +50,12 @@ def test_a_run_that_must_not_be_ranked_with_the_others_says_so(
     assert table.loc["pecan", "ratio"] == 1.0
 
 
-def test_runs_alike_and_data_sets_apart_say_nothing(tmp_path: Path) -> None:
+def test_runs_alike_and_data_sets_apart_say_nothing(tmp_path):
     runs = [stored(tmp_path, SCORES, method=m) for m in ("full-context", "pecan")]
     assert reasons_not_to_rank([*runs, stored(tmp_path, SCORES[:2], dataset="qasper")]) == [None, None, None]
 
 
-def test_of_two_the_longer_is_the_usual() -> None:
+def test_of_two_the_longer_is_the_usual():
     few, many = ("f", frozenset("a")), ("f", frozenset("ab"))
     assert most_common([few, many]) == many
     assert most_common([few, many, few]) == few
@@ -72,7 +70,7 @@ def priced(root: Path, method: str, costs: list[float | None], score: float = 0.
     return read_run(write_run(root, rows, method=method))
 
 
-def test_the_ratio_is_over_the_questions_that_both_answered(tmp_path: Path) -> None:
+def test_the_ratio_is_over_the_questions_that_both_answered(tmp_path):
     """The long question fails with the whole document: by means alone 5 against 2 TFLOPs, 2.5x instead of 0.5x."""
     runs = [priced(tmp_path, "full-context", [2.0, None]), priced(tmp_path, "pecan", [1.0, 9.0])]
     table = frame(runs).set_index("method")
@@ -82,7 +80,7 @@ def test_the_ratio_is_over_the_questions_that_both_answered(tmp_path: Path) -> N
     assert not any("ratio" in note for note in table.loc["full-context", "notes"])
 
 
-def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path: Path) -> None:
+def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path):
     runs = [
         priced(tmp_path, "dear", [5.0, 6.0, 7.0], 0.4),
         priced(tmp_path, "cheap", [1.0, 2.0, 3.0], 0.4),
@@ -104,7 +102,7 @@ LEGEND = (
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
-def test_a_line_below_the_table_says_what_costs_are_measured_by(form: str, tmp_path: Path) -> None:
+def test_a_line_below_the_table_says_what_costs_are_measured_by(form, tmp_path):
     runs = [stored(tmp_path, SCORES, method=m, documents=INDEX) for m in ("full-context", "pecan")]
     whole = ordered(frame(runs))
     told = render_sections([(s.title, s.frame) for s in sections(whole)], form)
@@ -115,7 +113,7 @@ def test_a_line_below_the_table_says_what_costs_are_measured_by(form: str, tmp_p
         assert "costs are per question" not in render(whole, plain)
 
 
-def test_the_line_says_no_word_of_columns_without_a_value(tmp_path: Path) -> None:
+def test_the_line_says_no_word_of_columns_without_a_value(tmp_path):
     (row,) = legended(frame([stored(tmp_path / "a", SCORES)]))["notes"]
     assert not any("ratio" in note or "per document" in note for note in row)
     (row,) = legended(frame([stored(tmp_path / "b", SCORES, documents=INDEX)]))["notes"]

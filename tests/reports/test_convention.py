@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ SEARCHED = [searched(i, [0.2, 0.6], stop=1) for i in range(2)]
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
+def call(tmp_path, monkeypatch, command):
     """Run the command beside results/, which has a search that stops by t_n, and trials/."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
@@ -45,7 +44,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_default_is_the_papers_and_another_can_be_chosen(name: str, call: Call) -> None:
+def test_the_default_is_the_papers_and_another_can_be_chosen(name, call):
     arguments, column = COMMANDS[name]
     told: dict[str, list[dict[str, Any]]] = {}
     for chosen in ([], ["--convention", DEFAULT], ["--convention", "full"]):
@@ -63,7 +62,7 @@ def test_the_default_is_the_papers_and_another_can_be_chosen(name: str, call: Ca
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "trace"])
-def test_an_unknown_convention_is_a_usage_error(name: str, call: Call) -> None:
+def test_an_unknown_convention_is_a_usage_error(name, call):
     run = "results/musique/pecan--tiny--0123abcd"
     arguments = COMMANDS[name][0] if name in COMMANDS else ["trace", run, "q0"]
     code, out, err = call(*arguments, "--convention", "ful")
@@ -71,7 +70,7 @@ def test_an_unknown_convention_is_a_usage_error(name: str, call: Call) -> None:
     assert "Did you mean 'full'" in err
 
 
-def test_trace_counts_the_steps(call: Call) -> None:
+def test_trace_counts_the_steps(call):
     for chosen, cost in (([], "2"), (["--convention", "full"], "4")):
         code, out, _ = call("trace", "results/musique/pecan--tiny--0123abcd", "q0", *chosen)
         head, _, line = out.splitlines()[2:5]
@@ -81,13 +80,13 @@ def test_trace_counts_the_steps(call: Call) -> None:
     assert "--json has the FLOPs under every convention" in err
 
 
-def test_a_run_keeps_all_conventions_so_only_a_forecast_takes_one(call: Call) -> None:
+def test_a_run_keeps_all_conventions_so_only_a_forecast_takes_one(call):
     code, _, err = call("run", "--method", "bm25", "--dataset", "pocket/musique", "--convention", "full")
     assert code == 2
     assert "--convention is for a forecast (--plan)" in err
 
 
-def test_the_plan_names_its_convention(call: Call) -> None:
+def test_the_plan_names_its_convention(call):
     plan = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", "2", "--plan"]
     costs = {}
     for chosen in ("all-params", "full", "executed"):
@@ -98,7 +97,7 @@ def test_the_plan_names_its_convention(call: Call) -> None:
     assert costs["all-params"] > costs["full"] > costs["executed"] > 0
 
 
-def test_the_page_and_its_chart_are_under_one_convention(tmp_path: Path) -> None:
+def test_the_page_and_its_chart_are_under_one_convention(tmp_path):
     run = searched_run(tmp_path, SEARCHED, settings=settings(t_n=1, record_stops=2))
     for chosen, cost in ((DEFAULT, 1.0), ("full", 2.0)):
         made = page([run], how=Comparison(convention=chosen))
@@ -109,7 +108,7 @@ def test_the_page_and_its_chart_are_under_one_convention(tmp_path: Path) -> None
     assert page([run]) == page([run], how=Comparison(convention=DEFAULT))
 
 
-def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path: Path) -> None:
+def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path):
     old = [{**step(i, p_yes=p), "flops": (i + 1) * TERA, "answer": "a", "answer_flops": TERA / 10}
            for i, p in enumerate((0.2, 0.6, 0.9))]  # fmt: skip
     old[2]["action"] = "study"

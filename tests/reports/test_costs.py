@@ -1,8 +1,5 @@
 """What a question cost with its share of the index: who shares it, and what makes it unknown."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from harness.storage.run_folder import read_run
@@ -28,9 +25,7 @@ from tests.reports.build import record, stored, usage, write_run
         ({"q0": ["d0"]}, [], [1.5]),
     ],
 )  # fmt: skip
-def test_an_index_is_shared_by_the_questions_of_its_document(
-    asked: dict[str, list[str]], built: list[dict[str, Any]], whole: list[float], tmp_path: Path
-) -> None:
+def test_an_index_is_shared_by_the_questions_of_its_document(asked, built, whole, tmp_path):
     joined = {"joined": 2} if built and "+" in built[0]["document_id"] else {}
     rows = [
         record(0, None if name == "failed" else 1.0, question_id=name, document_ids=ids, notes=joined)
@@ -41,7 +36,7 @@ def test_an_index_is_shared_by_the_questions_of_its_document(
     assert set(question_tflops(run, with_index=False).values()) == {1.5}
 
 
-def test_the_ratio_is_of_whole_costs_and_the_papers_beside_it(tmp_path: Path) -> None:
+def test_the_ratio_is_of_whole_costs_and_the_papers_beside_it(tmp_path):
     runs = [
         stored(tmp_path, [1.0], method="pecan", documents=[index("d0", 10.0)]),
         stored(tmp_path, [1.0], method="full-context"),
@@ -51,7 +46,7 @@ def test_the_ratio_is_of_whole_costs_and_the_papers_beside_it(tmp_path: Path) ->
     assert table.loc["full-context", ["ratio", "ratio.search"]].tolist() == [1.0, 1.0]
 
 
-def test_indexes_that_the_folder_lost_make_the_ratio_unknown(tmp_path: Path) -> None:
+def test_indexes_that_the_folder_lost_make_the_ratio_unknown(tmp_path):
     summary = {"state": "finished", "index": {"documents": 1}}
     lost = read_run(write_run(tmp_path, [record(0, 1.0)], summary=summary))
     row = frame([lost]).iloc[0]

@@ -1,7 +1,6 @@
 """The memory behind a search: read by hand from an index, and `harness trace` over a run that has one."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +43,7 @@ STEPS = [
 RECORD = {"question_id": "q0", "document_ids": ["d0"], "steps": STEPS}
 
 
-def test_what_a_search_did_in_a_memory() -> None:
+def test_what_a_search_did_in_a_memory():
     memory = parse_memory(INDEX)
     assert memory is not None
     walk = search_in_memory(memory, RECORD, "Who wrote velindra?", frozenset({1, 2}))
@@ -70,13 +69,13 @@ def test_what_a_search_did_in_a_memory() -> None:
     ("question", "asked"),
     [("Is Toren Ann?", (1,)), ("Torens and Miramar", ()), ("MIRA's Kelford", (2, 3)), ("", ())],
 )
-def test_entities_that_a_question_names(question: str, asked: tuple[int, ...]) -> None:
+def test_entities_that_a_question_names(question, asked):
     memory = parse_memory(INDEX)
     assert memory is not None
     assert search_in_memory(memory, {"steps": []}, question).asked == asked
 
 
-def test_long_lists_are_cut_and_say_so() -> None:
+def test_long_lists_are_cut_and_say_so():
     index = {**INDEX, "edges": [[0, 1, f"in way {n}"] for n in range(20)]}
     memory = parse_memory(index)
     assert memory is not None
@@ -92,7 +91,7 @@ def test_long_lists_are_cut_and_say_so() -> None:
         {"edges": [[0, 9, "x"]]}, {"edges": [[0, 1]]}, {"segments": [[0, "a"]]},
     ],
 )  # fmt: skip
-def test_what_is_no_memory(index: Any) -> None:
+def test_what_is_no_memory(index):
     index = None if index is None else {key: one for key, one in (INDEX | index).items() if one is not None}
     assert parse_memory(index) is None
 
@@ -101,7 +100,7 @@ def test_what_is_no_memory(index: Any) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredRun:
+def run(tmp_path, monkeypatch):
     """A made-up question of two hops whose first supporting part is the first segment, and its memory."""
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     rows = load(DatasetConfig.model_validate(POCKET))
@@ -127,9 +126,7 @@ def traced(run: StoredRun, capsys: pytest.CaptureFixture[str], **options: Any) -
     return capsys.readouterr().out
 
 
-def test_the_trace_says_what_was_read_through_whom_and_where_the_evidence_is(
-    run: StoredRun, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_trace_says_what_was_read_through_whom_and_where_the_evidence_is(run, capsys):
     whole = traced(run, capsys).splitlines()
     assert [line.split()[0] for line in whole[2:4]] == ["gold", "answer"], "the data set is at hand"
     out = whole[3:]
@@ -153,7 +150,7 @@ def test_the_trace_says_what_was_read_through_whom_and_where_the_evidence_is(
     assert [s["evidence"] for s in told["steps"]] == ["", "yes", "", "", "no"]
 
 
-def test_a_memory_that_is_gone_leaves_the_table(run: StoredRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_memory_that_is_gone_leaves_the_table(run, capsys):
     (data,) = run.path.parents[1].glob("cache/*/*/*/data.json")
     data.write_text("{}")
     out = traced(run, capsys)

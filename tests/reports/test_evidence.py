@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from harness.types import Document, Example, Gold, Question, Support
@@ -19,7 +17,7 @@ class TestEvidence:
         ("place", "told"),
         [((0, 5), "no"), ((4, 6), "yes"), ((5, 9), "yes"), ((8, 20), "yes"), ((9, 13), "no")],
     )
-    def test_a_span_that_overlaps_a_supporting_part(self, place: tuple[int, int], told: str) -> None:
+    def test_a_span_that_overlaps_a_supporting_part(self, place, told):
         shown = span("d0", *place)
         assert evidence(shown, example(Support("d0", 5, 9))) == told
         assert evidence(shown | {"document_id": "d1"}, example(Support("d0", 5, 9))) == "no"
@@ -27,7 +25,7 @@ class TestEvidence:
         assert evidence(shown, None) == "-"
         assert evidence(None, example()) == ""
 
-    def test_a_text_written_from_a_supporting_part(self) -> None:
+    def test_a_text_written_from_a_supporting_part(self):
         shown = {"kind": "generated", "document_id": "", "start": 0, "end": 9, "text": "x", "sources": [["d0", 0, 6]]}
         assert evidence(shown, example(Support("d0", 5, 9))) == "source"
         assert evidence(shown, example(Support("d0", 6, 9))) == "no"
@@ -35,14 +33,14 @@ class TestEvidence:
     def rows(self, told: Example, **texts: str) -> Rows:
         return Rows({"q0": told}, {name: Document(name, text) for name, text in texts.items()})
 
-    def test_supporting_nodes_visited_or_not(self, tmp_path: Path) -> None:
+    def test_supporting_nodes_visited_or_not(self, tmp_path):
         run = searched(tmp_path, "0" * 64)
         rows = self.rows(example(Support("d0", 8, 10)), d0="x" * 19)
         assert overlapping_spans(made().span, run, run.records[0], rows) == {1, 2}
         assert overlapping_spans(made().span, run, run.records[0], self.rows(example(), d0="x" * 19)) == set()
         assert overlapping_spans(made().span, run, run.records[0], Rows()) == set()
 
-    def test_spans_of_joined_documents_are_mapped_back(self, tmp_path: Path) -> None:
+    def test_spans_of_joined_documents_are_mapped_back(self, tmp_path):
         run = searched(tmp_path, "0" * 64)
         joined = record(0, 0.5, document_ids=["d0", "d1"], notes={"joined": 2})
         # d0 fills 0-7, a blank line 7-9, d1 9-19: d1[0:3] is in the chunk 9-13 of the joined text, d0[0:3] in 0-5
@@ -51,7 +49,7 @@ class TestEvidence:
         rows = self.rows(example(Support("d0", 0, 3), documents=("d0", "d1")), d0="x" * 7, d1="y" * 10)
         assert overlapping_spans(made().span, run, joined, rows) == {0}
 
-    def test_spans_of_a_cut_document_are_mapped_back(self, tmp_path: Path) -> None:
+    def test_spans_of_a_cut_document_are_mapped_back(self, tmp_path):
         view = {"name": "m", "implementation": "m:M", "view": "evidence", "params": {}}
         run = searched(tmp_path, "0" * 64, settings={"method": view})
         # The method was handed d0[50:57], which are the chunks 0-5 and 5-7 of it.

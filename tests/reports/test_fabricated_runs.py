@@ -7,7 +7,6 @@ runs whose sentence is tested are in test_paper.py, test_paper_settings.py and t
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +35,7 @@ def value(preset: str = "bm25", label: str = "F1") -> Value:
 
 
 @pytest.fixture(scope="module")
-def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoredRun]:
+def honest(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     return {preset: paper_run(folder / preset, preset, "musique", official()) for preset in ("bm25", "sbert")}
 
@@ -87,7 +86,7 @@ def copied(run: StoredRun) -> StoredRun:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", DISHONEST)
-def test_a_dishonest_run_has_no_verdict(honest: dict[str, StoredRun], kind: str, seed: int) -> None:
+def test_a_dishonest_run_has_no_verdict(honest, kind, seed):
     run = copied(honest["bm25"])
     DISHONEST[kind](run, Dice("fabricated", kind, seed))
     assert differences(value(), run).reasons, f"certified: {kind}"
@@ -95,13 +94,13 @@ def test_a_dishonest_run_has_no_verdict(honest: dict[str, StoredRun], kind: str,
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", HONEST)
-def test_an_honest_run_has_one(honest: dict[str, StoredRun], kind: str, seed: int) -> None:
+def test_an_honest_run_has_one(honest, kind, seed):
     run = copied(honest["bm25"])
     HONEST[kind](run, Dice("fabricated", kind, seed))
     assert differences(value(), run).reasons == []
 
 
-def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest: dict[str, StoredRun], tmp_path: Path) -> None:
+def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest, tmp_path):
     folder = tmp_path / "Llama-3.1-8B-Instruct"
     save(folder, [WORDS * 3], seed=1, **{**SIZES, "hidden_size": 32, "num_hidden_layers": 1})
     sets = {"model.dtype": "bfloat16", "model.window": 1024, "dataset.tokens": 300}
@@ -121,9 +120,7 @@ def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest: dict[str,
         ({"source": "me/multi-qa-mpnet-base-cos-v1"}, False),
     ],
 )
-def test_an_encoder_is_known_by_its_content(
-    honest: dict[str, StoredRun], change: dict[str, Any], certified: bool
-) -> None:
+def test_an_encoder_is_known_by_its_content(honest, change, certified):
     run = copied(honest["sbert"])
     run.config["encoder"].update(change)
     if not certified:
@@ -134,7 +131,7 @@ def test_an_encoder_is_known_by_its_content(
     assert (differences(value("sbert"), run).reasons == []) == certified
 
 
-def test_costs_that_were_counted_otherwise_have_no_verdict(honest: dict[str, StoredRun]) -> None:
+def test_costs_that_were_counted_otherwise_have_no_verdict(honest):
     printed = value(label="TFLOPs")
     assert differences(printed, honest["bm25"]).reasons == []
     asked = replace(printed, metric=printed.metric.model_copy(update={"asked": "executed"}))
@@ -144,7 +141,7 @@ def test_costs_that_were_counted_otherwise_have_no_verdict(honest: dict[str, Sto
     assert differences(printed, failed).reasons
 
 
-def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path: Path) -> None:
+def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path):
     run = paper_run(tmp_path, "pecan", "musique", official())
     printed = next(
         v for v in load() if v.entry.preset == "pecan" and v.rules[0].dataset == "musique" and v.entry.per_document
@@ -154,7 +151,7 @@ def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path: Pa
         assert differences(printed, run).reasons == told
 
 
-def test_a_dirty_checkout_is_told_beside_the_verdict(honest: dict[str, StoredRun]) -> None:
+def test_a_dirty_checkout_is_told_beside_the_verdict(honest):
     run = copied(honest["bm25"])
     assert _measured_notes(((value(), run),)) == []
     run.manifest["git"]["dirty"] = True

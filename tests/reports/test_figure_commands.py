@@ -2,7 +2,6 @@
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,7 +29,7 @@ FILES = {
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Any:
+def call(tmp_path, monkeypatch, command):
     """Run a command beside results/ with a search that recorded other stops, and a run without any."""
     monkeypatch.chdir(tmp_path)
     rows = [searched(i, [0.1] * (i % 3 + 2), stop=i % 3 + 1) for i in range(9)]
@@ -47,7 +46,7 @@ def mistake(ended: tuple[int, str, str]) -> str:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_to_a_file_by_its_ending(name: str, call: Any) -> None:
+def test_to_a_file_by_its_ending(name, call):
     assert call("report", "curves", "results", "--out", f"drawn/{name}") == (0, "", f"written to drawn/{name}\n")
     content = Path("drawn", name).read_bytes()
     assert content.startswith(FILES[name])
@@ -58,13 +57,13 @@ def test_to_a_file_by_its_ending(name: str, call: Any) -> None:
 
 
 @pytest.mark.parametrize("words", [*SCORED, ["report", "nodes"], ["report", "queries"]], ids=" ".join)
-def test_each_is_drawn(words: list[str], call: Any) -> None:
+def test_each_is_drawn(words, call):
     assert call(*words, "results", *(["--x", "model"] if words[-1] == "sweep" else []), "--out", "a.svg")[0] == 0
     assert Path("a.svg").read_bytes().startswith(b"<?xml")
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_formats_and_folders_that_do_not_exist(words: list[str], call: Any) -> None:
+def test_formats_and_folders_that_do_not_exist(words, call):
     assert "no format ends in '.gif'" in mistake(call(*words, "results", "--out", "a.gif"))
     assert "unknown format 'sgv'. Did you mean 'svg'" in mistake(call(*words, "results", "--format", "sgv"))
     assert "there is no folder 'nowhere'" in mistake(call(*words, "nowhere"))
@@ -73,31 +72,31 @@ def test_formats_and_folders_that_do_not_exist(words: list[str], call: Any) -> N
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_folder_may_have_the_name_of_a_figure(name: str, call: Any) -> None:
+def test_a_folder_may_have_the_name_of_a_figure(name, call):
     Path(name).mkdir()
     assert f"harness report ./{name}" in mistake(call("report", name))
 
 
 @pytest.mark.parametrize("words", SCORED, ids=" ".join)
-def test_an_unknown_score_is_one_sentence(words: list[str], call: Any) -> None:
+def test_an_unknown_score_is_one_sentence(words, call):
     told = mistake(call(*words, "results", "--score", "f2", *(["--x", "model"] if words[-1] == "sweep" else [])))
     assert "unknown score 'f2'" in told or "no run has both a score" in told
 
 
-def test_a_damaged_run_is_left_out_and_the_exit_code_says_so(call: Any) -> None:
+def test_a_damaged_run_is_left_out_and_the_exit_code_says_so(call):
     Path("results/musique/bm25--tiny--0").mkdir()
     Path("results/musique/bm25--tiny--0/run.yaml").write_text("{}")
     code, out, err = call("report", "nodes", "results")
     assert (code, "pecan" in out, err.startswith("warning: left out: ")) == (3, True, True)
 
 
-def test_a_drawing_of_nothing_is_a_sentence(call: Any, tmp_path: Path) -> None:
+def test_a_drawing_of_nothing_is_a_sentence(call, tmp_path):
     stored(tmp_path / "failed", [None, None])
     assert "nothing here can be drawn" in mistake(call("study", "requests", "failed", "--out", "a.svg"))
     assert call("study", "requests", "failed")[0] == 0
 
 
-def test_what_is_drawn_can_be_read(call: Any, tmp_path: Path) -> None:
+def test_what_is_drawn_can_be_read(call, tmp_path):
     assert call("report", "front", "results", "--out", "a.svg")[0] == 0
     words = [e.text for e in ET.parse(tmp_path / "a.svg").iter("{http://www.w3.org/2000/svg}text")]
     assert {"pecan", "full-context"} <= set(words)

@@ -61,7 +61,7 @@ def rows_of(run: StoredRun, *choices: Any) -> dict[tuple[int, float], dict[str, 
     return {(row["t_n"], row["t_p"]): row for row in table.to_dict("records")}
 
 
-def test_means_costs_and_nodes_worked_by_hand(tmp_path: Path) -> None:
+def test_means_costs_and_nodes_worked_by_hand(tmp_path):
     found = rows_of(recording(tmp_path), 3, [0.5])
     assert {n: found[n, 0.5]["mean"] for n in (1, 2, 3)} == pytest.approx(MEANS)
     assert {n: found[n, 0.5]["tflops"] for n in (1, 2, 3)} == pytest.approx(TFLOPS)
@@ -71,7 +71,7 @@ def test_means_costs_and_nodes_worked_by_hand(tmp_path: Path) -> None:
     assert all(row["tflops.low"] <= row["tflops"] <= row["tflops.high"] for row in found.values())
 
 
-def test_the_runs_own_rule_is_the_row_of_the_runs_table(tmp_path: Path) -> None:
+def test_the_runs_own_rule_is_the_row_of_the_runs_table(tmp_path):
     run = recording(tmp_path, extra=[record(7, None, document_ids=["d9"])])
     own = rows_of(run)[1, 0.5]
     (table,) = tables.frame([run]).to_dict("records")
@@ -81,7 +81,7 @@ def test_the_runs_own_rule_is_the_row_of_the_runs_table(tmp_path: Path) -> None:
     assert (own["n"], own["failed"], own["covered"]) == (4, 1, 4)
 
 
-def test_failed_questions_count_as_the_run_says(tmp_path: Path) -> None:
+def test_failed_questions_count_as_the_run_says(tmp_path):
     failed = [record(7, None, document_ids=["d9"])]
     zero = rows_of(recording(tmp_path / "a", extra=failed), 2, [0.5])[2, 0.5]
     skip = rows_of(recording(tmp_path / "b", extra=failed, settings={"failed": "skip"}), 2, [0.5])[2, 0.5]
@@ -89,7 +89,7 @@ def test_failed_questions_count_as_the_run_says(tmp_path: Path) -> None:
     assert zero["tflops"] == skip["tflops"] == pytest.approx(TFLOPS[2])
 
 
-def test_what_was_not_recorded_is_said_and_not_guessed(tmp_path: Path) -> None:
+def test_what_was_not_recorded_is_said_and_not_guessed(tmp_path):
     found = rows_of(recording(tmp_path), 4, [0.5, 0.75])
     empty = found[4, 0.5]
     # q2 ended with its graph, so a fourth Yes would have stopped it there too; q0 and q1 had all they were asked for.
@@ -104,7 +104,7 @@ def test_what_was_not_recorded_is_said_and_not_guessed(tmp_path: Path) -> None:
     assert found[2, 0.75]["covered"] == 2  # q1 has 0.9 and 0.8; q0 only 0.9
 
 
-def test_an_error_that_ended_a_recording_is_named(tmp_path: Path) -> None:
+def test_an_error_that_ended_a_recording_is_named(tmp_path):
     rows = list(recording(tmp_path / "whole").records)
     ended = step(9, action="study", node=None, note="recording ended after 2 probes: MemoryError: out of memory")
     rows[2] = {**rows[2], "steps": [*rows[2]["steps"], ended]}
@@ -119,9 +119,7 @@ def test_an_error_that_ended_a_recording_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dtype", "parallel", "said"), [("bfloat16", 4, True), ("bfloat16", 1, False), ("float32", 4, False)]
 )
-def test_stops_recorded_in_half_precision_with_questions_in_flight_say_so(
-    tmp_path: Path, dtype: str, parallel: int, said: bool
-) -> None:
+def test_stops_recorded_in_half_precision_with_questions_in_flight_say_so(tmp_path, dtype, parallel, said):
     manifest = {"models": {"searcher": {"dtype": dtype}}, "starts": [{"command": []}, {"parallel": parallel}]}
     run = recording(tmp_path, manifest=manifest)
     for row in rows_of(run, 2).values():
@@ -129,7 +127,7 @@ def test_stops_recorded_in_half_precision_with_questions_in_flight_say_so(
         assert bool(found) == (said and not row["own"])
 
 
-def test_the_grid_of_a_run(tmp_path: Path) -> None:
+def test_the_grid_of_a_run(tmp_path):
     one = told(recording(tmp_path / "a"))
     assert {rule.t_p for rule in rules_to_show(one)} == {0.1, 0.2, 0.3, 0.4, 0.5}
     assert {rule.t_n for rule in rules_to_show(one)} == set(range(1, 9))
@@ -141,7 +139,7 @@ def test_the_grid_of_a_run(tmp_path: Path) -> None:
     assert rules_to_show(greedy, 2) == (Rule(1, None), Rule(2, None))
 
 
-def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path: Path) -> None:
+def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path):
     def plain(t_n: int, **more: Any) -> StoredRun:
         rows = [searched(i, p[: s + 1], stop=s) for i, (p, _, s) in enumerate(SEARCHES)]
         return searched_run(tmp_path, rows, settings=settings(t_n=t_n, **more), hash8=f"0000000{t_n}")
@@ -156,7 +154,7 @@ def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path: Path
     assert list(over_p["t_p"]) == [0.1, 0.2, 0.3, 0.4, 0.5]
 
 
-def test_the_drawing(tmp_path: Path) -> None:
+def test_the_drawing(tmp_path):
     table = frame([judged(run, 4) for run in [recording(tmp_path, dataset="m<u>&sique")]])
     panels = curves.panels(table)
     assert [panel.x.name for panel in panels] == [
@@ -176,7 +174,7 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
+def call(tmp_path, monkeypatch, command):
     """Run the command beside results/ with a recording over rows.jsonl."""
     monkeypatch.chdir(tmp_path)
     dataset, manifest = own_rows(GOLD)
@@ -189,7 +187,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     return partial(command, "report", "curves")
 
 
-def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path) -> None:
+def test_the_command_scores_with_the_gold_of_the_rows(call, tmp_path):
     code, out, err = call("--format", "json", "--t-p", "0.5", "--t-n", "3")
     assert (code, err) == (0, "")
     rows = json.loads(out)
@@ -203,7 +201,7 @@ def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path
     assert "[1] not covered: t_n = 4, t_p = 0.5" in text
 
 
-def test_rows_that_changed_and_a_scorer_that_changed(call: Call, tmp_path: Path) -> None:
+def test_rows_that_changed_and_a_scorer_that_changed(call, tmp_path):
     (run,) = (tmp_path / "results" / "mine").iterdir()
     manifest = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps({**manifest, "scorers": {F1: "0"}}))
@@ -215,7 +213,7 @@ def test_rows_that_changed_and_a_scorer_that_changed(call: Call, tmp_path: Path)
     assert (code, "not those the run was made with" in err) == (2, True)
 
 
-def test_runs_without_a_rule(call: Call, tmp_path: Path) -> None:
+def test_runs_without_a_rule(call, tmp_path):
     searched_run(tmp_path / "other", [record(0, 0.5)])
     code, _, err = call("other")
     assert (code, "--record-stops 8" in err) == (2, True)

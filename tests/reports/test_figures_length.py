@@ -57,14 +57,12 @@ def measured(path: Path, rows: Rows = ROWS) -> Measured:
         ([], ()),
     ],
 )
-def test_edges_by_hand(lengths: list[int], edges: tuple[int, ...]) -> None:
+def test_edges_by_hand(lengths, edges):
     assert quantiles(lengths) == edges
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.integers(2, 6))
-def test_every_bucket_holds_a_question_and_every_question_is_in_the_one_of_its_name(
-    lengths: list[int], groups: int
-) -> None:
+def test_every_bucket_holds_a_question_and_every_question_is_in_the_one_of_its_name(lengths, groups):
     edges = quantiles(lengths, groups)
     assert len(edges) < groups
     assert {bisect_left(edges, n) for n in lengths} == set(range(len(edges) + 1))
@@ -75,7 +73,7 @@ def test_every_bucket_holds_a_question_and_every_question_is_in_the_one_of_its_n
         assert names[1:-1] == [f"{b}" if a + 1 == b else f"{a + 1} to {b}" for a, b in itertools.pairwise(edges)]
 
 
-def test_means_by_hand_with_what_failed_and_what_cannot_be_recalled(tmp_path: Path) -> None:
+def test_means_by_hand_with_what_failed_and_what_cannot_be_recalled(tmp_path):
     examples = {**EXAMPLES, "q7": Example(Question("q7", "?", ("d7",)), Gold(("yes",)))}
     table = frame([measured(run_of(tmp_path), Rows(examples, DOCUMENTS))])
     columns = ["tokens.from", "tokens.mean", "tokens.to", "mean", "answer_recall", "n"]
@@ -93,7 +91,7 @@ def test_means_by_hand_with_what_failed_and_what_cannot_be_recalled(tmp_path: Pa
     assert any("1 of 8 questions have no answer that could stand in a text" in note for note in table["notes"][0])
 
 
-def test_what_is_not_shown_is_not_recalled_and_the_buckets_are_the_same_for_all_runs(tmp_path: Path) -> None:
+def test_what_is_not_shown_is_not_recalled_and_the_buckets_are_the_same_for_all_runs(tmp_path):
     whole = measured(run_of(tmp_path))
     cut = measured(run_of(tmp_path, SCORES[:4], left=2, method="bm25"))  # it asked the four short ones only
     table = frame([whole, cut])
@@ -107,7 +105,7 @@ def test_what_is_not_shown_is_not_recalled_and_the_buckets_are_the_same_for_all_
     assert recall.left.zero
 
 
-def test_edges_of_ones_own_and_documents_that_come_twice(tmp_path: Path) -> None:
+def test_edges_of_ones_own_and_documents_that_come_twice(tmp_path):
     both = {"q0": Example(Question("q0", "?", ("d0", "d7", "d0")), Gold(("w0",)))}
     one = measured(write_run(tmp_path, [record(0, 1.0)]), Rows(both, DOCUMENTS))
     table = frame([one], edges=(4, 10, 11))
@@ -115,7 +113,7 @@ def test_edges_of_ones_own_and_documents_that_come_twice(tmp_path: Path) -> None
     assert list(table["tokens.mean"]) == [11.0, 11.0]  # 2 + 9
 
 
-def test_one_length_has_no_buckets_and_is_drawn_as_a_point(tmp_path: Path) -> None:
+def test_one_length_has_no_buckets_and_is_drawn_as_a_point(tmp_path):
     table = frame([measured(run_of(tmp_path, (1.0, 0.0)))])
     assert list(table["length"]) == [ALL]
     assert [len(line.points) for panel in panels(table) for line in panel.lines] == [1, 1]
@@ -128,7 +126,7 @@ def made(root: Path, dataset: str, tokens: int, scores: tuple[float | None, ...]
     return measured(run_of(root, scores, settings={"dataset": options}, manifest=manifest, **name))
 
 
-def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(tmp_path: Path) -> None:
+def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(tmp_path):
     runs = [
         made(tmp_path, "r/vt", 800, (1.0, 1.0)),
         made(tmp_path, "r/vt", 400, (1.0, 0.0)),
@@ -159,7 +157,7 @@ def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(t
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
+def call(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rows_module, "rows_of", lambda runs, **_: [_rows(run) for run in runs])
     monkeypatch.setattr(length_module, "token_counter", _tokens)
@@ -177,7 +175,7 @@ def _tokens(run: StoredRun) -> Callable[[str], int]:
     return lambda text: len(text.split())
 
 
-def test_table_json_and_drawing(call: Call, tmp_path: Path) -> None:
+def test_table_json_and_drawing(call, tmp_path):
     run_of(tmp_path / "results")
     run_of(tmp_path / "results", model="far")
     write_run(tmp_path / "more", [record(0, 1.0)], dataset="qasper")
@@ -201,7 +199,7 @@ def test_table_json_and_drawing(call: Call, tmp_path: Path) -> None:
         (["failed"], "no question of these runs has a score"),
     ],
 )
-def test_mistakes_are_one_sentence(arguments: list[str], told: str, call: Call, tmp_path: Path) -> None:
+def test_mistakes_are_one_sentence(arguments, told, call, tmp_path):
     run_of(tmp_path / "results")
     run_of(tmp_path / "far", model="far")
     run_of(tmp_path / "failed", (None, None), settings={"failed": "skip"})

@@ -25,7 +25,7 @@ def _oracle(root: Path, before: list[float], after: list[float]) -> list[Any]:
     return [twin, stored(root, before, hash8="44444444", settings=ORACLE)]
 
 
-def test_the_drop_is_paired_and_has_an_interval(tmp_path: Path) -> None:
+def test_the_drop_is_paired_and_has_an_interval(tmp_path):
     runs = _runs(tmp_path, [1.0, 1.0, 1.0, 0.0, 1.0, 0.0] * 4, [1.0, 0.0, 0.0, 0.0, 1.0, 0.0] * 4)
     pair, check = twin_pairs([*runs, *_oracle(tmp_path, [1.0] * 160, [1.0] * 160)])
     assert (pair.original, pair.twin) == (runs[1], runs[0])
@@ -39,7 +39,7 @@ def test_the_drop_is_paired_and_has_an_interval(tmp_path: Path) -> None:
     assert [point.y for point in panel.lines[0].points] == pytest.approx([400 / 6, 200 / 6])
 
 
-def test_runs_that_differ_in_more_are_no_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_that_differ_in_more_are_no_pair(tmp_path, capsys):
     twin, original = _runs(tmp_path, [1.0, 0.0], [0.0, 0.0])
     other = stored(tmp_path / "b", [1.0, 0.0], settings={"seed": 1})
     assert list(twin_pairs([twin, other])) == []
@@ -49,7 +49,7 @@ def test_runs_that_differ_in_more_are_no_pair(tmp_path: Path, capsys: pytest.Cap
     assert "with and without --set dataset.swap=entities" in capsys.readouterr().err
 
 
-def test_without_a_score_to_lose_there_is_no_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_score_to_lose_there_is_no_share(tmp_path, capsys):
     runs = _runs(tmp_path, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0])
     (row,) = frame(list(twin_pairs(runs))).to_dict("records")
     assert row["recalled"] != row["recalled"]
@@ -67,9 +67,7 @@ def test_without_a_score_to_lose_there_is_no_share(tmp_path: Path, capsys: pytes
         ([], "not checked", "run oracle-evidence with and without --set dataset.swap=entities"),
     ],
 )
-def test_a_drop_is_called_recalled_where_the_twin_is_no_harder(
-    tmp_path: Path, after: list[float], check: str, says: str
-) -> None:
+def test_a_drop_is_called_recalled_where_the_twin_is_no_harder(tmp_path, after, check, says):
     runs = _runs(tmp_path, [1.0, 1.0, 0.0] * 8, [1.0, 0.0, 0.0] * 8)
     runs += _oracle(tmp_path, [1.0] * len(after), after) if after else []
     made = figure(runs, score=None, warn=print)

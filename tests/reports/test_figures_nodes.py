@@ -1,8 +1,6 @@
 """Counts of nodes, the fit against scipy, its p value where the truth is known, and the command."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +22,7 @@ def walks(lengths: list[int]) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("lengths", [[2, 3, 3, 5, 8, 13, 21, 34], [1, 1, 1, 1, 1, 1, 1, 2], list(range(1, 60))])
-def test_the_fit_is_scipys_maximum_likelihood(lengths: list[int]) -> None:
+def test_the_fit_is_scipys_maximum_likelihood(lengths):
     found = fit(lengths, resamples=20)
     assert isinstance(found, Fit)
     shape, _, scale = stats.lognorm.fit(lengths, floc=0)
@@ -36,7 +34,7 @@ def test_the_fit_is_scipys_maximum_likelihood(lengths: list[int]) -> None:
     assert found.ks == pytest.approx(np.abs(share - curve).max(), rel=1e-6)
 
 
-def test_p_is_high_for_a_log_normal_and_low_for_two_heaps() -> None:
+def test_p_is_high_for_a_log_normal_and_low_for_two_heaps():
     generator = np.random.default_rng(3)
     smooth = np.maximum(1, np.rint(generator.lognormal(2.5, 0.6, 300))).astype(int).tolist()
     heaps = [4] * 150 + [40] * 150
@@ -47,7 +45,7 @@ def test_p_is_high_for_a_log_normal_and_low_for_two_heaps() -> None:
     assert fit(smooth, resamples=199) == fit(list(reversed(smooth)), resamples=199)
 
 
-def test_p_values_of_true_log_normals_are_about_uniform() -> None:
+def test_p_values_of_true_log_normals_are_about_uniform():
     """Of 60 samples from rounded log-normals about 10 % have p <= 0.1; 16 or more would happen once in 2,000 times."""
     generator = np.random.default_rng(5)
     small = 0
@@ -67,13 +65,13 @@ def test_p_values_of_true_log_normals_are_about_uniform() -> None:
         ([0] * 20 + [1, 2], "no curve is fitted to 2 questions; it takes 8"),
     ],
 )
-def test_too_few_or_all_alike_is_a_sentence(lengths: list[int], sentence: str) -> None:
+def test_too_few_or_all_alike_is_a_sentence(lengths, sentence):
     assert fit(lengths) == sentence
 
 
 @hypothesis_settings(deadline=None)
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=80))
-def test_a_histogram_holds_every_question_once(lengths: list[int]) -> None:
+def test_a_histogram_holds_every_question_once(lengths):
     panel = nodes.histogram("t", lengths, None)
     assert sum(bar.height for bar in panel.bars) == pytest.approx(100)
     assert len(panel.bars) <= 40
@@ -81,7 +79,7 @@ def test_a_histogram_holds_every_question_once(lengths: list[int]) -> None:
     assert column_width(lengths) >= 1
 
 
-def test_only_what_the_run_itself_retrieved_is_counted(tmp_path: Path) -> None:
+def test_only_what_the_run_itself_retrieved_is_counted(tmp_path):
     run = searched_run(tmp_path, [*walks([3, 5]), record(9, None)], settings=settings(record_stops=4))
     assert node_counts(run) == [3, 5]
     made = figure([run])
@@ -93,7 +91,7 @@ def test_only_what_the_run_itself_retrieved_is_counted(tmp_path: Path) -> None:
         figure([searched_run(tmp_path / "b", [record(0, 0.5)])])
 
 
-def test_the_command(tmp_path: Path, command: Any) -> None:
+def test_the_command(tmp_path, command):
     run = searched_run(tmp_path, walks([2, 3, 3, 5, 8, 13, 21, 34, 4, 5]), settings=settings())
     (row,) = json.loads(command("report", "nodes", str(tmp_path), "--format", "json")[1])
     assert (row["nodes"], row["median"]) == (pytest.approx(9.8), 5.0)

@@ -44,7 +44,7 @@ def words(svg: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_equal_panels_are_equal_bytes_of_the_form(form: str) -> None:
+def test_equal_panels_are_equal_bytes_of_the_form(form):
     source = draw([panel()], "Curves", form)
     assert source[:5] == {"svg": b"<?xml", "pdf": b"%PDF-", "png": b"\x89PNG\r"}[form]
     assert source == draw([panel()], "Curves", form)
@@ -52,7 +52,7 @@ def test_equal_panels_are_equal_bytes_of_the_form(form: str) -> None:
     assert b"Date" not in source, "no time of day in a file"
 
 
-def test_a_pdf_embeds_its_font_as_true_type() -> None:
+def test_a_pdf_embeds_its_font_as_true_type():
     """Type 3 fonts, matplotlib's default, are refused by several publishers."""
     source = draw([panel()], "Curves", "pdf")
     assert b"/FontFile2" in source
@@ -60,11 +60,11 @@ def test_a_pdf_embeds_its_font_as_true_type() -> None:
 
 
 @pytest.mark.parametrize("name", ["pecan[$x_1$]", "$\\frac{1}{2}$", "_hidden", "a & <b>", "50 %", "{x}"])
-def test_text_of_the_data_prints_as_it_is(name: str) -> None:
+def test_text_of_the_data_prints_as_it_is(name):
     assert words(draw([panel(name, name)], name)).count(name) == 4, "title, both axes and the legend"
 
 
-def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page() -> None:
+def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page():
     source = draw([panel(EVIL, EVIL)] * 3, EVIL)
     root = ET.fromstring(source)
     assert [float(v) for v in root.attrib["viewBox"].split()] == [0, 0, 504, 432], "two panels in a row, in points"
@@ -82,7 +82,7 @@ def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page() -> None:
     ET.fromstring(drawing)
 
 
-def test_a_missing_value_is_a_gap_in_the_line() -> None:
+def test_a_missing_value_is_a_gap_in_the_line():
     def strokes(*heights: float | None) -> int:
         points = [Point(x, y) for x, y in enumerate(heights)]
         source = draw([Panel("t", Axis("x"), Axis("y"), None, [Line("a", points, marks=False)])], "t").decode()
@@ -93,7 +93,7 @@ def test_a_missing_value_is_a_gap_in_the_line() -> None:
     assert strokes(1, 2, None, 3, 4) == 2
 
 
-def test_axes_have_the_ticks_and_the_ends_that_are_asked_for() -> None:
+def test_axes_have_the_ticks_and_the_ends_that_are_asked_for():
     def ticks(x: Axis, places: list[float]) -> list[str]:
         line = Line("a", [Point(place, 1000.0 * i) for i, place in enumerate(places)])
         return words(draw([Panel("t", x, Axis("y", zero=True), None, [line])], "t"))
@@ -105,7 +105,7 @@ def test_axes_have_the_ticks_and_the_ends_that_are_asked_for() -> None:
     assert "2,000" in ticks(Axis("x"), [1, 2, 3])
 
 
-def test_lines_differ_in_colour_mark_and_dash() -> None:
+def test_lines_differ_in_colour_mark_and_dash():
     with paper_style():
         from matplotlib import rcParams
 
@@ -120,21 +120,25 @@ def test_lines_differ_in_colour_mark_and_dash() -> None:
     ]  # fmt: skip
 
 
-def test_a_long_name_keeps_the_hash_at_its_end() -> None:
+def test_a_long_name_keeps_the_hash_at_its_end():
     assert wrapped("qrmem[minilm] [pocket] (8284357e)", 40) == "qrmem[minilm] [pocket] (8284357e)"
     long = "qrmem[minilm] [pocket, recogniser=rules] (8284357e)"
     assert wrapped(long, 40).split("\n") == ["qrmem[minilm] [pocket, recogniser=rules]", "(8284357e)"]
     assert wrapped("longbench/multifieldqa_en", 16).replace("\n", "") == "longbench/multifieldqa_en"
 
 
-def test_numbers_of_the_figures_are_written_as_what_they_are() -> None:
+def test_numbers_of_the_figures_are_written_as_what_they_are():
     table = pd.DataFrame({"t_n": [3], "t_p": [0.55], "nodes": [48.04], "nodes.low": [40.0], "nodes.high": [51.0]})
     assert render(formatted(table), "text").splitlines()[1].split() == ["3", "0.55", "48.0", "[40.0,", "51.0]"]
     table = pd.DataFrame({"t_p": [None, 0.5], "n": [1, 2]})
     assert render(formatted(table), "text").splitlines()[1].split() == ["–", "1"]
+    # A number that no column is known for is printed times 100, as scores are.
+    counts = ("requests", "requests.search", "requests.answer", "requests.index", "requests.built", "retries")
+    shown = formatted(pd.DataFrame([{**dict.fromkeys(counts, 1234.5), "trials": 3.0, "median": 2.0}]))
+    assert shown.iloc[0].to_dict() == {**dict.fromkeys(counts, "1234.5"), "trials": "3", "median": "2"}
 
 
-def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path: Path) -> None:
+def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path):
     rows = [searched(i, [0.1] * (i + 2), stop=i + 1) for i in range(9)]
     searched_run(tmp_path / "results", rows, settings=settings(record_stops=2))
     code = (

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,9 +37,7 @@ def texts(**lengths: int) -> dict[str, Document]:
         ([("elsewhere", 0, 1)], None, None, None),
     ],
 )
-def test_places_by_hand(
-    spans: list[tuple[str, int, int]], centres: tuple[float, ...] | None, where: int | None, distance: float | None
-) -> None:
+def test_places_by_hand(spans, centres, where, distance):
     found = support_position(example(0, *spans), Rows(documents=texts(d0=100)))
     if centres is None:
         assert found is None
@@ -51,7 +48,7 @@ def test_places_by_hand(
     assert found.distance() == (None if distance is None else pytest.approx(distance))
 
 
-def test_several_documents_are_one_text_in_order_with_a_blank_line_between() -> None:
+def test_several_documents_are_one_text_in_order_with_a_blank_line_between():
     told = example(0, ("b", 0, 10), documents=("a", "b"))
     found = support_position(told, Rows(documents=texts(a=48, b=50)))
     assert found is not None
@@ -71,7 +68,7 @@ SPANS = dict(enumerate(_AT))
 SCORES = [1.0, 0.5, 0.25, None, 0.75, 0.25, 1.0]
 
 
-def test_means_by_hand_with_what_failed_and_what_is_left_out(tmp_path: Path) -> None:
+def test_means_by_hand_with_what_failed_and_what_is_left_out(tmp_path):
     run = stored(tmp_path, SCORES)
     table = frame([(run, rows_of(SPANS))])
     told = {(r["study"], r["part"]): (r["mean"], r["n"], r["failed"]) for r in table.to_dict("records")}
@@ -93,7 +90,7 @@ def test_means_by_hand_with_what_failed_and_what_is_left_out(tmp_path: Path) -> 
     assert SCORE in where[1].columns
 
 
-def test_intervals_hold_the_mean_and_the_drawing_has_a_point_for_each_part(tmp_path: Path) -> None:
+def test_intervals_hold_the_mean_and_the_drawing_has_a_point_for_each_part(tmp_path):
     spans = {n: [(0, 10)] if n % 4 < 2 else [(80, 90)] for n in range(8)}
     runs = [stored(tmp_path, [0.1 * n for n in range(8)], method=m) for m in ("pecan", "bm25")]
     table = frame([(run, rows_of(spans)) for run in runs])
@@ -105,7 +102,7 @@ def test_intervals_hold_the_mean_and_the_drawing_has_a_point_for_each_part(tmp_p
     assert panel.left.zero
 
 
-def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path: Path) -> None:
+def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path):
     def over(place: str | None, hash8: str, scores: list[float | None], **more: Any) -> Any:
         dataset = {"name": "musique", "format": "pocket", "scorers": [SCORE], "options": {"tokens": 9} | more}
         if place is not None:
@@ -139,7 +136,7 @@ def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path: Path) -> Non
     assert [(round(p.x, 2), p.y) for p in line.points] == [(0.17, 75.0), (0.83, 25.0)]
 
 
-def test_a_question_at_two_places_is_one_cluster(tmp_path: Path) -> None:
+def test_a_question_at_two_places_is_one_cluster(tmp_path):
     options = [{"place": "head"}, {"place": "tail", "distance": 0.1}]
     runs = []
     for number, own in enumerate(options):
@@ -152,7 +149,7 @@ def test_a_question_at_two_places_is_one_cluster(tmp_path: Path) -> None:
     assert (row["mean.low"], row["mean.high"]) == pytest.approx((0.25, 0.75)), "two documents, means 0.75 and 0.25"
 
 
-def test_no_marks_at_all_and_an_unknown_score_are_told(tmp_path: Path) -> None:
+def test_no_marks_at_all_and_an_unknown_score_are_told(tmp_path):
     run = stored(tmp_path, [0.5, 0.5])
     with pytest.raises(UserError, match="no question of these runs has supporting parts marked"):
         frame([(run, rows_of({0: [], 1: []}))])
@@ -164,7 +161,7 @@ def test_no_marks_at_all_and_an_unknown_score_are_told(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
+def call(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
 
     return partial(command, "study", "position")
@@ -175,7 +172,7 @@ def known(found: Rows) -> Callable[..., list[Rows]]:
     return lambda runs, **_: [found if run.config["dataset"]["name"] == "musique" else gone for run in runs]
 
 
-def test_table_csv_and_drawing(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_csv_and_drawing(call, tmp_path, monkeypatch):
     monkeypatch.setattr(rows_module, "rows_of", known(rows_of(SPANS)))
     stored(tmp_path / "results", SCORES)
     stored(tmp_path / "more", SCORES, dataset="narrativeqa")
@@ -197,9 +194,7 @@ def test_table_csv_and_drawing(call: Call, tmp_path: Path, monkeypatch: pytest.M
         ([], "RUN"),
     ],
 )
-def test_mistakes_are_one_sentence(
-    arguments: list[str], told: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistakes_are_one_sentence(arguments, told, call, tmp_path, monkeypatch):
     monkeypatch.setattr(rows_module, "rows_of", known(rows_of(SPANS)))
     stored(tmp_path / "results", SCORES)
     write_run(tmp_path / "gone", [record(0, 0.5)], dataset="qasper")

@@ -38,7 +38,7 @@ def indexed(root: Path, index: float | None, query: float, **changes: Any) -> St
 
 
 @pytest.mark.parametrize("name", A4)
-def test_the_papers_table(tmp_path: Path, name: str) -> None:
+def test_the_papers_table(tmp_path, name):
     index, query, whole, printed, least = A4[name]
     runs = [indexed(tmp_path, None, whole, method="full-context"), indexed(tmp_path, index, query)]
     row = next(r for r in frame(runs).to_dict("records") if r["method"] == "pecan")
@@ -51,7 +51,7 @@ def test_the_papers_table(tmp_path: Path, name: str) -> None:
 
 @hypothesis_settings(deadline=None)
 @given(st.floats(0, 1e4), st.floats(0, 1e3), st.floats(0, 1e3).filter(lambda v: v == 0 or v > 1e-9))
-def test_break_even_is_the_first_number_that_pays(index: float, query: float, reference: float) -> None:
+def test_break_even_is_the_first_number_that_pays(index, query, reference):
     found = break_even(index, query, reference)
     if found is None:
         assert query >= reference
@@ -60,7 +60,7 @@ def test_break_even_is_the_first_number_that_pays(index: float, query: float, re
     assert found == 1 or index / (found - 1) + query > reference * (1 - 1e-9)
 
 
-def test_where_there_is_no_break_even_a_note_says_why(tmp_path: Path) -> None:
+def test_where_there_is_no_break_even_a_note_says_why(tmp_path):
     dear = indexed(tmp_path, 1.0, 50.0)
     (alone,) = frame([dear]).to_dict("records")
     assert alone["notes"][-1].startswith("no break-even: no run of full-context with known FLOPs on this data set")
@@ -70,7 +70,7 @@ def test_where_there_is_no_break_even_a_note_says_why(tmp_path: Path) -> None:
     assert "2 runs of full-context" in frame([dear, *twice]).to_dict("records")[0]["notes"][-1]
 
 
-def test_an_index_of_a_question_is_not_shared(tmp_path: Path) -> None:
+def test_an_index_of_a_question_is_not_shared(tmp_path):
     rows = [record(i, 0.5, usage={"search": usage(1.0), "answer": usage(0.5)}) for i in range(4)]
     documents = [built(f"d{i // 2}", 3.0, key=f"{i}", question_id=f"q{i}") for i in range(4)]
     (row,) = frame([searched_run(tmp_path, rows, documents=documents)]).to_dict("records")
@@ -78,7 +78,7 @@ def test_an_index_of_a_question_is_not_shared(tmp_path: Path) -> None:
     assert any("belongs to a question" in note for note in row["notes"])
 
 
-def test_a_question_over_several_documents_needs_all_their_indexes(tmp_path: Path) -> None:
+def test_a_question_over_several_documents_needs_all_their_indexes(tmp_path):
     rows = [record(0, 0.5, document_ids=["d0", "d1"]), record(1, 0.5, document_ids=["d0", "d1"], notes={"joined": 2})]
     (row,) = frame([searched_run(tmp_path, rows, documents=[built("d0", 2.0)])], [1]).to_dict("records")
     assert row[cost_column(1)] == pytest.approx(1.5 * 2.0 + 1.5)
@@ -86,13 +86,13 @@ def test_a_question_over_several_documents_needs_all_their_indexes(tmp_path: Pat
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Any:
+def call(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
 
     return partial(command, "report")
 
 
-def test_the_command_queries(call: Any, tmp_path: Path) -> None:
+def test_the_command_queries(call, tmp_path):
     indexed(tmp_path / "results", 66.7, 30.9)
     indexed(tmp_path / "results", None, 40.6, method="full-context")
     code, out, _ = call("queries", "--per-document", "1,100")
@@ -122,7 +122,7 @@ def test_the_command_queries(call: Any, tmp_path: Path) -> None:
 # ---- tokens --------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_tokens(call: Any, tmp_path: Path) -> None:
+def test_the_command_tokens(call, tmp_path):
     """A token of the scripted model is a word; "T" is the title of every document."""
     (tmp_path / "rows.jsonl").write_text("".join(f'{{"n": {n}}}\n' for n in range(3)))
     (tmp_path / "model.yaml").write_text("replies: [{reply: x}]")

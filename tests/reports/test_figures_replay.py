@@ -1,8 +1,5 @@
 """Stops of other rules, worked by hand and against a search that is played."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -44,7 +41,7 @@ OWN = Rule(1, 0.5)
     ],
     ids=str,
 )
-def test_stops_worked_by_hand(rule: Rule, most: Rule, place: int | None) -> None:
+def test_stops_worked_by_hand(rule, most, place):
     stop = recording(OWN, most).stop(WHOLE, rule)
     if place is None:
         assert stop is None
@@ -55,7 +52,7 @@ def test_stops_worked_by_hand(rule: Rule, most: Rule, place: int | None) -> None
     assert [s["start"] for s in Rule.shown(stop.steps(WHOLE))] == list(range(place + 1))
 
 
-def test_a_plain_run_holds_its_own_stop_and_no_other_answer() -> None:
+def test_a_plain_run_holds_its_own_stop_and_no_other_answer():
     plain = searched(0, P_YES[:4], stop=3)
     told = recording(Rule(2, 0.5), Rule(2, 0.5))
     own = told.stop(plain, Rule(2, 0.5))
@@ -68,7 +65,7 @@ def test_a_plain_run_holds_its_own_stop_and_no_other_answer() -> None:
     assert told.stop(searched(0, P_YES[:3], stop=2), Rule(3, 0.5)) is not None
 
 
-def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_it() -> None:
+def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_it():
     ended = {**step(5, action="study", node=None), "note": "recording ended after 5 probes: MemoryError"}
     told = recording(OWN, Rule(4, 0.5))
     broken = {**WHOLE, "steps": [*WHOLE["steps"], ended]}
@@ -83,7 +80,7 @@ def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_i
     assert [told.stop(own, rule) for rule in (Rule(1, 0.1), Rule(2, 0.5))] == [None, None]
 
 
-def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop_only() -> None:
+def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop_only():
     spent = {p: {**u, "uncounted": 1} for p, u in WHOLE["usage"].items()}
     told = recording(OWN, Rule(3, 0.5))
     for rule in (OWN, Rule(2, 0.5)):
@@ -94,7 +91,7 @@ def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop
     assert told.stop(record(0, 0.5), OWN) is not None
 
 
-def test_a_text_over_several_documents_is_its_parts_again() -> None:
+def test_a_text_over_several_documents_is_its_parts_again():
     parts = {"kind": "span", "document_id": "", "start": 0, "end": 0, "text": "", "sources": [["x", 1, 2], ["y", 3, 4]]}
     found = Rule.shown([{**WHOLE["steps"][0], "shown": parts}])
     assert [(s["document_id"], s["start"], s["end"]) for s in found] == [("x", 1, 2), ("y", 3, 4)]
@@ -113,16 +110,14 @@ def test_a_text_over_several_documents_is_its_parts_again() -> None:
     ],
     ids=str,
 )
-def test_what_a_run_says_of_its_rule(
-    tmp_path: Path, params: dict[str, Any], expected: tuple[Rule, Rule] | None
-) -> None:
+def test_what_a_run_says_of_its_rule(tmp_path, params, expected):
     made = settings()
     made["method"]["params"] |= params
     found = recorded_rule(searched_run(tmp_path, [WHOLE], settings=made), Rule)
     assert (None if found is None else (found.own, found.most)) == expected
 
 
-def test_a_method_without_probes_has_no_rule(tmp_path: Path) -> None:
+def test_a_method_without_probes_has_no_rule(tmp_path):
     assert recorded_rule(searched_run(tmp_path, [record(0, 0.5)], settings=settings()), Rule) is None
 
 
@@ -141,9 +136,7 @@ def play(p_yes: list[float], rule: Rule) -> int:
     st.lists(st.sampled_from([0.1, 0.3, 0.5, 0.7, 0.9]), min_size=1, max_size=12),
     st.integers(1, 4), st.sampled_from([0.2, 0.4, 0.6]), st.integers(1, 5), st.sampled_from([0.2, 0.4, 0.6, 0.8]),
 )  # fmt: skip
-def test_every_recorded_rule_is_where_a_search_by_it_would_stop(
-    graph: list[float], t_n: int, t_p: float, stops: int, most_p: float
-) -> None:
+def test_every_recorded_rule_is_where_a_search_by_it_would_stop(graph, t_n, t_p, stops, most_p):
     """A search over `graph` that records; every rule it covers, and every one it happens to hold, is played again."""
     own, most = Rule(t_n, t_p), Rule(stops, most_p)
     end = max(play(graph, own), play(graph, most))
@@ -158,7 +151,7 @@ def test_every_recorded_rule_is_where_a_search_by_it_would_stop(
                 assert stop.step == play(graph, Rule(n, p))
 
 
-def test_a_method_that_cannot_replay_says_so(tmp_path: Path) -> None:
+def test_a_method_that_cannot_replay_says_so(tmp_path):
     def run(implementation: str) -> StoredRun:
         made = settings()
         made["method"]["implementation"] = implementation
@@ -173,9 +166,7 @@ def test_a_method_that_cannot_replay_says_so(tmp_path: Path) -> None:
         BM25(BM25.Config()).replay([], t_n=1)
 
 
-def test_the_command_leaves_out_a_run_whose_method_cannot_be_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
-) -> None:
+def test_the_command_leaves_out_a_run_whose_method_cannot_be_loaded(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     made = settings()
     searched_run(tmp_path / "results", [WHOLE], settings=made)

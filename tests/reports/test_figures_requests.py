@@ -1,19 +1,13 @@
 """Requests a question against plain arithmetic, construction apart, and the command on stored runs."""
 
-import json
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
-import pytest
 
 from harness.cost.events import Event
 from harness.cost.meter import Meter
 from harness.storage.run_folder import StoredRun, read_run
 from reports.costs import request_counts, requests_of
 from reports.facts import answered_clusters
-from reports.figures.figure import formatted
 from reports.figures.requests import figure, frame, panels
 from tests.reports.build import SCORE, record, usage, write_run
 
@@ -42,7 +36,7 @@ RECORDS = [asked(0, 2, 1, 3), asked(1, 4, 1), asked(2, 0, 1), asked(3, 1, 2), re
 OWN = [built("d0", 10, "q0"), built("d0", 20, "q1"), built("d1", 30, "q2"), built("d1", 40, "q3")]
 
 
-def test_by_hand(tmp_path: Path) -> None:
+def test_by_hand(tmp_path):
     # A run that was resumed met the first index again; one that could not be built cost nobody an answer.
     more = [built("d0", 10, "q0", "hit"), built("d2", 7, "q4", "failed")]
     found = run(tmp_path, RECORDS, [*OWN, *more])
@@ -55,7 +49,7 @@ def test_by_hand(tmp_path: Path) -> None:
     assert (row["n"], row["failed"], row["mean"]) == (5, 1, 0.4)
 
 
-def test_what_an_encoder_reads_is_no_request() -> None:
+def test_what_an_encoder_reads_is_no_request():
     meter = Meter("search")
     for kind in ("prefill", "embed", "rerank", "probe"):
         meter.record(Event("r", "m", "search", kind, 5, requests=1), None)
@@ -64,7 +58,7 @@ def test_what_an_encoder_reads_is_no_request() -> None:
     assert requests_of(told, "search", "answer") == 2
 
 
-def test_an_index_that_questions_share_and_none_at_all(tmp_path: Path) -> None:
+def test_an_index_that_questions_share_and_none_at_all(tmp_path):
     shared = run(tmp_path / "a", RECORDS, [built("d0", 6), built("d1", 12)], "memwalker")
     none = run(tmp_path / "b", [asked(0, 0, 1), asked(1, 0, 1)], [], "bm25")
     first, second = frame([shared, none]).to_dict("records")
@@ -73,12 +67,12 @@ def test_an_index_that_questions_share_and_none_at_all(tmp_path: Path) -> None:
     assert second["requests.index"] != second["requests.index"]  # NaN: there is no index
 
 
-def test_records_from_before_retries_were_counted(tmp_path: Path) -> None:
+def test_records_from_before_retries_were_counted(tmp_path):
     (row,) = frame([run(tmp_path, [record(0, 0.5)], [])]).to_dict("records")
     assert (row["retries"], row["requests"]) == (0, 2.0)
 
 
-def test_the_drawings(tmp_path: Path) -> None:
+def test_the_drawings(tmp_path):
     runs = [
         run(tmp_path / "a", RECORDS, OWN),
         run(tmp_path / "b", RECORDS, [built("d0", 6), built("d1", 12)], "memwalker"),
@@ -100,25 +94,7 @@ def test_the_drawings(tmp_path: Path) -> None:
     assert [panel.title for panel in panels(frame(many))] == ["musique · tiny (1 of 2)", "musique · tiny (2 of 2)"]
 
 
-def test_nobody_answered(tmp_path: Path) -> None:
+def test_nobody_answered(tmp_path):
     table = frame([run(tmp_path, [record(0, None)], [])])
     assert table["requests"].isna().all()
     assert panels(table) == []
-
-
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
-    monkeypatch.chdir(tmp_path)
-    run(tmp_path / "results", RECORDS, OWN)
-
-    call = partial(command, "study", "requests")
-
-    code, out, err = call("results", "--format", "json")
-    assert (code, err) == (0, "")
-    assert json.loads(out)[0]["requests.built"] == 25.0
-
-
-def test_counts_are_printed_as_counts_not_as_scores() -> None:
-    """A number that no column is known for is printed times 100, as scores are."""
-    counts = ("requests", "requests.search", "requests.answer", "requests.index", "requests.built", "retries")
-    shown = formatted(pd.DataFrame([{**dict.fromkeys(counts, 1234.5), "trials": 3.0, "median": 2.0}]))
-    assert shown.iloc[0].to_dict() == {**dict.fromkeys(counts, "1234.5"), "trials": "3", "median": "2"}

@@ -26,7 +26,7 @@ def run(root: Path, number: int, *scores: float, cost: float = 1.0, method: str 
 
 
 @pytest.fixture
-def swept(tmp_path: Path) -> list[StoredRun]:
+def swept(tmp_path):
     """bm25 with k of 10, 1 and 3, and the whole text, which has no k."""
     return [
         run(tmp_path, 1, 1.0, 1.0, cost=9.5, k=10),
@@ -36,7 +36,7 @@ def swept(tmp_path: Path) -> list[StoredRun]:
     ]
 
 
-def test_a_row_a_run_by_method_and_value_and_references_last(swept: list[StoredRun]) -> None:
+def test_a_row_a_run_by_method_and_value_and_references_last(swept):
     rows = frame(swept, K).to_dict("records")
     assert [(r["method"], r[K], r["mean"], r["tflops"]) for r in rows] == [
         ("bm25", 1, 0.25, 1.0),
@@ -50,7 +50,7 @@ def test_a_row_a_run_by_method_and_value_and_references_last(swept: list[StoredR
     assert (title, SCORE in table) == ("musique · tiny · over method.k", True)
 
 
-def test_one_line_a_method_for_the_score_and_one_for_the_cost(swept: list[StoredRun]) -> None:
+def test_one_line_a_method_for_the_score_and_one_for_the_cost(swept):
     score, cost = panels(frame(swept, K), K)
     assert [line.name for line in score.lines] == ["bm25", "full-context"]
     assert [(p.x, p.y) for p in score.lines[0].points] == [(1.0, 25.0), (3.0, 50.0), (10.0, 100.0)]
@@ -60,13 +60,13 @@ def test_one_line_a_method_for_the_score_and_one_for_the_cost(swept: list[Stored
     assert (score.x.ticks, score.x.log, score.x.name) == ((1.0, 3.0, 10.0), False, "k")
 
 
-def test_a_wide_range_is_logarithmic(swept: list[StoredRun], tmp_path: Path) -> None:
+def test_a_wide_range_is_logarithmic(swept, tmp_path):
     panel = panels(frame([*swept, run(tmp_path, 5, 0.5, k=100)], K), K)[0]
     assert panel.x.log
     assert draw([panel], "Sweep")[:5] == b"<?xml"
 
 
-def test_another_setting_that_differs_makes_lines_of_its_own(tmp_path: Path) -> None:
+def test_another_setting_that_differs_makes_lines_of_its_own(tmp_path):
     runs = [run(tmp_path, 10 * k + size, 0.5, k=k, size=size) for k in (1, 3) for size in (1, 2)]
     table = frame(runs, K)
     assert table["method"].tolist() == ["bm25 size=1"] * 2 + ["bm25 size=2"] * 2
@@ -74,13 +74,13 @@ def test_another_setting_that_differs_makes_lines_of_its_own(tmp_path: Path) -> 
         only_varying_setting(runs)
 
 
-def test_two_runs_at_one_value_are_told_apart(tmp_path: Path) -> None:
+def test_two_runs_at_one_value_are_told_apart(tmp_path):
     runs = [run(tmp_path, i, 0.5, k=k) for i, k in enumerate((1, 3, 3))]
     told = [f"bm25 (2026-01-02 03:04, 0000000{i})" for i in (1, 2)]
     assert frame(runs, K)["method"].tolist() == ["bm25", *told]
 
 
-def test_values_that_are_no_numbers_stand_side_by_side(tmp_path: Path) -> None:
+def test_values_that_are_no_numbers_stand_side_by_side(tmp_path):
     runs = [run(tmp_path, i, 0.5, unit=unit) for i, unit in enumerate(["chunk", None, 7])]
     table = frame(runs, "method.unit")
     assert table["method.unit"].tolist() == ["chunk", "null", 7]
@@ -90,7 +90,7 @@ def test_values_that_are_no_numbers_stand_side_by_side(tmp_path: Path) -> None:
     assert texts[:3] == ["chunk", "null", "7"]
 
 
-def test_mistakes_are_one_sentence(swept: list[StoredRun]) -> None:
+def test_mistakes_are_one_sentence(swept):
     assert only_varying_setting(swept) == K
     with pytest.raises(UnknownName, match=r"unknown setting 'method.kk'. Did you mean 'method.k'"):
         frame(swept, "method.kk")
@@ -98,7 +98,7 @@ def test_mistakes_are_one_sentence(swept: list[StoredRun]) -> None:
         only_varying_setting(swept[:1])
 
 
-def test_the_command(swept: list[StoredRun], tmp_path: Path, command: Any) -> None:
+def test_the_command(swept, tmp_path, command):
     assert command("report", "sweep", str(tmp_path))[1].startswith("musique · tiny · over method.k\n")
     code, out, err = command("report", "sweep", str(swept[0].path), "--x", K)
     assert (code, "bm25" in out) == (0, True)

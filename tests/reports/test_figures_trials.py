@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +35,7 @@ def answers(row: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [(stop.answer, stop.own, requests_at_stop(row, stop), stop.flops) for stop in stops]
 
 
-def test_stops_by_hand() -> None:
+def test_stops_by_hand():
     # Recorded: the requests so far and one to read; the run's own: what was booked, the study left out.
     assert answers(RECORDS[0]) == [("wrong", False, 2, 1.1 * TERA), *[("a", True, 2, 1.5 * TERA)] * 3]
     assert answers(RECORDS[1]) == [
@@ -47,7 +46,7 @@ def test_stops_by_hand() -> None:
     ]
 
 
-def test_what_was_not_recorded_is_not_guessed() -> None:
+def test_what_was_not_recorded_is_not_guessed():
     cut = {**RECORDS[1], "steps": [*Q1[:-1], ask(2, "b", action="study")]}
     assert TOLD.stop(cut, Trials(3)) is None
     silent = {**RECORDS[1], "steps": [ask(0), ask(1)]}
@@ -55,7 +54,7 @@ def test_what_was_not_recorded_is_not_guessed() -> None:
     assert TOLD.stop({**RECORDS[1], "steps": []}, Trials(1)) is None
 
 
-def test_what_had_been_read_is_what_came_and_did_not_leave() -> None:
+def test_what_had_been_read_is_what_came_and_did_not_leave():
     span = {"kind": "span", "document_id": "d", "start": 0, "end": 5, "text": "", "sources": []}
     both = {**span, "document_id": "", "sources": [["d", 5, 9], ["e", 0, 3]]}
     steps = [step(1, shown=both), step(0, shown=span), step(0, node=None, shown=None, scores={"segment": 0.0}), ask(1)]
@@ -64,7 +63,7 @@ def test_what_had_been_read_is_what_came_and_did_not_leave() -> None:
     assert Trials.shown(steps) == parts
 
 
-def test_runs_without_trials_are_told_apart(tmp_path: Path) -> None:
+def test_runs_without_trials_are_told_apart(tmp_path):
     assert recorded_rule(stored(tmp_path / "a"), Trials) == TOLD
     assert recorded_rule(stored(tmp_path / "b", max_trials=5, record_stops=None), Trials) == recorded_up_to(5, 5)
     assert recorded_rule(stored(tmp_path / "c", [record(0, 0.5)]), Trials) is None
@@ -75,7 +74,7 @@ def test_runs_without_trials_are_told_apart(tmp_path: Path) -> None:
 VALUES = {("q0", 0): 0.0, ("q2", 0): 0.0, ("q2", 3): 1.0}
 
 
-def test_the_table_by_hand(tmp_path: Path) -> None:
+def test_the_table_by_hand(tmp_path):
     run = stored(tmp_path)
     assert set(stops_to_score(run, TOLD, rules(3))) == set(VALUES)
     table = frame([Scored(run, TOLD, rules(3), VALUES)], F1)
@@ -94,7 +93,7 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
     assert [line.right for line in panel.lines] == [False, True]
 
 
-def test_one_question_that_is_not_covered_empties_the_row(tmp_path: Path) -> None:
+def test_one_question_that_is_not_covered_empties_the_row(tmp_path):
     run = stored(tmp_path, [RECORDS[0], {**RECORDS[1], "steps": Q1[:2]}])
     table = frame([Scored(run, TOLD, rules(4), VALUES)], F1)
     assert list(table["mean"].isna()) == [False, False, True, True]
@@ -106,7 +105,7 @@ def test_one_question_that_is_not_covered_empties_the_row(tmp_path: Path) -> Non
     assert [p.x for p in panel.lines[0].points] == [0, 1]
 
 
-def test_runs_that_differ_in_their_maximum_are_one_curve(tmp_path: Path) -> None:
+def test_runs_that_differ_in_their_maximum_are_one_curve(tmp_path):
     first = stored(tmp_path / "a")
     other = [found(0, Q0, "a", 0.25), found(2, [ask(0), ask(1), ask(2)], "c", 0.75)]
     second = stored(tmp_path / "b", other, max_trials=2, record_stops=None)
@@ -122,7 +121,7 @@ def test_runs_that_differ_in_their_maximum_are_one_curve(tmp_path: Path) -> None
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
+def call(tmp_path, monkeypatch, command):
     """Run the command beside results/ with a run over rows.jsonl."""
     monkeypatch.chdir(tmp_path)
     data, told = own_rows({"q0": "a", "q2": "b", "q4": "q4"})
@@ -133,7 +132,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     return partial(command, "study", "trials")
 
 
-def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path) -> None:
+def test_the_command_scores_with_the_gold_of_the_rows(call, tmp_path):
     code, out, err = call("results", "plain", "--format", "json")
     assert (code, err) == (0, "")
     assert {row["trials"]: row["mean"] for row in json.loads(out)} == pytest.approx({0: 0.0, 1: 1 / 3, 2: 2 / 3})
@@ -150,7 +149,7 @@ def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path
         (["results", "--data", "gone.jsonl"], "recorded answers cannot be scored"),
     ],
 )
-def test_mistakes_are_one_sentence(arguments: list[str], sentence: str, call: Call) -> None:
+def test_mistakes_are_one_sentence(arguments, sentence, call):
     code, out, err = call(*arguments)
     assert (code, out) == (2, "")
     assert sentence in err

@@ -16,6 +16,6 @@ from reports.judges import agreement
         ("", "", None, None),
     ],
 )
-def test_agreement_by_hand(a: str, b: str, share: float | None, kappa: float | None) -> None:
+def test_agreement_by_hand(a, b, share, kappa):
     pairs = [(x == "1", y == "1") for x, y in zip(a, b, strict=True)]
     assert agreement(pairs) == {"share": share, "kappa": kappa}

@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from reports import live as module
 from reports.live import Live
 from reports.render import Cells
@@ -28,7 +26,7 @@ def append(folder: Path, *rows: dict[str, Any], name: str = "records.jsonl") -> 
         file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def test_rows_and_questions_follow_what_is_written(tmp_path: Path) -> None:
+def test_rows_and_questions_follow_what_is_written(tmp_path):
     folder = running(tmp_path)
     live = Live([str(tmp_path)])
     (row,) = live.state()["rows"]
@@ -42,7 +40,7 @@ def test_rows_and_questions_follow_what_is_written(tmp_path: Path) -> None:
     assert [(one["id"], one["answer"]) for one in state["failed"]] == [("q2", "WindowExceeded: too long")]
 
 
-def test_numbers_are_those_of_the_table(tmp_path: Path) -> None:
+def test_numbers_are_those_of_the_table(tmp_path):
     rows = [record(i, s) for i, s in enumerate((1.0, 0.25, None, 0.5, 0.75))]
     write_run(tmp_path, rows, documents=[built("d0", 4.0)])
     live = Live([str(tmp_path)])
@@ -51,7 +49,7 @@ def test_numbers_are_those_of_the_table(tmp_path: Path) -> None:
     assert [row["score"], row["tflops"]] == [cells.rows[0][0], f"{float(cells.rows[0][1].split()[0]):.3g}"]
 
 
-def test_a_line_that_is_being_written_waits_for_its_end(tmp_path: Path) -> None:
+def test_a_line_that_is_being_written_waits_for_its_end(tmp_path):
     folder = running(tmp_path)
     live = Live([str(tmp_path)])
     line = json.dumps(record(0, 1.0))
@@ -63,7 +61,7 @@ def test_a_line_that_is_being_written_waits_for_its_end(tmp_path: Path) -> None:
     assert live.state()["answered"] == 1
 
 
-def test_sorted_records_are_no_new_answers_and_a_second_try_is(tmp_path: Path) -> None:
+def test_sorted_records_are_no_new_answers_and_a_second_try_is(tmp_path):
     folder = running(tmp_path)
     rows = [record(1, 1.0), record(0, None)]
     append(folder, *rows)
@@ -80,16 +78,14 @@ def test_sorted_records_are_no_new_answers_and_a_second_try_is(tmp_path: Path) -
     assert (state["failed"], [one["id"] for one in state["newest"]]) == ([], ["q0", "q1"])
 
 
-def test_shards_count_together(tmp_path: Path) -> None:
+def test_shards_count_together(tmp_path):
     folder = running(tmp_path)
     for part in (1, 2):
         append(folder, record(part, 1.0), name=f"records.{part}.jsonl")
     assert Live([str(tmp_path)]).state()["answered"] == 2
 
 
-def test_a_run_that_goes_on_is_timed_from_when_it_was_first_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_goes_on_is_timed_from_when_it_was_first_seen(tmp_path, monkeypatch):
     folder = running(tmp_path, begun=90_000, starts=2)
     append(folder, *(record(i, 1.0) for i in range(4)))
     live = Live([str(tmp_path)])
@@ -100,7 +96,7 @@ def test_a_run_that_goes_on_is_timed_from_when_it_was_first_seen(
     assert live.state()["rows"][0]["time left"] == "30 s"
 
 
-def test_a_new_run_is_found_and_a_damaged_one_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_run_is_found_and_a_damaged_one_named(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_SEARCH", -1.0)
     live = Live([str(tmp_path)])
     assert live.state()["note"] == "No run here yet."
@@ -112,7 +108,7 @@ def test_a_new_run_is_found_and_a_damaged_one_named(tmp_path: Path, monkeypatch:
     assert "bm25--tiny--0123abcd" in state["note"]
 
 
-def test_nothing_is_written(tmp_path: Path) -> None:
+def test_nothing_is_written(tmp_path):
     append(running(tmp_path), record(0, 1.0))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     Live([str(tmp_path)]).state()

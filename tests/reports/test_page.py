@@ -102,7 +102,7 @@ def two(root: Path, **changes: Any) -> list[StoredRun]:
 
 
 class TestEscapes:
-    def test_hostile_text_everywhere_stays_text(self, tmp_path: Path) -> None:
+    def test_hostile_text_everywhere_stays_text(self, tmp_path):
         rows = [
             record(
                 i, 0.5, question_id=f"q{i}{EVIL}", document_ids=[EVIL], prediction=EVIL, stop_reason=EVIL,
@@ -134,7 +134,7 @@ class TestEscapes:
         assert found.text.count("alert(1)") >= 8
         assert found.data[0]["questions"][0]["answers"][0]["prediction"] == EVIL
 
-    def test_only_the_pages_own_script_and_style_may_run(self, tmp_path: Path) -> None:
+    def test_only_the_pages_own_script_and_style_may_run(self, tmp_path):
         source = page(two(tmp_path))
         found = Page(source)
         policy = next(a["content"] for tag, a in found.tags if tag == "meta" and "http-equiv" in a)
@@ -147,7 +147,7 @@ class TestEscapes:
         ]
         assert policy == f"default-src 'none'; img-src blob:; style-src '{hashes[1]}'; script-src '{hashes[0]}'"
 
-    def test_nothing_is_loaded_from_anywhere(self, tmp_path: Path) -> None:
+    def test_nothing_is_loaded_from_anywhere(self, tmp_path):
         source = page(two(tmp_path))
         # The name of the SVG namespace is no address that is fetched.
         assert set(re.findall(r"https?://[^\s\"']+", source)) == {"http://www.w3.org/2000/svg"}
@@ -157,7 +157,7 @@ class TestEscapes:
 
     @settings(max_examples=200, deadline=None)
     @given(st.text(), st.text())
-    def test_any_text_is_one_element_and_one_json_value(self, name: str, value: str) -> None:
+    def test_any_text_is_one_element_and_one_json_value(self, name, value):
         source = el("p", value, data_name=name)
         found = Page(source)
         assert [tag for tag, _ in found.tags] == ["p"]
@@ -171,7 +171,7 @@ def step(**changes: Any) -> dict[str, Any]:
 
 
 class TestContents:
-    def test_every_part_is_there(self, tmp_path: Path) -> None:
+    def test_every_part_is_there(self, tmp_path):
         found = Page(page(two(tmp_path), title="My runs"))
         for told in ("My runs", "musique · tiny", "Score against cost", "Paired differences: musique", "Questions"):
             assert told in found.text
@@ -181,13 +181,11 @@ class TestContents:
         values = [a.get("data-value") for tag, a in found.tags if tag == "td" and "data-value" in a]
         assert "0.5" in values
 
-    def test_a_big_page_leaves_the_rankings_stability_to_the_command(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_big_page_leaves_the_rankings_stability_to_the_command(self, tmp_path, monkeypatch):
         monkeypatch.setattr("reports.page._RESCORED", 5)
         assert "tells whether the ranking of 6 answers is stable" in Page(page(two(tmp_path))).text
 
-    def test_scores_and_answers_of_each_question(self, tmp_path: Path) -> None:
+    def test_scores_and_answers_of_each_question(self, tmp_path):
         found = Page(page(two(tmp_path)))
         (data,) = found.data
         assert [m["label"] for m in data["methods"]] == ["full-context", "pecan"]
@@ -199,7 +197,7 @@ class TestContents:
         assert data["failed"] == [[], [2]]
         assert "No gold answers" in found.text
 
-    def test_gold_and_shown_text_come_from_the_data_set(self, tmp_path: Path) -> None:
+    def test_gold_and_shown_text_come_from_the_data_set(self, tmp_path):
         config = {
             "name": "pocket/musique", "format": "pocket", "options": {"kind": "musique", "tokens": 1000, "hops": [2]},
             "instruction": "Answer.", "max_answer_tokens": 8, "scorers": [SCORE],
@@ -226,7 +224,7 @@ class TestContents:
         changed = read_run(write_run(tmp_path / "b", [one], settings={"dataset": config}))
         assert "not those the run was made with" in (read_rows(changed).problem or "")
 
-    def test_rows_of_the_hub_are_not_fetched(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rows_of_the_hub_are_not_fetched(self, tmp_path, monkeypatch):
         monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
         monkeypatch.setenv("HF_HUB_OFFLINE", "0")
         config = {
@@ -236,26 +234,24 @@ class TestContents:
         rows = read_rows(stored(tmp_path, [0.5], settings={"dataset": config}))
         assert "HF_HUB_OFFLINE is set" in (rows.problem or "")
 
-    def test_runs_that_must_not_be_compared_are_shown_with_the_reason(self, tmp_path: Path) -> None:
+    def test_runs_that_must_not_be_compared_are_shown_with_the_reason(self, tmp_path):
         runs = [stored(tmp_path, [0.1, 0.2], method="full-context"), stored(tmp_path, [0.3])]
         found = Page(page(runs))
         assert "answered different questions" in found.text
         assert found.data[0]["values"] == [[0.3, None], [0.1, 0.2]]
 
-    def test_results_come_before_how_they_were_made(self, tmp_path: Path) -> None:
+    def test_results_come_before_how_they_were_made(self, tmp_path):
         made = page([stored(tmp_path, [1.0])])
         assert made.index("Score against cost") < made.index("About these runs")
 
-    def test_data_sets_are_sections_of_their_own(self, tmp_path: Path) -> None:
+    def test_data_sets_are_sections_of_their_own(self, tmp_path):
         found = Page(page([*two(tmp_path), stored(tmp_path, [0.5], dataset="qasper")]))
         assert [d["name"] for d in found.data] == ["musique", "qasper"]
         assert [a["href"] for tag, a in found.tags if tag == "a"][:2] == ["#d=musique", "#d=qasper"]
 
 
 class TestSize:
-    def test_a_big_run_stays_small_and_says_what_is_left_out(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_big_run_stays_small_and_says_what_is_left_out(self, tmp_path, monkeypatch):
         rng = random.Random(0)
         text = [" ".join(f"{rng.randrange(10**6)}" for _ in range(400)) for _ in range(30)]
         shown = {"kind": "generated", "document_id": "", "start": 0, "end": 0, "sources": []}
@@ -286,7 +282,7 @@ class TestSize:
         assert told in Page(least).text
         assert len(data["values"][0]) == len(data["ids"]) == len(data["predictions"][0]) == 80
 
-    def test_every_question_is_listed_and_details_are_in_parts(self, tmp_path: Path) -> None:
+    def test_every_question_is_listed_and_details_are_in_parts(self, tmp_path):
         rows = [record(i, i / 300, prediction=f"answer {i} " + "x" * 3000) for i in range(300)]
         (data,) = Page(page([read_run(write_run(tmp_path, rows))])).data
         assert len(data["ids"]) == 300
@@ -314,18 +310,18 @@ class TestFront:
             priced(root, "oracle", 0.9, 0.005, settings={"method": view}),
         ]
 
-    def test_who_is_dominated_by_whom(self, tmp_path: Path) -> None:
+    def test_who_is_dominated_by_whom(self, tmp_path):
         runs = self.runs(tmp_path)
         found = {p["method"]: p["dominated_by"] for p in points(frame(runs), runs)}
         assert found == {"cheap": (), "dear": (), "bad": ("dear", "same"), "same": (), "oracle": ()}
 
-    def test_a_run_without_a_cost_is_not_drawn(self, tmp_path: Path) -> None:
+    def test_a_run_without_a_cost_is_not_drawn(self, tmp_path):
         rows = [record(0, 0.5, usage={"answer": usage(0.0, uncounted=1)})]
         runs = [read_run(write_run(tmp_path, rows))]
         assert points(frame(runs), runs) == []
         assert "No run of this data set" in page(runs)
 
-    def test_a_mark_says_who_it_is_to_a_pointer(self, tmp_path: Path) -> None:
+    def test_a_mark_says_who_it_is_to_a_pointer(self, tmp_path):
         runs = self.runs(tmp_path)
         marks = points(frame(runs), runs)
         kinds = [front.mark_of(p) for p in marks]
@@ -334,7 +330,7 @@ class TestFront:
         assert "bad (tiny): 30.0 at 22.5 TFLOPs; dominated by dear, same" in found.text
         assert all(name in found.text for name in ("cheap", "dear", "bad", "same", "oracle"))
 
-    def test_of_many_marks_the_dominated_ones_have_no_label(self, tmp_path: Path) -> None:
+    def test_of_many_marks_the_dominated_ones_have_no_label(self, tmp_path):
         names = [f"m{k}" for k in range(30)]
         runs = [priced(tmp_path, name, 0.5, 10.0 + k) for k, name in enumerate(names)]
         marks = points(frame(runs), runs)
@@ -343,7 +339,7 @@ class TestFront:
 
     @settings(max_examples=60, deadline=None)
     @given(st.lists(st.tuples(st.floats(70, 900), st.floats(20, 370)), min_size=1, max_size=9))
-    def test_labels_do_not_overlap(self, anchors: list[tuple[float, float]]) -> None:
+    def test_labels_do_not_overlap(self, anchors):
         size = np.full((len(anchors), 2), (88.0, 15.0))
         boxes = front.place_labels(np.array(anchors), size, (60, 0, 940, 380), np.zeros((0, 4)))
         for i, (left, low, right, high) in enumerate(boxes):
@@ -361,7 +357,7 @@ def playable(root: Path, monkeypatch: pytest.MonkeyPatch, value: dict[str, Any] 
 
 
 class TestReplay:
-    def test_a_search_comes_with_its_graph_and_its_moves(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_search_comes_with_its_graph_and_its_moves(self, tmp_path, monkeypatch):
         (data,) = Page(page([playable(tmp_path, monkeypatch)])).data
         assert [g["nodes"][6] for g in data["graphs"]] == [[3, "all of it", ["all of it"]]]
         replay = data["questions"][0]["answers"][0]["replay"]
@@ -374,24 +370,20 @@ class TestReplay:
         assert replay["moves"][6]["later"] is True
         assert replay["moves"][6]["answer"] == "a later answer"
 
-    def test_runs_and_questions_on_one_index_share_its_drawing(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_runs_and_questions_on_one_index_share_its_drawing(self, tmp_path, monkeypatch):
         one = playable(tmp_path, monkeypatch)
         other = searched(tmp_path / "runs", one.documents[0]["key"], hash8="aaaa0000")
         (data,) = Page(page([one, other])).data
         assert len(data["graphs"]) == 1
         assert [a["replay"]["graph"] for a in data["questions"][0]["answers"]] == [0, 0]
 
-    def test_a_missing_index_is_a_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_missing_index_is_a_sentence(self, tmp_path, monkeypatch):
         monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
         found = Page(page([searched(tmp_path, "0" * 64)]))
         assert "replay" not in found.data[0]["questions"][0]["answers"][0]
         assert "1 search cannot be drawn. The index of d0 is not in the cache" in found.text
 
-    def test_graphs_are_bounded_and_what_is_left_out_is_said(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_graphs_are_bounded_and_what_is_left_out_is_said(self, tmp_path, monkeypatch):
         run = playable(tmp_path, monkeypatch)
         whole = len(page([run]))
         found = Page(page([run], limits=Limits(graphs=100)))
@@ -400,10 +392,10 @@ class TestReplay:
         text = page([playable(tmp_path / "b", monkeypatch, index(text=["word " * 4000] * 6 + ["all of it"]))])
         assert len(text) < whole + 4000
 
-    def test_no_graph_for_questions_without_details(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_graph_for_questions_without_details(self, tmp_path, monkeypatch):
         assert Page(page([playable(tmp_path, monkeypatch)], limits=Limits(0))).data[0]["graphs"] == []
 
-    def test_hostile_texts_of_nodes_stay_texts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_hostile_texts_of_nodes_stay_texts(self, tmp_path, monkeypatch):
         value = index(text=[EVIL] * 7)
         monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
         moves = [made_step("start", 6, shown=None, note=EVIL, answer=EVIL)]
@@ -412,7 +404,7 @@ class TestReplay:
         assert found.data[0]["graphs"][0]["nodes"][0][1] == EVIL
 
     @pytest.mark.skipif(shutil.which("node") is None, reason="the page's script needs node to be run")
-    def test_the_script_plays_the_search(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_script_plays_the_search(self, tmp_path, monkeypatch):
         """tests/reports/play.js opens the page's script on a stand-in for the browser and presses keys."""
         (data,) = Page(page([playable(tmp_path, monkeypatch)])).data
         (tmp_path / "data.json").write_text(json.dumps(data))
@@ -444,7 +436,7 @@ class TestReplay:
         assert len(seen["edges"]) == 6
 
 
-def test_docstrings_show_what_is_made() -> None:
+def test_docstrings_show_what_is_made():
     import doctest
 
     assert doctest.testmod(markup).failed == 0

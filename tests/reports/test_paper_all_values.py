@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 F1 = "longbench.qa_f1_score"
 
 
-def test_every_printed_value_is_there_once_without_runs() -> None:
+def test_every_printed_value_is_there_once_without_runs():
     whole = frame([])
     mapped = {value.line for value in load()}
     assert len(whole) == len(printed()) == 1065
@@ -28,7 +28,7 @@ def test_every_printed_value_is_there_once_without_runs() -> None:
     assert list(whole[whole["metric"] == "Top-X used by RAPTOR-CT"]["printed"]) == [20, 42, 12, 22]  # printed as Top-20
 
 
-def test_ours_stands_beside_the_printed_value_with_each_condition_that_differs(tmp_path: Path) -> None:
+def test_ours_stands_beside_the_printed_value_with_each_condition_that_differs(tmp_path):
     run = paper_run(tmp_path, "bm25", "musique", answers(40, F1, 0.287), sets={"method.k": 6})
     place, _ = find_table_or_figure("garlic-table1")
     ((title, table),) = tables([run], place)
@@ -50,7 +50,7 @@ def test_ours_stands_beside_the_printed_value_with_each_condition_that_differs(t
         assert "sample: 40 questions, the paper has 2417" in made
 
 
-def test_a_run_stands_beside_the_row_of_its_reader_and_place(tmp_path: Path) -> None:
+def test_a_run_stands_beside_the_row_of_its_reader_and_place(tmp_path):
     reader = {"source": "lmsys/vicuna-13b-v1.5-16k", "name": "vicuna-13b-v1.5-16k"}
     sets = {"dataset.place": "tail", "model": "vicuna-13b-16k", "model.window": 16384}
     config = {f"model.{key}": one for key, one in reader.items()}
@@ -61,7 +61,7 @@ def test_a_run_stands_beside_the_row_of_its_reader_and_place(tmp_path: Path) -> 
     assert not any("place" in note or "reader" in note for note in ours["notes"].iloc[0])
 
 
-def test_a_summary_comes_first(tmp_path: Path) -> None:
+def test_a_summary_comes_first(tmp_path):
     run = paper_run(tmp_path, "bm25", "musique", answers(8, F1, 0.287))
     (title, summary), *rest = tables([run])
     assert (title, len(summary)) == ("Summary", len(rest))
@@ -70,7 +70,7 @@ def test_a_summary_comes_first(tmp_path: Path) -> None:
     assert (row["values"], row["not comparable"]) == ("260", "4")
 
 
-def test_every_place_that_is_measured_has_a_suite_and_a_twin() -> None:
+def test_every_place_that_is_measured_has_a_suite_and_a_twin():
     known = presets.names("suites")
     for place in tables_and_figures():
         assert (place.name is None) == (place.drawing or place.look is not None), place.label
@@ -85,7 +85,7 @@ def test_every_place_that_is_measured_has_a_suite_and_a_twin() -> None:
         find_table_or_figure("qrmem-table7")
 
 
-def test_what_tables_need() -> None:
+def test_what_tables_need():
     found = needs(suites.read_suite("pecan-table1"))
     assert list(found.models) == ["Llama-3.1-8B-Instruct", "phi-2"]
     assert list(found.encoders) == ["mpnet", "dragon"]
@@ -105,7 +105,7 @@ def test_what_tables_need() -> None:
     assert served.gpu < 1e9
 
 
-def test_the_matrix_of_the_documents_is_current() -> None:
+def test_the_matrix_of_the_documents_is_current():
     document = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
     assert put(document) == document, "run: python -m reports.paper.matrix docs/reproducing.md"
     assert all(place.label in document for place in tables_and_figures())

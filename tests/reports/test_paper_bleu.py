@@ -11,7 +11,6 @@ import pytest
 
 from harness import scorers
 from harness.config.resolve import part
-from harness.datasets.base import Dataset
 from harness.engine.rescore import rescore
 from harness.scorers.bleu import corpus_bleu, counts
 from harness.stats.bootstrap import corpus_interval, interval
@@ -52,15 +51,13 @@ class TestRecords:
     """A run keeps the counts, so no report needs the rows of the data set."""
 
     @pytest.fixture
-    def data(self) -> Dataset:
+    def data(self):
         data = World(questions=4, documents=2, words=("fine", "fine", "fine", "window")).dataset()
         golds = [Gold((f"w{i} and some more", "fine")) for i in range(4)]
         pairs = zip(data.examples, golds, strict=True)
         return replace(data, examples=tuple(replace(e, gold=g) for e, g in pairs))
 
-    def test_of_every_question_the_failed_ones_too(
-        self, tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_of_every_question_the_failed_ones_too(self, tmp_path, data, monkeypatch):
         plan = make_plan(data, Plain(Plain.Config()))
         config = plan.config.dataset.model_copy(update={"scorers": ("hf_bleu.bleu1",)})
         plan = replace(plan, config=plan.config.model_copy(update={"dataset": config}))
@@ -84,7 +81,7 @@ class TestRecords:
         rescore(run.path, scorers=["musique.answer_f1"], only=True)
         assert all("counts" not in r["notes"] for r in read_run(run.path).records)
 
-    def test_a_part_of_the_answers_is_not_all(self, tmp_path: Path) -> None:
+    def test_a_part_of_the_answers_is_not_all(self, tmp_path):
         run = stored(tmp_path, [0.5] * 4)
         whole = replace(run, records=rows(texts(4)))
         assert facts.corpus_names(whole) == {ALL: ONE}
@@ -94,7 +91,7 @@ class TestRecords:
             row["notes"]["counts"][ONE].pop()
         assert facts.corpus_names(replace(run, records=short)) == {}
 
-    def test_failed_questions_are_left_out_where_the_run_says_so(self, tmp_path: Path) -> None:
+    def test_failed_questions_are_left_out_where_the_run_says_so(self, tmp_path):
         answers = rows([GOLD, "no", "no", ""])
         for row in answers[1:]:
             row["error"] = {"type": "T", "message": "m"}
@@ -105,13 +102,13 @@ class TestRecords:
         empty = replace(run, records=rows(["", ""]))
         assert facts.corpus(empty, ALL).mean == 0.0
 
-    def test_a_scorer_without_counts(self) -> None:
+    def test_a_scorer_without_counts(self):
         with pytest.raises(scorers.UserError, match="has no counts that add up"):
             scorers.corpus_score("flashrag.em", [1])
 
 
 class TestInterval:
-    def test_is_that_of_whole_corpora_drawn_again(self) -> None:
+    def test_is_that_of_whole_corpora_drawn_again(self):
         """Bootstrap by hand: documents drawn anew, BLEU computed from their texts each time."""
         answers, generator = texts(120), np.random.default_rng(7)
         clusters = [str(i // 2) for i in range(120)]
@@ -126,13 +123,13 @@ class TestInterval:
         assert found.low == pytest.approx(np.quantile(by_hand, 0.025), abs=0.03)
         assert found.high == pytest.approx(np.quantile(by_hand, 0.975), abs=0.03)
 
-    def test_of_a_mean_is_that_of_interval(self) -> None:
+    def test_of_a_mean_is_that_of_interval(self):
         hits = [int(i % 3 == 0) for i in range(50)]
         clusters = [str(i // 2) for i in range(50)]
         found = corpus_interval(lambda s: s[0] / s[1], [(hit, 1) for hit in hits], clusters, seed=4)
         assert found == interval(hits, clusters, seed=4)
 
-    def test_what_is_not_known(self) -> None:
+    def test_what_is_not_known(self):
         def share(sums: Sequence[float]) -> float:
             return sums[0] / sums[1]
 
@@ -147,7 +144,7 @@ class TestReports:
     def run(self, root: Path, answers: Sequence[str], **changes: Any) -> StoredRun:
         return paper_run(root, "bm25", "musique", rows(answers, **changes), config={"dataset.scorers": [ONE]})
 
-    def test_in_the_table_where_a_run_has_it(self, tmp_path: Path) -> None:
+    def test_in_the_table_where_a_run_has_it(self, tmp_path):
         answers = texts(40)
         run = self.run(tmp_path, answers)
         table = tables.frame([run, stored(tmp_path, [0.5] * 3)])
@@ -159,7 +156,7 @@ class TestReports:
         assert f"{100 * first[ALL]:.1f} [" in render(section.frame, "text")
         assert ALL not in tables.frame([stored(tmp_path / "b", [0.5] * 3)]).columns
 
-    def test_is_a_metric_of_tracking(self, tmp_path: Path) -> None:
+    def test_is_a_metric_of_tracking(self, tmp_path):
         run = self.run(tmp_path, texts(40))
         table = tables.frame([run])
         (row,) = table.to_dict("records")
@@ -167,7 +164,7 @@ class TestReports:
         assert shown[_columns.metric_name(ALL)] == round(100 * row[ALL], 2)
         assert shown[_columns.metric_name(ALL)] != round(100 * row[ONE], 2)
 
-    def test_stands_beside_the_papers(self, tmp_path: Path) -> None:
+    def test_stands_beside_the_papers(self, tmp_path):
         printed = paper_value()
         run = self.run(tmp_path, [GOLD if i % 7 == 0 else "no dog ran in this house" for i in range(2417)])
         table = frame([run], [printed])
@@ -181,7 +178,7 @@ class TestReports:
         lines = {v.line for v in load() if v.metric.corpus}
         assert len(lines) == 4 * (13 + 5)
 
-    def test_a_run_without_counts_says_how_to_get_them(self, tmp_path: Path) -> None:
+    def test_a_run_without_counts_says_how_to_get_them(self, tmp_path):
         run = self.run(tmp_path, texts(2417))
         for row in run.records:
             row["notes"] = {}
@@ -191,5 +188,5 @@ class TestReports:
         assert (found["verdict"], np.isnan(found["ours"])) == ("not comparable", True)
 
     @pytest.mark.parametrize("name", ["narrativeqa", "qasper", "musique", "hotpotqa"])
-    def test_garlics_data_sets_are_scored_by_it(self, name: str) -> None:
+    def test_garlics_data_sets_are_scored_by_it(self, name):
         assert ONE in part("datasets", dataset=name).scorers

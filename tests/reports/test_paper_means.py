@@ -59,7 +59,7 @@ def halves(n: int, right: float) -> list[float]:
 
 
 class TestMean:
-    def test_by_hand(self) -> None:
+    def test_by_hand(self):
         # Half-widths 3 and 4 below, 6 and 8 above: 5 and 10 in quadrature, halved as the mean is.
         two = mean_over_datasets(
             [OwnValue(30.0, (27.0, 36.0), (29.0, 31.0)), OwnValue(60.0, (56.0, 68.0), (60.0, 60.0))]
@@ -71,14 +71,14 @@ class TestMean:
         )
         assert three == OwnValue(30.0, (29.0, 31.0))
 
-    def test_what_is_not_known(self) -> None:
+    def test_what_is_not_known(self):
         assert mean_over_datasets([OwnValue(30.0, (27.0, 33.0)), OwnValue()]) == OwnValue()
         assert mean_over_datasets([OwnValue(30.0, (27.0, 33.0)), OwnValue(50.0)]) == OwnValue(40.0)
         assert mean_over_datasets([OwnValue(0.1, (0.07, 0.3))]) == OwnValue(0.1, (0.07, 0.3))
 
 
 class TestFrame:
-    def test_every_member(self, tmp_path: Path) -> None:
+    def test_every_member(self, tmp_path):
         runs = [run(tmp_path, "nq", halves(40, 0.3)), run(tmp_path, "popqa", halves(20, 0.6))]
         table = frame(runs, values()).set_index("dataset")
         assert list(table.index) == ["popqa", "Single (mean of nq and popqa)"]
@@ -94,7 +94,7 @@ class TestFrame:
         assert 0 < row["ours.high"] - row["ours"] < max(widths)
         assert incomplete(runs, values()) == []
 
-    def test_runs_at_another_length_are_of_another_label(self, tmp_path: Path) -> None:
+    def test_runs_at_another_length_are_of_another_label(self, tmp_path):
         datasets = {**RULES["datasets"], "Single": {"mean_of": ["One", "Two"], "tokens": 800}}
         (value, _) = values(datasets=datasets)
         runs = [run(tmp_path, name, [1.0], tokens=size) for name in ("nq", "popqa") for size in (400, 800)]
@@ -103,19 +103,19 @@ class TestFrame:
             "Paper's Single is a mean over nq and popqa: no run of bm25 with Llama and these settings on popqa"
         ]
 
-    def test_lengths_of_answers_that_presets_say_may_differ(self, tmp_path: Path) -> None:
+    def test_lengths_of_answers_that_presets_say_may_differ(self, tmp_path):
         (value, *_) = values()
         presets = {"dataset.max_answer_tokens": "configs/datasets/nq.yaml"}
         runs = [run(tmp_path, "nq", [1.0]), run(tmp_path, "popqa", [1.0], longest=128)]
         assert matches(value, runs) == []
         assert len(matches(value, [replace(one, origins=presets) for one in runs])) == 1
 
-    def test_differs(self, tmp_path: Path) -> None:
+    def test_differs(self, tmp_path):
         runs = [run(tmp_path, "nq", [1.0] * 40), run(tmp_path, "popqa", [1.0] * 20)]
         found = frame(runs, values()).set_index("dataset").loc["Single (mean of nq and popqa)", "verdict"]
         assert found == "differs (by more than 2 points; weights not verified)"
 
-    def test_a_member_is_missing(self, tmp_path: Path) -> None:
+    def test_a_member_is_missing(self, tmp_path):
         only = [run(tmp_path, "popqa", halves(20, 0.6))]
         assert list(frame(only, values())["dataset"]) == ["popqa"]
         assert incomplete(only, values()) == [
@@ -123,18 +123,18 @@ class TestFrame:
         ]
 
     @pytest.mark.parametrize("other", [{"k": 7}, {"model": "Qwen"}, {"seed": 1}, {"name": "bm25[minilm]"}])
-    def test_members_are_of_the_same_settings(self, tmp_path: Path, other: dict[str, Any]) -> None:
+    def test_members_are_of_the_same_settings(self, tmp_path, other):
         runs = [run(tmp_path, "nq", halves(40, 0.3), **other), run(tmp_path, "popqa", halves(20, 0.6))]
         assert list(frame(runs, values())["dataset"]) == ["popqa"]
         assert len(incomplete(runs, values())) == 2
 
-    def test_each_setting_has_a_row_of_its_own(self, tmp_path: Path) -> None:
+    def test_each_setting_has_a_row_of_its_own(self, tmp_path):
         members = [(k, *member) for k in (5, 7) for member in (("nq", 40), ("popqa", 20))]
         runs = [run(tmp_path, dataset, halves(n, 0.5), k=k) for k, dataset, n in members]
         table = frame(runs, values())
         assert list(table["n"][table["dataset"].str.startswith("Single")]) == [60, 60]
 
-    def test_a_reason_of_one_member_names_it(self, tmp_path: Path) -> None:
+    def test_a_reason_of_one_member_names_it(self, tmp_path):
         members = (("nq", halves(10, 0.3)), ("popqa", halves(20, 0.6)))
         runs = [run(tmp_path, name, scores, model="Qwen") for name, scores in members]
         row = frame(runs, values()).iloc[-1]
@@ -144,13 +144,13 @@ class TestFrame:
             "sample: 10 questions, the paper has 40 (nq)",
         )
 
-    def test_one_run_stands_in_for_all(self, tmp_path: Path) -> None:
+    def test_one_run_stands_in_for_all(self, tmp_path):
         found = frame([run(tmp_path, "pocket/retrieved", halves(20, 0.5))], values())
         assert list(found["dataset"]) == ["pocket/retrieved"]
         assert found["notes"][0] == ("split: pocket/retrieved is made up, the paper has the mean of nq and popqa",)
         assert (found["ours"][0], found["n"][0]) == (50.0, 20)
 
-    def test_a_stand_in_for_several_labels_says_for_which(self, tmp_path: Path) -> None:
+    def test_a_stand_in_for_several_labels_says_for_which(self, tmp_path):
         csv = RESULTS + "L,Table 2,Ours,One,Acc,30.0\n"
         found = frame([run(tmp_path, "pocket/retrieved", halves(20, 0.5))], load(csv, yaml.safe_dump(RULES)))
         assert list(found["row"]) == ["Ours, Single", "Ours, One"]

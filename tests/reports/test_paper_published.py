@@ -49,7 +49,7 @@ def told(weights: Any, shape: Any = None, **sent: Any) -> StoredRun:
         (told(HUB, text=f"{OPENING}a search that goes on"), "", []),
     ],
 )
-def test_a_model_is_known_by_its_content(run: StoredRun, reason: str, unverified: list[str]) -> None:
+def test_a_model_is_known_by_its_content(run, reason, unverified):
     found = published.model_differences(run, "reader", WANTED)
     assert found.unverified == unverified
     assert [bool(re.search(reason, sentence)) for sentence in found.reasons] == [True] * bool(reason)
@@ -74,7 +74,7 @@ def reasons(tmp_path: Path, rows: list[dict[str, Any]], metric: str = "F1", **ch
     return differences(value, paper_run(tmp_path, "bm25", "musique", rows, **changes)).reasons
 
 
-def test_the_official_rows_are_compared(tmp_path: Path) -> None:
+def test_the_official_rows_are_compared(tmp_path):
     assert reasons(tmp_path, official()) == []
 
 
@@ -91,7 +91,7 @@ def test_the_official_rows_are_compared(tmp_path: Path) -> None:
          f"1209 of 2417 answers have no {F1}"),
     ],
 )  # fmt: skip
-def test_other_rows_and_lost_answers_are_refused(tmp_path: Path, rows: list[dict[str, Any]], reason: str) -> None:
+def test_other_rows_and_lost_answers_are_refused(tmp_path, rows, reason):
     found = reasons(tmp_path, rows)
     assert any(re.search(reason, told) for told in found), found
 
@@ -105,5 +105,5 @@ def test_other_rows_and_lost_answers_are_refused(tmp_path: Path, rows: list[dict
         ({"amounts": {"k": {"run": "elsewhere/0", "questions": 2417}}}, "method: k comes from 0, which is not among these runs"),
     ],
 )  # fmt: skip
-def test_what_happened_to_the_run(tmp_path: Path, manifest: dict[str, Any], reason: str | None) -> None:
+def test_what_happened_to_the_run(tmp_path, manifest, reason):
     assert reasons(tmp_path, official(), manifest=manifest) == ([reason] if reason else [])

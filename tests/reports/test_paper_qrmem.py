@@ -54,7 +54,7 @@ def run(
     return paper_run(root, method, dataset, rows, config={"model": model, "dataset.scorers": list(scores)})
 
 
-def test_shares_of_one_are_told_in_points_and_empty_cells_are_none() -> None:
+def test_shares_of_one_are_told_in_points_and_empty_cells_are_none():
     told = {(v.entry.method, v.label): (v.printed, v.digits, v.rules[0].dataset) for v in values()}
     assert told == {
         ("TE", "Acc"): (69.36, 2, "quality"),
@@ -66,7 +66,7 @@ def test_shares_of_one_are_told_in_points_and_empty_cells_are_none() -> None:
     }
 
 
-def test_both_readings_of_em_stand_side_by_side(tmp_path: Path) -> None:
+def test_both_readings_of_em_stand_side_by_side(tmp_path):
     found = run(tmp_path, "longbench/musique", {IN: [1, 1, 0, 0, 1, 0, 0, 0], EM: [0.0] * 8})
     table = frame([found], values()).set_index("metric")
     assert list(table.index) == ["EM (contained)", "EM (strict)"]
@@ -79,7 +79,7 @@ def test_both_readings_of_em_stand_side_by_side(tmp_path: Path) -> None:
     assert why == (f"metric: the run has no flashrag.em; add it with: {line}",)
 
 
-def test_questions_that_nobody_names_are_not_ours(tmp_path: Path) -> None:
+def test_questions_that_nobody_names_are_not_ours(tmp_path):
     table = frame([run(tmp_path, "quality", {ACC: [1.0] * 8})], values()).set_index("metric")
     assert table.loc["Acc", "notes"] == ("sample: nobody says which",)
     assert table.loc["Acc", "verdict"] == NOT_COMPARABLE
@@ -88,14 +88,14 @@ def test_questions_that_nobody_names_are_not_ours(tmp_path: Path) -> None:
     assert (table.loc["Requests", "ours.low"], table.loc["Requests", "ours.high"]) == (4.0, 4.0)
 
 
-def test_a_row_over_the_whole_set_with_a_model_of_its_own(tmp_path: Path) -> None:
+def test_a_row_over_the_whole_set_with_a_model_of_its_own(tmp_path):
     (row,) = frame([run(tmp_path, "quality", {ACC: [0.5, 0.6] * 8}, "bm25")], values()).to_dict("records")
     assert row["notes"] == ("model: the reader is gpt-3.5-turbo, the paper's is Llama-2-70b-chat-hf",)
     (row,) = frame([run(tmp_path / "b", "quality", {ACC: [0.5] * 8}, "bm25")], values()).to_dict("records")
     assert row["notes"][1] == "sample: 8 questions, the paper has 16"
 
 
-def test_the_shipped_values() -> None:
+def test_the_shipped_values():
     own = [v for v in load() if v.paper.name == "QRMeM"]
     found = {(v.entry.table[:7], v.entry.method, v.rules[0].dataset, v.label): v for v in own}
     kept = {key: (v.printed, v.rules[0].questions, v.paper.model) for key, v in found.items()}

@@ -25,9 +25,7 @@ OPEN = ("segments come from Jina's web service",)
 
 
 @pytest.mark.parametrize(("part", "dataset", "preset"), PAPERS)
-def test_the_suites_for_the_papers_data_have_the_papers_settings(
-    part: int, dataset: str, preset: str, tmp_path: Path
-) -> None:
+def test_the_suites_for_the_papers_data_have_the_papers_settings(part, dataset, preset, tmp_path):
     """With what each one asks the user to add."""
     sets = {"dataset.documents": "retrieved.jsonl", "dataset.top": 8}
     if dataset == "hotpotqa":
@@ -60,18 +58,18 @@ class TestNumbersOfAnotherRun:
         run = paper_run(root, preset, "musique", [record(0, 0.5)], sets={"method.max_nodes": nodes}, manifest=manifest)
         return [r for r in differences(one, run).reasons if not r.startswith(("sample: 1 questions", "metric: "))]
 
-    def test_a_mean_of_the_full_methods_run_is_the_papers_rule(self, tmp_path: Path) -> None:
+    def test_a_mean_of_the_full_methods_run_is_the_papers_rule(self, tmp_path):
         assert self.found(tmp_path, **self.OWN) == []
 
     @pytest.mark.parametrize(
         "other", [{"source": "pecan"}, {"dataset": "qasper"}, {"model": "Llama-3.2-1B-Instruct"}, {"source": None}]
     )
-    def test_any_other_is_not(self, other: dict[str, Any], tmp_path: Path) -> None:
+    def test_any_other_is_not(self, other, tmp_path):
         expected = ["method: max_nodes is 31, the paper's is from:garlic"]
         assert self.found(tmp_path, **{**self.OWN, **other}) == expected
         assert self.found(tmp_path / "plain") == expected
 
-    def test_the_printed_number_has_a_preset(self, tmp_path: Path) -> None:
+    def test_the_printed_number_has_a_preset(self, tmp_path):
         preset = f"{self.NAME}-printed"
         assert self.found(tmp_path, preset, nodes=30) == []
         assert self.found(tmp_path / "b", preset) == ["method: max_nodes is 31, the paper's is 30"]

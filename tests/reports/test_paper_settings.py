@@ -64,7 +64,7 @@ def reasons(found: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     "one", [GARLIC, RAPTOR, TOP_X, WALK, LINGUA, REFINER, QRMEM, SBERT, PECAN], ids=lambda v: v.entry.preset
 )
-def test_a_run_with_the_settings_of_the_row_is_compared(tmp_path: Path, one: Value) -> None:
+def test_a_run_with_the_settings_of_the_row_is_compared(tmp_path, one):
     found = row(tmp_path, one)
     assert reasons(found) == []
     assert found["verdict"].startswith((EQUIVALENT, UNDECIDED))  # 200 questions of LongBench cannot decide
@@ -136,9 +136,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("one", "changes", "expected"), REFUSED, ids=lambda part: str(part)[:40])
-def test_another_setting_is_refused_by_its_key(
-    tmp_path: Path, one: Value, changes: dict[str, Any], expected: list[str]
-) -> None:
+def test_another_setting_is_refused_by_its_key(tmp_path, one, changes, expected):
     found = row(tmp_path, one, **changes)
     assert found["verdict"] == NOT_COMPARABLE
     assert reasons(found) == expected
@@ -153,11 +151,11 @@ def test_another_setting_is_refused_by_its_key(
         {"sets": {"method.record_stops": 8, "method.record_t_p": 0.9}},
     ],
 )
-def test_what_changes_no_prediction_is_no_difference(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_what_changes_no_prediction_is_no_difference(tmp_path, changes):
     assert reasons(row(tmp_path, GARLIC, **changes)) == []
 
 
-def test_what_is_known_to_differ_stands_beside_the_verdict(tmp_path: Path) -> None:
+def test_what_is_known_to_differ_stands_beside_the_verdict(tmp_path):
     found = row(tmp_path, RAPTOR)
     assert found["verdict"] == "equivalent (within 2 points; weights not verified)"
     assert any("prompts are this project's wording" in note for note in found["notes"])
@@ -165,7 +163,7 @@ def test_what_is_known_to_differ_stands_beside_the_verdict(tmp_path: Path) -> No
     assert not any("this project's wording" in note for note in row(tmp_path / "b", TOP_X)["notes"])
 
 
-def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path, monkeypatch):
     run = fabricated(tmp_path, TOP_X, **params(k=20))
     (tmp_path / "own" / "methods").mkdir(parents=True)
     (tmp_path / "own" / "methods" / "bm25-topx.yaml").write_text("implementation: bm25\nparams: {k: 20}\n")
@@ -173,14 +171,14 @@ def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path: Path, monke
     assert reasons(frame([run], [TOP_X]).to_dict("records")[0]) == ["method: k is 20, the paper's is 7"]
 
 
-def test_a_package_that_is_missing_here_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_is_missing_here_does_not_matter(tmp_path, monkeypatch):
     run = fabricated(tmp_path, RAPTOR)
     monkeypatch.setattr("methods.raptor.config.find_spec", lambda name: None)
     monkeypatch.setattr(preset_module, "_resolve_preset", preset_module._resolve_preset.__wrapped__)
     assert reasons(frame([run], [RAPTOR]).to_dict("records")[0]) == []
 
 
-def test_entries_repeat_nothing_that_the_preset_says() -> None:
+def test_entries_repeat_nothing_that_the_preset_says():
     """An entry's params are those in which the printed row differs from the preset under profile paper."""
     for one in load():
         for key, said in one.entry.params.items():

@@ -1,8 +1,6 @@
 """The verdict as a statement of equivalence: which intervals show what, and the option --margin."""
 
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -52,21 +50,21 @@ class TestVerdict:
             (-3.0, 0.7, 0.94, "differs (by more than 2 points)"),
         ],
     )
-    def test_margin_and_printed_digit(self, apart: float, narrow: float, wide: float, word: str) -> None:
+    def test_margin_and_printed_digit(self, apart, narrow, wide, word):
         """28.7 stands for 28.65 to 28.75, so the region is 26.65 to 30.75."""
         told = verdict(SCORE, ours(SCORE.printed + apart, narrow, wide), 1000)
         kind, _, rest = told.partition(" (")
         assert kind == word.partition(" (")[0]
         assert rest == word.partition(" (")[2] or rest.startswith("about ")
 
-    def test_a_cost_has_a_relative_margin(self) -> None:
+    def test_a_cost_has_a_relative_margin(self):
         half = 0.02 * COST.printed + 0.05
         assert verdict(COST, ours(COST.printed, half - 0.01, half), 10) == "equivalent (within 2 %)"
         assert verdict(COST, ours(COST.printed, half + 0.01, half), 10).startswith("undecided")
         assert verdict(COST, ours(COST.printed * 1.1, 0.1, 0.1), 10) == "differs (by more than 2 %)"
         assert verdict(COST, ours(COST.printed * 1.1, 0.1, 0.1), 10, margin=12) == "equivalent (within 12 %)"
 
-    def test_without_an_interval_nothing_is_shown(self) -> None:
+    def test_without_an_interval_nothing_is_shown(self):
         assert verdict(SCORE, OwnValue(SCORE.printed, alone=True), 1000).startswith("undecided (one document")
         # A BLEU that no resample changes has no interval either.
         for labels, alone in (("abcd", False), ("aaaa", True)):
@@ -75,17 +73,17 @@ class TestVerdict:
             )
             assert ("one document" in verdict(SCORE, found, 4)) is alone
 
-    def test_about_how_many_questions(self) -> None:
+    def test_about_how_many_questions(self):
         """Twice as narrow takes four times as many: 2.05 is the reach, so 4.1 has to be halved."""
         assert verdict(SCORE, ours(SCORE.printed, 4.1, 5.0), 1000) == "undecided (about 4,000 questions needed)"
 
     @given(st.floats(-10, 10), st.floats(0, 10), st.floats(1, 3))
-    def test_never_both(self, apart: float, half: float, wider: float) -> None:
+    def test_never_both(self, apart, half, wider):
         told = equivalence((apart - half, apart + half), (apart - half * wider, apart + half * wider), (-2.0, 2.0))
         assert (told == "equivalent") == (abs(apart) + half <= 2.0 or (apart - half >= -2.0 and apart + half <= 2.0))
         assert told != "different" or abs(apart) > 2.0
 
-    def test_the_error_of_both_verdicts_is_kept(self) -> None:
+    def test_the_error_of_both_verdicts_is_kept(self):
         """At the very margin, 5 % of samples are called equivalent and 2.5 % different, whatever their size."""
         generator, found = np.random.default_rng(3), []
         for trial in range(600):
@@ -99,7 +97,7 @@ class TestVerdict:
         assert found.count("different") / 600 == pytest.approx(0.025, abs=0.015)
 
 
-def test_index_costs_have_intervals_over_documents(tmp_path: Path) -> None:
+def test_index_costs_have_intervals_over_documents(tmp_path):
     rows = [record(i, None, usage={"search": usage(30.9)}, error=None) for i in range(2417)]
     spent = [66.7 + (0.1 if i % 2 else -0.1) for i in range(1209)]
     documents = [built(f"d{i}", one) for i, one in enumerate(spent)]
@@ -117,12 +115,12 @@ def test_index_costs_have_intervals_over_documents(tmp_path: Path) -> None:
 
 class TestMargin:
     @pytest.fixture
-    def results(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def results(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         paper_run(tmp_path / "results", "bm25", "musique", answers(2417, F1, SCORE.printed / 100 + 0.012))
         return tmp_path
 
-    def test_is_an_option(self, results: Path, command: Any) -> None:
+    def test_is_an_option(self, results, command):
         code, out, _ = command("report", "--paper")
         assert code == 0
         assert "equivalent (within 2 points)" in out
@@ -131,7 +129,7 @@ class TestMargin:
         assert "differs (by more than 0.5 points)" in out
         assert "within 0.5 points of the printed value (0.5 % for costs" in out
 
-    def test_is_on_the_page(self, results: Path, command: Any) -> None:
+    def test_is_on_the_page(self, results, command):
         assert command("report", "--paper", "--margin", "0.5", "--html", "p.html")[0] == 0
         assert "differs (by more than 0.5 points)" in (results / "p.html").read_text()
         plain = page([paper_run(results / "b", "bm25", "musique", answers(20, F1, 0.3))])

@@ -21,7 +21,7 @@ def table(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"method": ["x"], "n": [3], **columns})
 
 
-def test_docstring_shows_what_is_printed() -> None:
+def test_docstring_shows_what_is_printed():
     result = doctest.testmod(module)
     assert (result.failed, result.attempted) == (0, 3)
 
@@ -45,12 +45,12 @@ def test_docstring_shows_what_is_printed() -> None:
         ("seconds", 12.345, "12.3"),
     ],
 )
-def test_numbers(column: str, value: float, told: str) -> None:
+def test_numbers(column, value, told):
     cells = render(table(**{column: [value]}), "markdown").splitlines()[2].strip("| ").split(" | ")
     assert cells[-1] == told
 
 
-def test_intervals_need_both_ends_and_gaps_are_dashes() -> None:
+def test_intervals_need_both_ends_and_gaps_are_dashes():
     frame = pd.DataFrame({"m": ["x", "y", "z"], "f1": [0.5, 0.25, None], "f1.low": [0.4, None, None]})
     frame["f1.high"] = [0.6, None, None]
     frame["empty"] = [None, None, None]
@@ -58,14 +58,14 @@ def test_intervals_need_both_ends_and_gaps_are_dashes() -> None:
     assert lines == ["m  f1", "x  50.0 [40.0, 60.0]", "y  25.0", "z  –"]
 
 
-def test_footnotes_are_numbered_once_and_common_ones_carry_no_mark() -> None:
+def test_footnotes_are_numbered_once_and_common_ones_carry_no_mark():
     frame = pd.DataFrame({"m": list("xyz"), "notes": [("all", "two"), ("all", "one", "two"), ("all",)]})
     told = ["m  notes", "x  [1]", "y  [1], [2]", "z", "", "all", "[1] two", "[2] one"]
     assert render(frame, "text").splitlines() == told
 
 
 class TestEscapes:
-    def test_markdown(self) -> None:
+    def test_markdown(self):
         out = render(table(f1=[0.5], name=[NASTY], notes=[(NASTY,)]), "markdown")
         assert "<" not in out
         row = out.splitlines()[2]
@@ -73,7 +73,7 @@ class TestEscapes:
         assert "\\[e\\](http://f) new[31mline".replace("[31m", "\\[31m") in row
         assert "\x1b" not in out
 
-    def test_latex(self) -> None:
+    def test_latex(self):
         out = render(table(name=[NASTY]), "latex")
         row = out.partition("\\midrule\n")[2].splitlines()[0]
         assert r"a\textbar{}b \textless{}script\textgreater{}" in row
@@ -81,38 +81,38 @@ class TestEscapes:
         assert len(re.findall(r"(?<!\\)&", row)) == 2
 
     @pytest.mark.parametrize("start", ["[1] x", "*x"])
-    def test_latex_line_breaks_keep_their_hands_off_the_next_line(self, start: str) -> None:
+    def test_latex_line_breaks_keep_their_hands_off_the_next_line(self, start):
         frame = pd.DataFrame({"method": ["x", start], "notes": [("one",), ("two",)]})
         assert not re.search(r"\\\\\s*[\[*]", render(frame, "latex"))
 
     @pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@a", "\t=1", "\r=1", " =1", "＝1"])
-    def test_csv_formulas(self, start: str) -> None:
+    def test_csv_formulas(self, start):
         out = render(pd.DataFrame({"=head": [start], "f1": [-0.5]}), "csv")
         head, row = csv.reader(io.StringIO(out))
         assert head[0] == "'=head"
         assert row[0].startswith("'")
         assert float(row[1]) == -0.5
 
-    def test_csv_numbers_are_whole_and_absent_ones_empty(self) -> None:
+    def test_csv_numbers_are_whole_and_absent_ones_empty(self):
         out = render(pd.DataFrame({"f1": [1 / 3, None], "notes": [("a, b", "c"), ()]}), "csv")
         assert out == 'f1,notes\n0.3333333333333333,"a, b; c"\n,\n'
 
-    def test_json(self) -> None:
+    def test_json(self):
         out = render(table(f1=[float("nan")], name=[NASTY], notes=[("</script>",)]), "json")
         assert "<" not in out
         assert json.loads(out) == [{"method": "x", "n": 3, "f1": None, "name": NASTY, "notes": ["</script>"]}]
 
-    def test_half_a_surrogate_pair_can_be_written_in_every_format(self) -> None:
+    def test_half_a_surrogate_pair_can_be_written_in_every_format(self):
         for name in FORMATS:
             assert render(table(notes=[("a\ud800b",)]), name).encode()
 
-    def test_text_keeps_its_columns_with_wide_and_control_characters(self) -> None:
+    def test_text_keeps_its_columns_with_wide_and_control_characters(self):
         frame = pd.DataFrame({"a": ["文字", "x\x1b[2J\u202e"], "n": [1, 20]})
         assert render(frame, "text").splitlines() == ["a      n", "文字   1", "x[2J  20"]
 
     @settings(max_examples=150, deadline=None)
     @given(st.text(max_size=30), st.text(max_size=30))
-    def test_any_text_keeps_the_shape_of_every_table(self, cell: str, note: str) -> None:
+    def test_any_text_keeps_the_shape_of_every_table(self, cell, note):
         frame = pd.DataFrame({"m": [cell, "y"], "f1": [0.5, 0.25], "notes": [(note,), ()]})
         rows = list(csv.reader(io.StringIO(render(frame, "csv"))))
         assert [len(r) for r in rows] == [3, 3, 3]
@@ -126,7 +126,7 @@ class TestEscapes:
         assert len(render(frame, "text").split("\n")) == 6
 
 
-def test_many_marks_of_a_row_are_ranges() -> None:
+def test_many_marks_of_a_row_are_ranges():
     """A row of 40 footnotes is no wider than one of three."""
     notes = [tuple(f"note {i}" for i in range(6)), ("note 0", "note 5"), ()]
     table = pd.DataFrame({"method": ["a", "b", "c"], "notes": notes})
@@ -136,7 +136,7 @@ def test_many_marks_of_a_row_are_ranges() -> None:
     assert lines[-1] == "[6] note 5"
 
 
-def test_text_for_a_narrow_terminal_folds_and_other_formats_do_not() -> None:
+def test_text_for_a_narrow_terminal_folds_and_other_formats_do_not():
     frame = table(mean=[0.5], ratio=[2.0], notes=[("a sentence of its own",)])
     assert render(frame, "text", 18) == (
         "method  n  mean\nx       3  50.0\n\nmethod  ratio\nx       2.00x\n\na sentence of its\n    own\n"
@@ -149,7 +149,7 @@ def _papers(**columns: Any) -> str:
     return render(pd.DataFrame({"method": ["a", "b", "c", "oracle"], **columns}), "latex")
 
 
-def test_a_table_for_a_paper_marks_the_best_and_the_second_of_each_score() -> None:
+def test_a_table_for_a_paper_marks_the_best_and_the_second_of_each_score():
     out = _papers(
         **{"longbench.qa_f1_score": [0.5, 0.7, 0.50001, 0.9], "longbench.qa_f1_score.low": [None] * 4},
         **{"x.low": [0.1] * 4, "x": [0.2, None, 0.1, 0.3]},
@@ -164,16 +164,16 @@ def test_a_table_for_a_paper_marks_the_best_and_the_second_of_each_score() -> No
     assert [row.split(" & ")[3] for row in rows[:2]] == [r"1.00 \\", r"2.00 \\"]
 
 
-def test_differences_have_no_best() -> None:
+def test_differences_have_no_best():
     assert r"\textbf" not in _papers(difference=[0.1, 0.2, 0.3, 0.4], mean=[0.1, 0.2, 0.3, 0.4])
 
 
-def test_heads_that_would_be_the_same_stay_whole() -> None:
+def test_heads_that_would_be_the_same_stay_whole():
     assert latex.short_heads(["method", "musique.answer_f1", "longbench.qa_f1_score", "musique.answer_em", "a/b"]) == [
         "Method", "musique.answer_f1", "longbench.qa_f1_score", "EM", "a/b"]  # fmt: skip
 
 
-def test_a_dagger_stands_at_the_value_where_p_is_small() -> None:
+def test_a_dagger_stands_at_the_value_where_p_is_small():
     columns: dict[str, Any] = {"musique": [0.5, 0.25, 0.4, 0.9], "musique.p": [0.01, 0.2, None, None]}
     columns["musique.low"] = [None] * 4
     lines = render(pd.DataFrame({"method": list("abcd"), **columns})).splitlines()[1:]

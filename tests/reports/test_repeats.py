@@ -3,7 +3,6 @@
 import itertools
 import math
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,14 @@ MODEL = {"name": "tiny", "backend": "hf", "embedded": False}
 
 
 @pytest.mark.parametrize("scores", [[0, 1, 0, 1, 1], [0.2, 0.9, 0.4], [1]])
-def test_best_of_is_the_mean_over_all_draws(scores: list[float]) -> None:
+def test_best_of_is_the_mean_over_all_draws(scores):
     for k in range(1, len(scores) + 1):
         drawn = [max(some) for some in itertools.combinations(scores, k)]
         assert best_of(scores, k) == pytest.approx(statistics.fmean(drawn))
 
 
 @pytest.mark.parametrize(("n", "c", "k"), [(5, 2, 1), (5, 2, 3), (5, 2, 4), (5, 0, 2)])
-def test_best_of_right_and_wrong_is_pass_at_k(n: int, c: int, k: int) -> None:
+def test_best_of_right_and_wrong_is_pass_at_k(n, c, k):
     assert best_of([1] * c + [0] * (n - c), k) == pytest.approx(1 - math.comb(n - c, k) / math.comb(n, k))
 
 
@@ -48,7 +47,7 @@ DRAWS: list[list[tuple[str, float | None]]] = [
 ]
 
 
-def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path: Path) -> None:
+def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path):
     row = table(tmp_path, 0.7, DRAWS)
     assert row[SCORE] == pytest.approx((1 / 3 + 1 / 3) / 2)
     assert row[f"{SCORE}.vote"] == pytest.approx((0.0 + 1.0) / 2)  # equal but for case; a tie goes to the first
@@ -58,7 +57,7 @@ def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path: Path) -
     assert "(seeds 0, 1, 2)" in str(row["notes"])
 
 
-def test_evidence_recall_is_no_answer_to_vote_on(tmp_path: Path) -> None:
+def test_evidence_recall_is_no_answer_to_vote_on(tmp_path):
     own = {"dataset": {"name": "musique", "format": "musique", "scorers": [SCORE, "evidence_recall"]}}
     paths = []
     for seed, score in enumerate((0.0, 1.0)):
@@ -70,14 +69,14 @@ def test_evidence_recall_is_no_answer_to_vote_on(tmp_path: Path) -> None:
     assert names == {"", ".vote", ".pass@2", "evidence_recall"}
 
 
-def test_a_vote_has_no_version_of_its_own(tmp_path: Path) -> None:
+def test_a_vote_has_no_version_of_its_own(tmp_path):
     table(tmp_path, 0.7, DRAWS)
     (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
     assert f"{SCORE}.vote" in run.records[0]["scores"]
     assert "vote" not in facts.versions(run)
 
 
-def test_the_report_shows_them(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
+def test_the_report_shows_them(tmp_path, command):
     table(tmp_path, 0.7, DRAWS)
     code, out, err = command("report", str(tmp_path), "--average-seeds", "--format", "csv")
     assert (code, f"{SCORE}.vote" in out, f"{SCORE}.pass@2" in out) == (0, True, True), err
@@ -85,5 +84,5 @@ def test_the_report_shows_them(tmp_path: Path, command: Callable[..., tuple[int,
     assert (code, SCORE in out) == (0, True), err
 
 
-def test_greedy_repeats_have_means_alone(tmp_path: Path) -> None:
+def test_greedy_repeats_have_means_alone(tmp_path):
     assert not [name for name in table(tmp_path, 0.0, DRAWS) if "vote" in name or "pass@" in name]

@@ -28,7 +28,7 @@ def test_questions_that_were_declined_at_first_are_counted_among_those_that_coul
     assert declined(rows) == 1
 
 
-def test_a_method_without_a_search_visits_no_node() -> None:
+def test_a_method_without_a_search_visits_no_node():
     """A bm25 that showed every chunk ends as "exhausted" too."""
     assert search_notes([{"error": None, "stop_reason": "exhausted", "steps": []}]) == []
 

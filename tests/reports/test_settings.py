@@ -18,7 +18,7 @@ def run(root: Path, number: int, origin: str = "--set", mark: str = "", **params
     return stored(root, (0.5, 1.0), method="bm25", hash8=f"0000000{number}", settings={"method": own}, origins=origins)
 
 
-def test_a_label_names_what_differs_and_nothing_else(tmp_path: Path) -> None:
+def test_a_label_names_what_differs_and_nothing_else(tmp_path):
     runs = [run(tmp_path, 1, k=1, size=300), run(tmp_path, 2, k=3, size=300), stored(tmp_path, (1.0,))]
     assert [(one.label, one.base, one.values) for one in name_runs(runs)] == [
         ("bm25 k=1", "bm25", {"method.k": 1}),
@@ -28,12 +28,12 @@ def test_a_label_names_what_differs_and_nothing_else(tmp_path: Path) -> None:
     assert [one.label for one in name_runs(runs[:1])] == ["bm25"]
 
 
-def test_the_run_with_the_presets_value_has_the_plain_name(tmp_path: Path) -> None:
+def test_the_run_with_the_presets_value_has_the_plain_name(tmp_path):
     runs = [run(tmp_path, 1, "configs/methods/bm25.yaml", k=5), run(tmp_path, 2, k=3, mark="k=3")]
     assert [one.label for one in name_runs(runs)] == ["bm25", "bm25 k=3"]
 
 
-def test_what_changes_no_answer_tells_no_runs_apart(tmp_path: Path) -> None:
+def test_what_changes_no_answer_tells_no_runs_apart(tmp_path):
     data = config("musique", "bm25", "tiny", {})["dataset"]
     changes = [{"keep_texts": True, "data": None}, {"keep_texts": False, "data": "/rows"}]
     runs = [
@@ -42,12 +42,12 @@ def test_what_changes_no_answer_tells_no_runs_apart(tmp_path: Path) -> None:
     assert [one.label for one in name_runs(runs)] == [f"pecan (2026-01-02 03:04, 0000000{i})" for i in (0, 1)]
 
 
-def test_settings_that_no_user_set_are_named_only_where_nothing_else_differs(tmp_path: Path) -> None:
+def test_settings_that_no_user_set_are_named_only_where_nothing_else_differs(tmp_path):
     runs = [run(tmp_path, i, "default", k=i) for i in (1, 2)]  # the preset changed between the two
     assert [one.label for one in name_runs(runs)] == ["bm25 k=1", "bm25 k=2"]
 
 
-def test_a_table_has_a_column_a_setting_and_the_plain_name(tmp_path: Path) -> None:
+def test_a_table_has_a_column_a_setting_and_the_plain_name(tmp_path):
     table = frame([run(tmp_path, 1, k=1), run(tmp_path, 2, k=10), stored(tmp_path, (1.0, 0.0))])
     assert settings(table) == ["method.k"]
     (section,) = sections(table)
@@ -58,6 +58,6 @@ def test_a_table_has_a_column_a_setting_and_the_plain_name(tmp_path: Path) -> No
     assert settings(frame([run(tmp_path / "alone", 1, k=1)])) == []
 
 
-def test_which_columns_are_settings() -> None:
+def test_which_columns_are_settings():
     names = ("method.k", "seed", "dataset.tokens", "roles.builder", "method", "tflops.low", "model", "method:score")
     assert [is_setting(name) for name in names] == [True, True, True, True, False, False, False, False]

@@ -25,7 +25,7 @@ def three(root: Path) -> list[StoredRun]:
 
 
 class TestText:
-    def test_means_best_first_then_differences(self, tmp_path: Path) -> None:
+    def test_means_best_first_then_differences(self, tmp_path):
         lines = side_by_side(three(tmp_path)).render("text").splitlines()
         assert lines[0] == "musique · tiny"
         assert lines[1].split()[:4] == ["method", SCORE, "tokens", "tflops.search"]
@@ -36,17 +36,17 @@ class TestText:
         ]  # fmt: skip
         assert [line.split()[0] for line in lines[at + 2 : at + 4]] == ["pecan", "bm25"]
 
-    def test_no_line_is_wider_than_a_terminal(self, tmp_path: Path) -> None:
+    def test_no_line_is_wider_than_a_terminal(self, tmp_path):
         rows = [record(i, s, scores={SCORE: s, **{f"other.score{k}": s for k in range(9)}}) for i, s in enumerate(OURS)]
         runs = [read_run(write_run(tmp_path, rows, method=m)) for m in ("full-context", "pecan-without-attention")]
         assert max(len(line) for line in side_by_side(runs).render("text").splitlines()) <= 160
         assert "other.score8" in side_by_side(runs).render("text", columns=[])
 
-    def test_a_note_of_a_run_stands_below_the_means_only(self, tmp_path: Path) -> None:
+    def test_a_note_of_a_run_stands_below_the_means_only(self, tmp_path):
         runs = [stored(tmp_path, BASE, method="full-context"), stored(tmp_path, [None, *OURS[1:]])]
         assert side_by_side(runs).render("text").count("1 of 8 questions failed") == 1
 
-    def test_another_method_needs_no_note_an_ablation_names_its_keys(self, tmp_path: Path) -> None:
+    def test_another_method_needs_no_note_an_ablation_names_its_keys(self, tmp_path):
         ablation = {"name": "pecan-k9", "implementation": "methods.pecan:M", "view": "document", "params": {"k": 9}}
         runs = [
             stored(tmp_path, BASE, settings={"method": {**ablation, "name": "pecan", "params": {"k": 5}}}),
@@ -58,14 +58,14 @@ class TestText:
         assert "bm25 differs" not in told  # its name says so
 
     @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
-    def test_two_data_sets_are_two_pairs_of_tables(self, tmp_path: Path, form: str) -> None:
+    def test_two_data_sets_are_two_pairs_of_tables(self, tmp_path, form):
         runs = three(tmp_path) + [stored(tmp_path, OURS, dataset="qasper", method=m) for m in ("bm25", "full-context")]
         told = side_by_side(runs).render(form).replace("\\", "")
         for title in ("musique · tiny", "qasper · tiny", "qasper: longbench.qa_f1 minus that of full-context"):
             assert title.replace(" · ", ", " if form == "latex" else " · ") in told
         assert "Holm over 3 comparisons" in told
 
-    def test_a_title_cannot_leave_its_line(self, tmp_path: Path) -> None:
+    def test_a_title_cannot_leave_its_line(self, tmp_path):
         settings = {"dataset": {"name": "mu\n\\input{x}<b>", "format": "f", "scorers": [SCORE]}}
         runs = [stored(tmp_path, OURS, settings=settings)]
         told = side_by_side(runs).render("latex")
@@ -75,7 +75,7 @@ class TestText:
 
 
 class TestMachineFormats:
-    def test_csv_has_one_row_a_run_with_its_difference(self, tmp_path: Path) -> None:
+    def test_csv_has_one_row_a_run_with_its_difference(self, tmp_path):
         found = side_by_side(three(tmp_path))
         rows = {row["method"]: row for row in csv.DictReader(io.StringIO(found.render("csv")))}
         expected = compare(three(tmp_path / "b")).set_index("method")
@@ -86,7 +86,7 @@ class TestMachineFormats:
                 assert float(rows[name][column]) == expected.loc[name, column]
         assert "method.implementation" in rows["bm25"]["changed"]
 
-    def test_json_is_the_same_table_of_the_columns_that_are_chosen(self, tmp_path: Path) -> None:
+    def test_json_is_the_same_table_of_the_columns_that_are_chosen(self, tmp_path):
         found = side_by_side(three(tmp_path))
         rows = json.loads(found.render("json"))
         assert [(r["method"], r["paired.n"]) for r in rows] == [("pecan", 8), ("full-context", None), ("bm25", 8)]
@@ -97,18 +97,18 @@ class TestMachineFormats:
 
 
 class TestWhatIsCompared:
-    def test_reference_is_that_of_the_ratio_too(self, tmp_path: Path) -> None:
+    def test_reference_is_that_of_the_ratio_too(self, tmp_path):
         found = side_by_side(three(tmp_path), reference="99990000")
         assert found.differences is not None
         assert set(found.differences["reference"]) == {"bm25"}
         assert list(found.means["ratio"]) == [1.0, 1.0, 1.0]
 
-    def test_a_single_run_has_means_only(self, tmp_path: Path) -> None:
+    def test_a_single_run_has_means_only(self, tmp_path):
         run = stored(tmp_path, OURS)
         assert side_by_side([run]).differences is None
         assert "minus" not in side_by_side([run]).render("text")
 
-    def test_a_search_that_answers_itself_has_the_readers_identity(self, tmp_path: Path) -> None:
+    def test_a_search_that_answers_itself_has_the_readers_identity(self, tmp_path):
         rows = [record(i, s) for i, s in enumerate(OURS)]
         for row in rows:
             row["usage"]["answer"] = {**row["usage"]["answer"], "roles": {"searcher": 1.0}}
@@ -120,11 +120,11 @@ class TestWhatIsCompared:
         with pytest.raises(UserError, match="different readers"):
             side_by_side([base, read_run(write_run(tmp_path / "b", rows, manifest={"models": other}))])
 
-    def test_a_copy_of_a_run_is_refused(self, tmp_path: Path) -> None:
+    def test_a_copy_of_a_run_is_refused(self, tmp_path):
         with pytest.raises(UserError, match="given more than once"):
             side_by_side([stored(tmp_path / "a", OURS), stored(tmp_path / "b", OURS)])
 
-    def test_forty_thousand_records_in_seconds(self, tmp_path: Path) -> None:
+    def test_forty_thousand_records_in_seconds(self, tmp_path):
         def run(method: str, seed: int) -> StoredRun:
             scores = np.random.default_rng(seed).uniform(size=10_000)
             folder = write_run(tmp_path, [record(0, 0.0)], method=method)
@@ -137,7 +137,7 @@ class TestWhatIsCompared:
 
 
 class TestViews:
-    def test_order_is_by_each_data_sets_own_headline(self, tmp_path: Path) -> None:
+    def test_order_is_by_each_data_sets_own_headline(self, tmp_path):
         other = {"dataset": {"name": "qasper", "scorers": ["em"]}}
         low, high = (
             read_run(write_run(tmp_path, [record(0, 1 - v, scores={"em": v})], method=m, settings=other))
@@ -147,7 +147,7 @@ class TestViews:
         assert list(table["method"]) == ["pecan", "full-context", "bm25", "b", "a"]
         assert list(ordered(frame([high, low]), "em")["method"]) == ["b", "a"]
 
-    def test_a_model_that_varies_is_a_column(self, tmp_path: Path) -> None:
+    def test_a_model_that_varies_is_a_column(self, tmp_path):
         runs = [stored(tmp_path, OURS), stored(tmp_path, BASE, model="big")]
         (section,) = sections(frame(runs))
         assert section.title == "musique"

@@ -40,7 +40,7 @@ def of(*runs: StoredRun) -> stability.Stability:
     return found
 
 
-def test_a_ranking_that_survives(tmp_path: Path) -> None:
+def test_a_ranking_that_survives(tmp_path):
     found = of(run(tmp_path, "good", 55), run(tmp_path, "bad", 5))
     assert found.flips == {}
     assert "and the draw of questions (90 % interval): 1 of 1." in found.sentence
@@ -48,7 +48,7 @@ def test_a_ranking_that_survives(tmp_path: Path) -> None:
     assert table["rank by any choice"].tolist() == ["1", "2"]
 
 
-def test_a_scorer_that_swaps_two_methods_is_named(tmp_path: Path) -> None:
+def test_a_scorer_that_swaps_two_methods_is_named(tmp_path):
     swap = "mine.swap"
     found = of(
         run(tmp_path, "first", 55, {swap: 30}),
@@ -63,7 +63,7 @@ def test_a_scorer_that_swaps_two_methods_is_named(tmp_path: Path) -> None:
     ]
 
 
-def test_a_lenient_judge_is_named_with_its_prompt(tmp_path: Path) -> None:
+def test_a_lenient_judge_is_named_with_its_prompt(tmp_path):
     found = of(
         run(tmp_path, "short", 40, {STRICT: 40, OTHER: 41, LENIENT: 41}),
         run(tmp_path, "long", 10, {STRICT: 10, OTHER: 11, LENIENT: 60}),
@@ -74,7 +74,7 @@ def test_a_lenient_judge_is_named_with_its_prompt(tmp_path: Path) -> None:
     assert "1 judge, 2 judge prompts and" in found.sentence
 
 
-def test_a_judge_that_says_no_to_all_is_left_out(tmp_path: Path) -> None:
+def test_a_judge_that_says_no_to_all_is_left_out(tmp_path):
     found = of(run(tmp_path, "good", 55, {STRICT: 0}), run(tmp_path, "bad", 5, {STRICT: 0}))
     assert "judge" not in found.sentence
     ((_, table),) = stability.sections([found])
@@ -91,14 +91,14 @@ def test_a_judge_that_says_no_to_all_is_left_out(tmp_path: Path) -> None:
         (40, 30, 60, 0),
     ],
 )
-def test_few_questions_are_flipped_by_their_draw(tmp_path: Path, first: int, second: int, n: int, flips: int) -> None:
+def test_few_questions_are_flipped_by_their_draw(tmp_path, first, second, n, flips):
     found = of(run(tmp_path, "one", first, n=n), run(tmp_path, "two", second, n=n))
     assert found.flips.get(stability.DRAW, 0) == flips
     assert ("; 1 not settled by the questions" in found.sentence) == bool(flips)
     assert " flip, by" not in found.sentence
 
 
-def test_the_command_and_the_page(tmp_path: Path, command: Any) -> None:
+def test_the_command_and_the_page(tmp_path, command):
     runs = run(tmp_path, "good", 55, {STRICT: 50}), run(tmp_path, "bad", 5)
     assert f"not of all methods, so left out: {STRICT}" in command("report", "stability", str(tmp_path))[1]
     rows: list[dict[str, Any]] = json.loads(command("report", "stability", str(tmp_path), "--format", "json")[1])

@@ -2,8 +2,6 @@ import csv
 import io
 import json
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,7 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
+def call(tmp_path, monkeypatch, command):
     """Run the command in a folder with two runs in results/: (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
     stored(tmp_path / "results", BASE, method="full-context")
@@ -25,7 +23,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
 
 
 class TestCompare:
-    def test_reference_score_columns_and_format(self, call: Call) -> None:
+    def test_reference_score_columns_and_format(self, call):
         _, out, _ = call("compare", "results", "--reference", "pecan", "--score", SCORE, "--columns", "seconds,n")
         assert "minus that of pecan" in out
         assert out.splitlines()[1].split() == ["method", "seconds", "n"]
@@ -34,7 +32,7 @@ class TestCompare:
         assert "tokens.index" not in call("compare", "results")[1]
         assert "seconds" in call("compare", "results", "--all")[1]
 
-    def test_incomparable_runs_are_refused_unless_forced(self, call: Call, tmp_path: Path) -> None:
+    def test_incomparable_runs_are_refused_unless_forced(self, call, tmp_path):
         stored(tmp_path / "results", OURS[:6], method="bm25")
         code, out, err = call("compare", "results")
         assert (code, out) == (2, "")
@@ -58,7 +56,7 @@ class TestCompare:
             (["--out", "x.html"], "harness report RUNS_DIR --html x.html"),
         ],
     )
-    def test_mistakes_are_one_sentence_and_exit_2(self, call: Call, arguments: list[str], sentence: str) -> None:
+    def test_mistakes_are_one_sentence_and_exit_2(self, call, arguments, sentence):
         code, out, err = call("compare", "results", *arguments)
         assert (code, out) == (2, "")
         assert sentence in err
@@ -66,7 +64,7 @@ class TestCompare:
 
 
 class TestReport:
-    def test_a_damaged_and_an_empty_run_are_named_and_the_others_shown(self, call: Call, tmp_path: Path) -> None:
+    def test_a_damaged_and_an_empty_run_are_named_and_the_others_shown(self, call, tmp_path):
         for method, text in (("bm25", "{broken\n{}\n"), ("sbert", "")):
             folder = stored(tmp_path / "results", OURS, method=method).path
             (folder / "records.jsonl").write_text(text, encoding="utf-8")
@@ -78,30 +76,30 @@ class TestReport:
         code, _, err = call("report", str(folder))
         assert (code, "no run below" in err) == (2, True)
 
-    def test_grouped_by_data_set_best_first(self, call: Call, tmp_path: Path) -> None:
+    def test_grouped_by_data_set_best_first(self, call, tmp_path):
         stored(tmp_path / "results", OURS, dataset="qasper")
         lines = call("report")[1].splitlines()
         assert lines[0] == "musique · tiny"
         assert [line.split()[0] for line in lines[2:4]] == ["pecan", "full-context"]
         assert "qasper · tiny" in lines
 
-    def test_csv_is_one_table_of_every_column(self, call: Call) -> None:
+    def test_csv_is_one_table_of_every_column(self, call):
         rows = list(csv.DictReader(io.StringIO(call("report", "results", "--format", "csv")[1])))
         assert [r["method"] for r in rows] == ["pecan", "full-context"]
         assert {"tokens.index", "tflops.low", f"{SCORE}.high", "scorers"} <= set(rows[0])
 
-    def test_ratio_is_to_the_reference(self, call: Call) -> None:
+    def test_ratio_is_to_the_reference(self, call):
         rows = json.loads(call("report", "--format", "json", "--reference", "pecan", "--columns", "ratio")[1])
         assert [r["ratio"] for r in rows] == [1.0, 1.0]
 
-    def test_a_page_and_a_table_at_once(self, call: Call, tmp_path: Path) -> None:
+    def test_a_page_and_a_table_at_once(self, call, tmp_path):
         assert call("report", "--html", "page.html", "--questions", "3", "--out", "t.md", "--paper")[:2] == (0, "")
         source = (tmp_path / "page.html").read_text()
         assert source.startswith("<!doctype html>")
         assert "Details of 3 of 8 questions" in source
         assert "None of these runs measures" in (tmp_path / "t.md").read_text() or "GARLIC" in source
 
-    def test_paper_names_the_reasons(self, call: Call) -> None:
+    def test_paper_names_the_reasons(self, call):
         code, out, _ = call("report", "--paper")
         assert code == 0
         assert "GARLIC, Table 1" in out
@@ -111,9 +109,7 @@ class TestReport:
         assert max(map(len, out.splitlines())) <= 160
 
     @pytest.mark.parametrize(("form", "begins"), [("text", ""), ("latex", "% "), ("csv", None)])
-    def test_a_mean_of_the_paper_that_lacks_a_run_is_told(
-        self, call: Call, tmp_path: Path, form: str, begins: str | None
-    ) -> None:
+    def test_a_mean_of_the_paper_that_lacks_a_run_is_told(self, call, tmp_path, form, begins):
         stored(tmp_path / "results", OURS, dataset="nq", method="longrefiner")
         code, out, _ = call("report", "--paper", "--format", form)
         said = [line for line in out.splitlines() if "Single-hop is a mean over" in line]
@@ -135,12 +131,12 @@ class TestReport:
             (["--out", "x.docx"], "no format ends in '.docx'"),
         ],
     )
-    def test_no_flag_is_silently_ignored(self, call: Call, arguments: list[str], sentence: str) -> None:
+    def test_no_flag_is_silently_ignored(self, call, arguments, sentence):
         code, out, err = call("report", "results", *arguments)
         assert (code, out) == (2, "")
         assert sentence in err
 
-    def test_a_file_that_cannot_be_written_is_exit_3(self, call: Call, tmp_path: Path) -> None:
+    def test_a_file_that_cannot_be_written_is_exit_3(self, call, tmp_path):
         (tmp_path / "blocked").write_text("")
         code, _, err = call("report", "--html", "blocked/p.html")
         assert code == 3
