@@ -49,15 +49,10 @@ def tflops(tokens: int, convention: str) -> float:
     return flops(event, LLAMA_8B, convention) / 1e12
 
 
-def beside(convention: str, tflops_printed: float, text: int) -> int:
-    """The number of tokens beside `text` whose TFLOPs come nearest to the printed ones."""
-    return min(range(2000), key=lambda n: abs(tflops(text + n, convention) - tflops_printed))
-
-
 def implied(convention: str) -> list[int]:
-    """Tokens beside the text, a number for each of ROWS."""
+    """Tokens beside the text whose TFLOPs come nearest to the printed ones, a number for each of ROWS."""
     rows = [(length(dataset, text), printed("Table 1", method, dataset, "TFLOPs")) for method, dataset, text in ROWS]
-    return [beside(convention, spent, text) for text, spent in rows]
+    return [min(range(2000), key=lambda n: abs(tflops(text + n, convention) - spent)) for text, spent in rows]
 
 
 def ratios(convention: str) -> list[float]:
@@ -73,13 +68,8 @@ def worst(convention: str) -> float:
     return max(abs(ratio / printed("Table 1", m, d, "Ratio") - 1) for ratio, (m, d, _) in pairs)
 
 
-def lines(rows: list[list[str]]) -> str:
-    """A markdown table; the first row is its head."""
-    told = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([told[0], "|" + "---|" * len(rows[0]), *told[1:]])
-
-
 def ratio_table() -> str:
+    """The markdown table of the document."""
     head = ["row of table 1", "data set", "printed", *CONVENTIONS]
     found = {convention: ratios(convention) for convention in CONVENTIONS}
     rows = [
@@ -91,7 +81,8 @@ def ratio_table() -> str:
     ]
     common = ["tokens beside the text", "", "", *(f"{median(implied(c)):g}" for c in CONVENTIONS)]
     last = ["largest distance", "", "", *(f"{100 * worst(c):.1f} %" for c in CONVENTIONS)]
-    return lines([head, *rows, common, last])
+    told = [f"| {' | '.join(row)} |" for row in (head, *rows, common, last)]
+    return "\n".join([told[0], "|" + "---|" * len(head), *told[1:]])
 
 
 def test_all_params_gives_one_number_of_tokens_beside_every_text() -> None:

@@ -11,7 +11,7 @@ from harness.llm.batched_forward import Ask
 from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
-from tests.llm.test_batched_forward import SCRIPTS, _no_early_pass, passes, play, side_by_side  # noqa: F401 - fixtures
+from tests.llm.test_batched_forward import _no_early_pass, passes, scripts_of, side_by_side  # noqa: F401 - fixtures
 
 ROWS = 8
 
@@ -20,10 +20,10 @@ ROWS = 8
 def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, passes, dtype):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype=dtype, deterministic=True))
     assert model.fixed_rows == ROWS
-    alone = [play(model, actions, 9 + n) for n, actions in enumerate(SCRIPTS)]
+    jobs = scripts_of(model)
+    alone = [job() for job in jobs]
     passes.clear()
     for count in (2, 4):
-        jobs = [lambda n=n, a=a: play(model, a, 9 + n) for n, a in enumerate(SCRIPTS)]
         together_ = [r for n in range(0, 4, count) for r in side_by_side(jobs[n : n + count])]
         for what in ("text", "events", "numbers"):
             assert [r[what] for r in together_] == [r[what] for r in alone]
@@ -33,10 +33,11 @@ def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, passe
 
 def test_it_does_not_matter_how_many_threads_another_library_left(tiny_folder):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="float32", deterministic=True))
-    usual = play(model, SCRIPTS[0])
+    job = scripts_of(model)[0]
+    usual = job()
     torch.set_num_threads(network.THREADS + 1)
     try:
-        assert play(model, SCRIPTS[0]) == usual
+        assert job() == usual
     finally:
         torch.set_num_threads(network.THREADS)
 

@@ -56,7 +56,7 @@ def test_what_a_server_leaves_is_cut_and_counted(sent, finish):
 
 
 def test_a_stop_string_comes_first_and_a_plain_reply_stays():
-    replies = [lambda body: completion("Paris<|eot_id|>\n\nmore"), lambda body: completion("Rome", "length")]
+    replies = [lambda body: completion("Paris<|eot_id|>\n\nmore", "length"), lambda body: completion("Rome", "length")]
     with Loopback(replies) as server:
         model, meter = loaded(server), Meter()
         for text, stop, ending, finish in (("Paris", ["\n\n"], True, "stop"), ("Rome", [], False, "length")):

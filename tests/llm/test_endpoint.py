@@ -51,15 +51,6 @@ def test_every_turn_is_sent_again_and_nothing_else():
     ]
 
 
-def test_a_stop_string_that_the_server_did_not_heed_is_cut_here():
-    with Loopback([lambda body: completion("Paris\nand more", "length")]) as loopback:
-        s = loaded(loopback).session(Meter())
-        s.user("?")
-        told = s.write(20, stop=["\n"])
-    assert (told.text, told.finish) == ("Paris", "stop")
-    assert told.offsets[-1][1] == len("Paris")
-
-
 def test_counts_are_those_of_the_model_loaded_here():
     light = FastTokenizer(POCKET)
     text, pieces = Text(light, "m"), cut_template(light.apply_chat_template, "m", "26 Jul 2024")
@@ -215,16 +206,6 @@ def test_a_probe_reads_the_listed_tokens(given, p, mass, top, monkeypatch):
     assert [e.kind for e in meter.events] == ["probe"]
 
 
-def test_labels_are_told_apart_by_their_first_token_and_a_server_without_logprobs_ends_the_run():
-    with Loopback() as loopback:
-        s = loaded(loopback, logprobs=5).session(Meter())
-        s.user("?")
-        with pytest.raises(ValueError, match="distinct first tokens"):
-            s.probe(["Yes", "Yes"])
-        with pytest.raises(CannotRun, match="gives no log-probabilities"):
-            s.probe(["Yes", "No"])
-
-
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -258,12 +239,19 @@ def test_the_window_is_kept_by_the_local_count():
         assert loopback.asked == []
 
 
-def test_a_withheld_reply_fails_the_question():
-    with Loopback([lambda body: completion("", "content_filter")]) as loopback:
-        s = loaded(loopback).session(Meter())
+@pytest.mark.parametrize(
+    ("reply", "ask", "error", "told"),
+    [
+        (completion("", "content_filter"), lambda s: s.write(3), ModelOutputError, "withheld"),
+        (completion(), lambda s: s.probe(["Yes", "No"]), CannotRun, "gives no log-probabilities"),
+    ],
+)
+def test_a_reply_without_what_was_asked_for(reply, ask, error, told):
+    with Loopback([lambda body: reply]) as loopback:
+        s = loaded(loopback, logprobs=5).session(Meter())
         s.user("?")
-        with pytest.raises(ModelOutputError, match="withheld"):
-            s.write(3)
+        with pytest.raises(error, match=told):
+            ask(s)
 
 
 @pytest.mark.parametrize(

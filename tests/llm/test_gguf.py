@@ -26,16 +26,6 @@ LAYERS, WIDTH, HEADS, KV, MLP, WINDOW = 2, 64, 4, 2, 96, 256
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
 
-def llama():
-    torch.manual_seed(3)
-    config = transformers.LlamaConfig(
-        vocab_size=263, hidden_size=WIDTH, intermediate_size=MLP, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-        num_key_value_heads=KV, max_position_embeddings=WINDOW, tie_word_embeddings=True, rope_theta=10000.0,
-        bos_token_id=1, eos_token_id=2,
-    )  # fmt: skip
-    return transformers.LlamaForCausalLM(config).eval()
-
-
 def rotated(weight, heads):
     """Query and key rows as llama.cpp stores them: the two halves of each head interleaved."""
     return weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weight.shape)
@@ -91,7 +81,13 @@ def write(path, net, arch="llama", kind="F32", pre="smollm"):
 
 @pytest.fixture(scope="module")
 def net():
-    return llama()
+    torch.manual_seed(3)
+    config = transformers.LlamaConfig(
+        vocab_size=263, hidden_size=WIDTH, intermediate_size=MLP, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+        num_key_value_heads=KV, max_position_embeddings=WINDOW, tie_word_embeddings=True, rope_theta=10000.0,
+        bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config).eval()
 
 
 @pytest.fixture
@@ -146,18 +142,15 @@ def test_it_is_converted_once_also_by_two_processes(tmp_path, file):
     assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
 
 
-def spoil(data):
-    return [
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, file):
+    data = file.read_bytes()
+    for name, content, sentence in (
         ("no.gguf", b"PK" + data[2:], "is no GGUF file"),
         ("empty.gguf", b"", "is no GGUF file"),
         ("old.gguf", data[:4] + b"\x01\0\0\0" + data[8:], "is of GGUF version 1"),
         ("cut.gguf", data[: len(data) // 2], "is damaged or not whole"),
         ("head.gguf", data[:300], "is damaged or not whole"),
-    ]
-
-
-def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, file):
-    for name, content, sentence in spoil(file.read_bytes()):
+    ):
         (tmp_path / name).write_bytes(content)
         (problem,) = model_facts(ModelConfig(name="x", source=str(tmp_path / name))).problems
         assert sentence in problem, name
@@ -165,26 +158,19 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, file):
         assert not list((tmp_path / "home").glob("gguf/*-1"))
 
 
-def test_an_architecture_that_is_not_read_and_a_missing_file_are_one_sentence(tmp_path, net):
-    file = write(tmp_path / "tiny.gguf", net, arch="rwkv6")
-    with pytest.raises(CannotRun, match=r"the architecture of 'tiny\.gguf' is not one that transformers reads"):
-        converted(file)
+def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path, net, file):
+    with pytest.raises(CannotRun, match="is not the one that is expected"):
+        converted(file, "0" * 64)
     with pytest.raises(CannotRun, match="cannot be read: No such file"):
         local_folder(ModelConfig(name="x", source=str(tmp_path / "gone.gguf")))
-
-
-def test_a_quantisation_that_is_not_known_is_one_sentence(file):
     data, name = bytearray(file.read_bytes()), b"token_embd.weight"
     at = data.index(name) + len(name) + 4 + 2 * 8  # behind the number of dimensions and both of them
     data[at : at + 4] = (99).to_bytes(4, "little")
     file.write_bytes(data)
     with pytest.raises(CannotRun, match="has a quantisation that cannot be unpacked .*; use a file with another"):
         converted(file)
-
-
-def test_another_file_than_the_preset_names_is_refused(file):
-    with pytest.raises(CannotRun, match="is not the one that is expected"):
-        converted(file, "0" * 64)
+    with pytest.raises(CannotRun, match=r"the architecture of 'tiny\.gguf' is not one that transformers reads"):
+        converted(write(file, net, arch="rwkv6"))
 
 
 def test_mistakes_are_reported_before_a_file_is_converted(tmp_path, file):

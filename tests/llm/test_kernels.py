@@ -207,62 +207,57 @@ def fast(tiny_folder):
     unload()
 
 
-def _texts(sizes):
-    return [[(5 * n + k) % 200 for n in range(size)] for k, size in enumerate(sizes)]
+class Both:
+    """Contexts in a lane of the fast model, and each of them alone in the plain one."""
+
+    def __init__(self, tiny, fast, texts):
+        self.tiny, self.lane, arena = tiny, ForwardLane(fast, None), Arena(tiny.layers)
+        self.caches = sorted((fast.arena.cache() for _ in texts), key=id)  # their places in the arena are in no order
+        self.alone = [arena.cache() for _ in texts]
+        for text, cache, own in zip(texts, self.caches, self.alone, strict=True):
+            self.lane.run([Ask(text, cache)])
+            run_alone(tiny.net, tiny.device, Ask(text, own))
+
+    def step(self, *tokens):
+        """One more token for each of the first contexts: its logits are those that it has alone."""
+        found = self.lane.run([Ask([token], cache, 1) for token, cache in zip(tokens, self.caches, strict=False)])
+        for token, logits, cache, own in zip(tokens, found, self.caches, self.alone, strict=False):
+            expected = run_alone(self.tiny.net, self.tiny.device, Ask([token], own, 1))
+            assert logits.shape == expected.shape
+            assert (logits - expected).abs().max() < 1e-4
+            assert cache.get_seq_length() == own.get_seq_length()
 
 
 @pytest.mark.parametrize("sizes", [[3], [9, 4], [40, 300, 7], [5, 6, 7, 8, 9], [2] * 17])
 def test_steps_of_several_contexts_give_the_logits_of_each_alone(tiny, fast, tapes, sizes):
-    texts, lane = _texts(sizes), ForwardLane(fast, None)
-    ours, theirs = [fast.arena.cache() for _ in texts], Arena(tiny.layers)
-    ours.sort(key=lambda cache: id(cache))  # their places in the arena are in no order
-    alones = [theirs.cache() for _ in texts]
-    for text, a, b in zip(texts, ours, alones, strict=True):
-        lane.run([Ask(text, a)])
-        run_alone(tiny.net, tiny.device, Ask(text, b))
-    for step in range(6):
-        count = max(len(sizes) - step // 2, 1)  # some end before others
-        found = lane.run([Ask([(7 * n + step) % 200], ours[n], 1) for n in range(count)])
-        for n in range(count):
-            expected = run_alone(tiny.net, tiny.device, Ask([(7 * n + step) % 200], alones[n], 1))
-            assert found[n].shape == expected.shape
-            assert (found[n] - expected).abs().max() < 1e-4
-            assert ours[n].get_seq_length() == alones[n].get_seq_length()
-    powers = {1 << (max(len(sizes) - step // 2, 1) - 1).bit_length() for step in range(6)}
-    assert len(tapes) == len(powers), "each power of two was recorded once"
-    assert lane._steps.problem is None
+    both = Both(tiny, fast, [[(5 * n + k) % 200 for n in range(size)] for k, size in enumerate(sizes)])
+    counts = [max(len(sizes) - step // 2, 1) for step in range(6)]  # some end before others
+    for step, count in enumerate(counts):
+        both.step(*((7 * n + step) % 200 for n in range(count)))
+    assert len(tapes) == len({(count - 1).bit_length() for count in counts}), "each power of two was recorded once"
+    assert both.lane._steps.problem is None
 
 
 def test_recordings_are_made_anew_when_the_arena_grows(tiny, fast, tapes):
-    lane, cache, own = ForwardLane(fast, None), fast.arena.cache(), Arena(tiny.layers).cache()
-    lane.run([Ask([1, 2, 3], cache)])
-    run_alone(tiny.net, tiny.device, Ask([1, 2, 3], own))
-    others = []
+    both, others = Both(tiny, fast, [[1, 2, 3]]), []
     for step in range(4):
         before = fast.arena.capacity
         if step == 2:
             others = [fast.arena.cache() for _ in range(9)]
             for other in others:
-                lane.run([Ask([4] * 60, other)])
+                both.lane.run([Ask([4] * 60, other)])
             assert fast.arena.capacity > before
-        (found,) = lane.run([Ask([step], cache, 1)])
-        assert (found - run_alone(tiny.net, tiny.device, Ask([step], own, 1))).abs().max() < 1e-4
+        both.step(step)
     assert len(tapes) == 2
 
 
 def test_where_the_filling_has_no_room_a_step_runs_as_it_did(tiny, fast, tapes):
     vars(fast)["arena"] = Arena(tiny.layers, limit=3 * BLOCK)
-    lane, caches, theirs = ForwardLane(fast, None), [fast.arena.cache() for _ in range(3)], Arena(tiny.layers)
-    own = [theirs.cache() for _ in caches]
-    for n, (a, b) in enumerate(zip(caches, own, strict=True)):
-        lane.run([Ask([n, 2, 3], a)])
-        run_alone(tiny.net, tiny.device, Ask([n, 2, 3], b))
+    both = Both(tiny, fast, [[n, 2, 3] for n in range(3)])
     for count, recordings in ((3, 0), (2, 1), (3, 1), (1, 2), (3, 2)):  # the filling would be the fourth context
-        found = lane.run([Ask([n], caches[n], 1) for n in range(count)])
+        both.step(*range(count))
         assert len(tapes) == recordings
-        for n in range(count):
-            assert (found[n] - run_alone(tiny.net, tiny.device, Ask([n], own[n], 1))).abs().max() < 1e-4
-    assert lane._steps.problem is None
+    assert both.lane._steps.problem is None
 
 
 def test_the_logits_of_a_step_stay_what_they_are_when_the_next_one_runs(fast, tapes):
@@ -298,14 +293,11 @@ def _differs(step):
 def test_where_recording_does_not_work_steps_run_as_they_did(tiny, fast, tapes, monkeypatch, recorder, why):
     tried = []
     monkeypatch.setattr(cuda_graphs, "record_graph", lambda step: (tried.append(1), recorder(step))[1])
-    lane, cache, own = ForwardLane(fast, None), fast.arena.cache(), Arena(tiny.layers).cache()
-    lane.run([Ask([1, 2, 3], cache)])
-    run_alone(tiny.net, tiny.device, Ask([1, 2, 3], own))
+    both = Both(tiny, fast, [[1, 2, 3]])
     for step in range(3):
-        (found,) = lane.run([Ask([step], cache, 1)])
-        assert (found - run_alone(tiny.net, tiny.device, Ask([step], own, 1))).abs().max() < 1e-4
+        both.step(step)
     assert len(tried) == 1
-    assert why in lane._steps.problem
+    assert why in both.lane._steps.problem
 
 
 def test_whole_sessions_write_and_probe_the_same(tiny, fast, tapes):

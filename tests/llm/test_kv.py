@@ -16,7 +16,7 @@ from harness.llm.load import load_model
 from harness.llm.network import ForwardLane
 from harness.llm.prefixes import block_names
 from tests.llm.conftest import WORDS
-from tests.llm.test_batched_forward import SCRIPTS, play, same, side_by_side
+from tests.llm.test_batched_forward import same, scripts_of, side_by_side
 
 LAYERS, HEADS, SIZE = 2, 2, 4
 STEPS = st.lists(
@@ -112,12 +112,12 @@ def test_a_context_larger_than_the_memory_is_refused_with_what_to_do():
 
 def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeypatch):
     """With room for one context and a half each says the same as with room for all, capture while writing included."""
-    alone = [play(tiny, actions, 9 + n) for n, actions in enumerate(SCRIPTS)]
+    jobs = scripts_of(tiny)
+    alone = [job() for job in jobs]
     moved, evict = [], type(slot_of(tiny.session(Meter())._cache)).evict
     monkeypatch.setattr("harness.llm.kv.Slot.evict", lambda slot: (moved.append(slot.used[0]), evict(slot))[1])
     monkeypatch.setitem(vars(tiny), "arena", Arena(tiny.layers, limit=400))
-    beside = side_by_side([lambda n=n, a=a: play(tiny, a, 9 + n) for n, a in enumerate(SCRIPTS)])
-    for one, other in zip(alone, beside, strict=True):
+    for one, other in zip(alone, side_by_side(jobs), strict=True):
         same(one, other)
     assert any(moved), "nothing moved"
 

@@ -180,18 +180,6 @@ def test_offsets_of_written_tokens_tile_the_text(tiny):
 
 
 @pytest.mark.parametrize(
-    ("labels", "ok"), [(["Yes", "No"], True), (["Yes", "Yes please"], False), (["Yes", ""], False)]
-)
-def test_probe_refuses_labels_with_one_first_token(tiny, labels, ok):
-    s, _ = opened(tiny)
-    if ok:
-        s.probe(labels)
-    else:
-        with pytest.raises(ValueError, match="distinct first tokens"):
-            s.probe(labels)
-
-
-@pytest.mark.parametrize(
     ("misuse", "message"),
     [
         (lambda s: s.feed("x"), "needs an open user turn"),
@@ -200,6 +188,8 @@ def test_probe_refuses_labels_with_one_first_token(tiny, labels, ok):
         (lambda s: (s.user("a"), s.feed("b", watch=[s.feed("")])), "non-empty"),
         (lambda s: (s.user("a"), s.write(5, temperature=-1)), "temperature"),
         (lambda s: s.score("x"), "needs a context"),
+        (lambda s: (s.user("a"), s.probe(["Yes", "Yes please"])), "distinct first tokens"),
+        (lambda s: (s.user("a"), s.probe(["Yes", ""])), "distinct first tokens"),
     ],
 )
 def test_misuse_is_named(tiny, misuse, message):
