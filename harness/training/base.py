@@ -1,15 +1,17 @@
-"""The frozen base model with one LoRA adapter at a time (peft): its loss on target tokens, and adapter files.
+"""The frozen base model with one LoRA adapter at a time (peft): memory, loss on target tokens, adapter files.
 
 base = Base(config, settings, device)
 base.add("analysis", rank=16, alpha=32, seed=0)
 total, right = base.loss(rows)               see row_loss.RowLoss
 base.save("analysis", folder)                adapter_config.json and adapter_model.safetensors
 base.drop("analysis")
+
+estimate_memory(shape, settings, "structuring")   MemoryNeed(weights=6.2e9, adapters=0.5e9, activations=21e9)
 """
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from harness.config.schema import ModelConfig
-from harness.cost.flops import shape_of
+from harness.cost.flops import ModelShape, shape_of
 from harness.cost.free_memory import available_bytes, resident_bytes
 from harness.errors import CannotRun
 from harness.llm import families
@@ -27,12 +29,85 @@ from harness.llm.model_info import local_folder
 from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.untrusted import read_object
 from harness.training import cpu_kernels
+from harness.training.cpu_kernels import BLOCK
 from harness.training.loop import resolve_device
-from harness.training.memory_estimate import MemoryNeed, estimate_memory, memory_problem
-from harness.training.row_loss import RowLoss
+from harness.training.row_loss import TARGETS, RowLoss
 from harness.training.settings import Settings
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row
+
+_BYTES = {"float32": 4, "bfloat16": 2}
+_STATE = 16  # bytes of an adapter's parameter: itself, its gradient and Adam's two moments, in float32
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Memory in bytes; libraries: what the process holds before the model is loaded, 0 on a GPU or where not asked."""
+
+    weights: float
+    adapters: float
+    activations: float
+    libraries: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The sum."""
+        return self.weights + self.adapters + self.activations + self.libraries
+
+
+def adapter_parameters(shape: ModelShape, rank: int) -> int:
+    """Parameters of a LoRA on all linear layers but the head: rank x (inputs + outputs) each (Hu et al. 2021, 4.1)."""
+    query, key = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    attention = 2 * (shape.width + query) + 2 * (shape.width + key)
+    return shape.layers * rank * (attention + (3 if shape.gated else 2) * (shape.width + shape.mlp))
+
+
+def estimate_memory(
+    shape: ModelShape,
+    settings: Settings,
+    task: str,
+    tied: bool = False,
+    longest: int | None = None,
+    targets: int | None = None,
+    squares: bool = False,
+) -> MemoryNeed:
+    """The memory that training `task` takes on rows of at most `longest` tokens (None: as many as its settings allow).
+
+    targets: of such a row, None: every token; squares: attention weights are kept, as the CPU kernels do and a fused
+    kernel does not.
+
+    Activations of a layer for a token, in numbers of the base's dtype: its input, both norms, query, attention output
+    and output (about 6 widths), keys and values, and four times the MLP's width (gate, up, product, activation). In
+    bfloat16 each norm keeps its input in float32 too. With recomputation: one input for each layer, and one whole layer
+    (Chen et al. 2016). Logits of a target: in the base's dtype with their gradient, and in float32 with their gradient
+    and softmax.
+    """
+    own, size = settings.tasks[task], _BYTES[settings.dtype]
+    length = min(own.length, longest or own.length)
+    tokens = own.batch * length
+    layer = 6 * shape.width + 2 * shape.kv_heads * shape.head_size + shape.heads * shape.head_size + 4 * shape.mlp
+    layer += 4 * shape.width if size == 2 else 0
+    layer += shape.heads * (length + min(length, BLOCK)) // 2 if squares else 0
+    kept = shape.layers * shape.width + layer if settings.checkpointing else shape.layers * layer
+    logits = (3 * 4 + 2 * size) * min(TARGETS, tokens if targets is None else own.batch * targets) * shape.vocab
+    embedding = shape.vocab * shape.width * (1 if tied else 2)
+    return MemoryNeed(
+        weights=size * (shape.linear + embedding),
+        adapters=_STATE * adapter_parameters(shape, own.rank),
+        activations=size * tokens * kept + logits,
+    )
+
+
+def memory_problem(name: str, task: str, memory: MemoryNeed, free: int | None, fraction: float) -> str | None:
+    """A sentence if `memory` is more than `fraction` of the free bytes; None if it fits or `free` is unknown."""
+    if free is None or memory.total <= free * fraction:
+        return None
+    return (
+        f"training '{task}' on '{name}' needs about {memory.total / 1e9:.1f} GB ({memory.weights / 1e9:.1f} weights, "
+        f"{memory.adapters / 1e9:.1f} adapter with its optimizer, {memory.activations / 1e9:.1f} activations) but "
+        f"{free / 1e9:.1f} GB are free; use a GPU with more, a smaller model, --set {task}.batch=1 or a smaller "
+        f"{task}.length, or --set checkpointing=true"
+    )
 
 
 def check_memory(config: ModelConfig, settings: Settings, tasks: Iterable[str], device: str = "auto") -> None:

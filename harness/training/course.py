@@ -29,7 +29,7 @@ from harness.storage.file_hash import file_hash
 from harness.training import cards, data, exam, kilt_pages
 from harness.training.base import Base, check_memory, load_teacher
 from harness.training.data import Item
-from harness.training.labelling import LabelModels, write_labels
+from harness.training.labelling import LabelModels, LabelWriter
 from harness.training.question_sets import QuestionSet, TrainingQuestions, load_questions_apart
 from harness.training.settings import Settings
 from harness.training.token_rows import rows_of_scenes
@@ -83,8 +83,7 @@ class Course:
         before = 0
         for task in self.tasks:
             self._make_data(task, tell, stop)
-            by_label = self.labels is not None
-            scenes = self.scenes(task)[0] if by_label else data.read_scenes(self.data_file(task), _WORLD)[0]
+            scenes, _ = self.scenes(task)
             job = self._job(task, scenes, before, last_step)
             for number, name in enumerate(task.classes):
                 share = sum(scene.verdicts[0] == (number == 0) for scene in scenes) / len(scenes)
@@ -152,7 +151,7 @@ class Course:
         if self.labels.pages is not None and task.per == "document":
             about["pages"] = self.labels.pages.name
         every, labelling = self.items(task, tell), self.labelling(task)
-        write_labels(path, task, every, about, labelling, tell, lambda: self.count_in_flight(tell), stop)
+        LabelWriter(path, task, labelling, tell, stop).write(every, about, lambda: self.count_in_flight(tell))
         self.unload()
 
     def count_in_flight(self, tell: Callable[[str], None]) -> int:
@@ -198,7 +197,8 @@ class Course:
         length, seconds = self.settings.tasks[task.name].length, self.settings.label_seconds
         asked = self.label_prompt(task)
         load = (lambda: load_model(teacher), lambda: self.with_adapters(after))
-        return LabelModels(self.scene_task(), *load, tokens.offsets, length, seconds, asked)
+        instruction = answer_prefix.task(self.labels.sets[0].training)
+        return LabelModels(instruction, *load, tokens.offsets, length, seconds, asked)
 
     def label_prompt(self, task: TrainingTask) -> str:
         """The user's prompt for labels, "" for the method's own. Raises UserError for an unknown placeholder."""
@@ -208,13 +208,13 @@ class Course:
             raise UserError(f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are {told}")
         return own
 
-    def scene_task(self) -> Task:
-        """The instruction for the scenes: that of the first labelled data set, if there is one."""
-        return _WORLD if self.labels is None else answer_prefix.task(self.labels.sets[0].training)
-
     def scenes(self, task: TrainingTask) -> tuple[list[Scene], list[Scene]]:
-        """(training scenes, evaluation scenes). Of labelled data the last share `held` is for evaluation."""
-        scenes, _ = data.read_scenes(self.data_file(task), self.scene_task())
+        """(training scenes, evaluation scenes). Of labelled data the last share `held` is for evaluation.
+
+        Labelled scenes have the answer instruction of the first data set.
+        """
+        instruction = _WORLD if self.labels is None else answer_prefix.task(self.labels.sets[0].training)
+        scenes, _ = data.read_scenes(self.data_file(task), instruction)
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
             return scenes, exam.evaluation_scenes(task, recipes, self.settings.exam, self.seed)

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-from pydantic import BaseModel
-
 from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import UserError
@@ -47,7 +45,7 @@ def scene_to_json(scene: Scene) -> dict[str, Any]:
 
 
 def scene_from_json(values: dict[str, Any], task: Task) -> Scene:
-    """The scene of `to_json`. Raises UserError where a key is missing."""
+    """The scene of `scene_to_json`. Raises UserError where a key is missing."""
     try:
         options = values["options"]
         question = Question("scene", values["question"], ("scene",), None if options is None else tuple(options))
@@ -68,19 +66,14 @@ class Recipe(Protocol):
         """Its values, to identify the training data."""
 
 
-def recipe_model() -> type[BaseModel]:
-    """The pydantic model of a `Recipe`."""
-    model: type[BaseModel] = _world_module().Recipe
-    return model
+def world_module() -> Any:
+    """The synthetic world."""
+    return importlib.import_module(registry.shipped("scenes")["world"])
 
 
 def draw_scenes(recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
     """Draw one text with `dice` and yield its scenes. Raises UnknownName for an unknown kind of scene."""
-    yield from _world_module().make_scenes(recipe, kind, dice, purpose)
-
-
-def _world_module() -> Any:
-    return importlib.import_module(registry.shipped("scenes")["world"])
+    yield from world_module().make_scenes(recipe, kind, dice, purpose)
 
 
 def world_scenes(

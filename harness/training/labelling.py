@@ -1,11 +1,11 @@
 """Let a teacher label items, many at a time; each becomes a line of a file at once, so that a killed labelling resumes.
 
 LabelModels(task, load_teacher, load_base, offsets)        the teacher, and the base with the adapters trained before
-write_labels(path, task, items, about, labelling, tell, lambda: 16, stop)
+LabelWriter(path, task, labelling, tell, stop).write(items, about, lambda: 16)
 
     {"id": "nq/train_0", "n": 0, "read": 212, "written": 9, "scenes": [...]}      n: place in the order of items
 
-Lines are written in the order in which the replies come; data.scenes_of reads them in the order of `n`, so training
+Lines are written in the order in which the replies come; data.read_scenes reads them in the order of `n`, so training
 does not depend on which reply was faster. Requests to a server are in flight together, those of a local teacher share
 forward passes (harness/parallel/scheduler.py).
 """
@@ -41,70 +41,55 @@ _SECONDS = 30.0  # of a line without one
 _FIRST = 8  # items after which the cost of the others is forecast
 
 
-def write_labels(
-    path: Path,
-    task: TrainingTask,
-    items: Iterable[Item],
-    about: dict[str, Any],
-    labelling: Labelling,
-    tell: Callable[[str], None],
-    places: Callable[[], int] = lambda: 1,
-    stop: threading.Event | None = None,
-) -> None:
-    """Label the items that `path` lacks, places() at a time, and append a line for each.
-
-    An item that the teacher cannot label (a document longer than its window) gets a line with the reason. One whose
-    request failed gets none, and is asked again by the next call. Raises UserError where the file was made from other
-    data, CannotRun for requests that failed, SaveError, KeyboardInterrupt after `stop` was set.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not is_made_from(path, about):
-        write_atomic(path, json_line({"id": HEAD, **about}))
-    cut_torn_line(path, "id")
-    done = {line["id"] for line in read_lines(path, "id")}
-    every = list(enumerate(items))
-    left = [(n, item) for n, item in every if item[0] not in done]
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-    try:
-        if left:
-            tell(f"{task.name}: labelling {len(left):,} items")
-        writer = _LabelWriter(fd, path, task, labelling, tell, len(every), len(left), stop)
-        if left and (count := places()) > 1:
-            in_flight(left, count, writer.ask, writer.finish)
-        else:
-            for item in left:
-                writer.finish(writer.ask(item))
-    finally:
-        os.close(fd)
-    if writer.failed:
-        told = f"{len(writer.failed)} requests about '{task.name}' failed; the last: {writer.failed[-1]}"
-        raise CannotRun(f"{told}. The same command asks them again")
-
-
 @dataclass
-class _LabelWriter:
-    """Asks the teacher for labels (any thread) and writes them (one thread).
+class LabelWriter:
+    """Asks a teacher for labels (any thread) and appends them to the file `path` (one thread).
 
-    total, left: items, and those that the file lacks; items, tokens: what was labelled since this process began, and
-    what all models read and wrote for that.
+    items, tokens: what was labelled since this process began, and what all models read and wrote for that.
     """
 
-    fd: int
     path: Path
     task: TrainingTask
     labelling: Labelling
     tell: Callable[[str], None]
-    total: int
-    left: int
-    stop: threading.Event | None
+    stop: threading.Event | None = None
     items: int = 0
     tokens: int = 0
     failed: list[str] = field(default_factory=list)
     _in_a_row: int = 0
     _empty: int = 0
     _stopped: bool = False
-    _began: float = field(default_factory=time.perf_counter)
     _told: float = 0.0
+
+    def write(self, items: Iterable[Item], about: dict[str, Any], places: Callable[[], int] = lambda: 1) -> None:
+        """Label the items that the file lacks, places() at a time. about: what the file is made from.
+
+        An item that the teacher cannot label (a document longer than its window) gets a line with the reason. One whose
+        request failed gets none, and is asked again by the next call. Raises UserError where the file was made from
+        other data, CannotRun for requests that failed, SaveError, KeyboardInterrupt after `stop` was set.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not is_made_from(self.path, about):
+            write_atomic(self.path, json_line({"id": HEAD, **about}))
+        cut_torn_line(self.path, "id")
+        done = {line["id"] for line in read_lines(self.path, "id")}
+        every = list(enumerate(items))
+        left = [(n, item) for n, item in every if item[0] not in done]
+        self._total, self._left, self._began = len(every), len(left), time.perf_counter()
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        try:
+            if left:
+                self.tell(f"{self.task.name}: labelling {len(left):,} items")
+            if left and (count := places()) > 1:
+                in_flight(left, count, self.ask, self.finish)
+            else:
+                for item in left:
+                    self.finish(self.ask(item))
+        finally:
+            os.close(self._fd)
+        if self.failed:
+            told = f"{len(self.failed)} requests about '{self.task.name}' failed; the last: {self.failed[-1]}"
+            raise CannotRun(f"{told}. The same command asks them again")
 
     def ask(self, numbered: tuple[int, Item]) -> dict[str, Any] | RequestFailed:
         """Let the teacher label an item; returns the item's line, or its failed request."""
@@ -138,17 +123,17 @@ class _LabelWriter:
 
     def _write_line(self, line: dict[str, Any]) -> None:
         """Write the line of an item, and report speed and time left now and then."""
-        append_line(self.fd, self.path, json_line(line))
+        append_line(self._fd, self.path, json_line(line))
         self.items, self.tokens = self.items + 1, self.tokens + line["read"] + line["written"]
         seconds = time.perf_counter() - self._began
         self._empty += not line["scenes"]
-        left = self.left - self.items - len(self.failed)
+        left = self._left - self.items - len(self.failed)
         due = self.items % _EVERY == 0 or seconds - self._told > _SECONDS
         if due or left == 0 or (self.items == _FIRST and left > _EVERY):
             self._told = seconds
             empty = f", {self._empty:,} without a usable reply" if self._empty else ""
             self.tell(
-                f"{self.task.name}: {self.total - left:,} of {self.total:,} labelled{empty}; "
+                f"{self.task.name}: {self._total - left:,} of {self._total:,} labelled{empty}; "
                 f"{self.tokens / seconds:,.0f} tokens/s; left: {left:,} items, about "
                 f"{short_count(left * self.tokens / self.items)} tokens, {duration(left * seconds / self.items)}"
             )

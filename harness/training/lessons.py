@@ -9,7 +9,7 @@ probe            passages one by one, as a search shows them, and after each whe
                  the searches a gold passage is replaced by another passage
 choose           the same text with four options, three of them answers of other rows
 unanswerable     as in QASPER: the answer, or 'unanswerable' where a gold passage is missing
-breadth          whether the answer is clear and fixed (no for questions that `is_open`)
+breadth          whether the answer is clear and fixed (no for those that `asks_for_account` finds)
 steps            the decomposition of a multi-hop question
 """
 
@@ -30,23 +30,21 @@ from harness.types import Question
 _FULL = 0.5  # share of searches that are shown every gold passage
 _FEW = (0, 0, 0, 1, 1, 2, 2, 3, 5)  # numbers of passages besides the gold ones, to draw from
 _SHARED = 3  # most further questions about one text
-_TRIES = 50
+_TRIES = 50  # rows in a row that allow no lesson of a kind; lessons that are too long
 SKILLS = {"answer": "answer", "probe": "pecan search", "choose": "choose", "unanswerable": "answer"}
 SKILLS |= {"breadth": "longrefiner analysis", "steps": "decompose"}
 """Kind of lesson -> the skill (harness.method.hooks.Skill) whose prompt it uses."""
-
-
-_OPEN = re.compile(
+_ACCOUNT = re.compile(
     r"(how come|(please )?(describe|explain|discuss|summari[sz]e|tell (me|us) about|what is known about))\b"
 )
 
 
-def is_open(question: str) -> bool:
+def asks_for_account(question: str) -> bool:
     """Whether a question asks for reasons or an account, by its first words: no teacher has labelled these rows.
 
     Source of the classes: LongRefiner 3.1 and its prompt A ("Global": broad or open; "Local": clear and fixed).
     """
-    return "why" in question.lower().split() or _OPEN.match(question.lower().strip()) is not None
+    return "why" in question.lower().split() or _ACCOUNT.match(question.lower().strip()) is not None
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,9 @@ def lesson_trees(
         number += 1
         kind = dice.weighted(chances)
         if isinstance(kind, str):
-            skill, lesson = skills[SKILLS[kind]], _lesson_of_kind(kind, orders[kind], rows, dice)
+            skill = skills[SKILLS[kind]]
+            tries = (KINDS[kind](rows[next(orders[kind])], rows, dice) for _ in range(_TRIES))
+            lesson = next(filter(None, tries), [])
         else:
             skill = skills[kind.skill]
             lesson = list(draw_scenes(kind, skill.scene, dice))
@@ -102,14 +102,6 @@ def _row_order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float],
         name = dice.weighted([(n, weights[n]) for n in names])
         queues[name] = queues[name] or dice.shuffled(numbers[name])
         yield queues[name].pop()
-
-
-def _lesson_of_kind(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """A lesson of that kind from the next row that allows one; [] after _TRIES rows that do not."""
-    for _ in range(_TRIES):
-        if lesson := KINDS[kind](rows[next(order)], rows, dice):
-            return lesson
-    return []
 
 
 def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
@@ -197,7 +189,7 @@ def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list
 
 def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
     text = _pick_question(row, dice).text
-    return [Scene(Question("scene", text, ("scene",)), (), row.task, verdicts=(not is_open(text),))]
+    return [Scene(Question("scene", text, ("scene",)), (), row.task, verdicts=(not asks_for_account(text),))]
 
 
 def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:

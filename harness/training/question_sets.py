@@ -115,8 +115,9 @@ class TrainingQuestions:
         Per "document": those questions' documents, each text once.
         """
         seen: set[str] = set()
-        for name, example in self._round_robin(max_rows):
-            question = example.question
+        sets = [[(name, example.question) for example in every[:max_rows]] for name, every in self.examples.items()]
+        in_turn = (pair for row in itertools.zip_longest(*sets) for pair in row if pair is not None)
+        for name, question in in_turn:
             documents = [self.documents[name][i] for i in question.document_ids]
             if per == "question":
                 yield f"{name}/{question.id}", question, documents
@@ -125,11 +126,6 @@ class TrainingQuestions:
                 if document.text not in seen:
                     seen.add(document.text)
                     yield f"{name}/{document.id}", None, [document]
-
-    def _round_robin(self, max_rows: int) -> Iterator[tuple[str, Example]]:
-        sets = [[(name, example) for example in examples[:max_rows]] for name, examples in self.examples.items()]
-        for row in itertools.zip_longest(*sets):
-            yield from (pair for pair in row if pair is not None)
 
 
 def load_questions_apart(sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], None]) -> TrainingQuestions:

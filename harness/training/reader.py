@@ -10,7 +10,7 @@ The training examples are described in harness/training/lessons.py; harness/trai
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -93,11 +93,12 @@ class ReaderTraining:
         methods: Counter[str] = Counter()
         for skill, owner in skill_owners().items():
             methods[owner] += skills[skill]
-        trained = {
+        licences = {name: presets.read("datasets", name)[-1][1].get("licence", "") for name in self.settings.sources}
+        trained: dict[str, Any] = {
             "data": dict(Counter(row.dataset for row in rows)),
             "skills": dict(skills),
             "methods": dict((+methods).most_common()),
-            "licences": _licences(self.settings.sources),
+            "licences": {**licences, "the made-up world": "as this project"},
         }
         if start is not None:  # the adapter that was continued, and how it was trained
             trained |= {**from_adapter, "before": cards.training_history(start)}
@@ -147,12 +148,6 @@ class ReaderTraining:
         return Rows([tree.row() for _, tree in taken]), Counter(skill for skill, _ in taken)
 
 
-def _licences(datasets: Iterable[str]) -> dict[str, str]:
-    """Data set -> licence, from its preset; the synthetic world has this project's."""
-    licences = {name: str(presets.read("datasets", name)[-1][1].get("licence", "")) for name in datasets}
-    return {**licences, "the made-up world": "as this project"}
-
-
 def exam_parts(
     rows: Sequence[RealRow],
     recipes: Sequence[Recipe],
@@ -172,10 +167,11 @@ def exam_parts(
         yield from _dataset_parts(dataset, [row for row in rows if row.dataset == dataset], skills, questions, seed)
     for name in dict.fromkeys(recipe.skill for recipe in recipes):
         recipe = next(r for r in recipes if r.skill == name)
-        made = list(itertools.islice(_world_scenes(recipe, skills[name], world, seed), world))
-        yield _scored_part(
-            f"made-up world: {name}", "accuracy" if made and made[0].verdicts else "token F1", skills[name], made
-        )
+        dice = (Dice("exam", seed, name, number) for number in range(20 * world))
+        texts = (draw_scenes(recipe, skills[name].scene, of_text, "evaluation") for of_text in dice)
+        made = list(itertools.islice((scene for text in texts for scene in itertools.islice(text, 1)), world))
+        measure = "accuracy" if made and made[0].verdicts else "token F1"
+        yield _scored_part(f"made-up world: {name}", measure, skills[name], made)
 
 
 def _dataset_parts(
@@ -194,12 +190,6 @@ def _dataset_parts(
     for kind in ("choose", "unanswerable"):
         made = (KINDS[kind](row, rows, Dice("exam", row.id, kind)) for row in usable)
         yield _scored_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], [of_row[0] for of_row in made if of_row])
-
-
-def _world_scenes(recipe: Recipe, skill: Skill, count: int, seed: int) -> Iterator[Scene]:
-    for number in range(20 * count):
-        made = list(draw_scenes(recipe, skill.scene, Dice("exam", seed, skill.name, number), "evaluation"))
-        yield from made[:1]
 
 
 def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:

@@ -86,13 +86,19 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
     where the name of one does not say that it is of a training split, or (not `training`) says so; DataError for bad
     rows.
     """
+    from harness.config.resolve import part
+
     rows: list[RealRow] = []
     for dataset, pattern in sources.items():
         for path in sorted(folder.rglob(pattern)):
             if training != is_training_name(path.name):
                 kind = "a" if training else "no"
                 raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
-            found = _load_file(dataset, path)
+            config: DatasetConfig = part("datasets", dataset=dataset, data=str(path))
+            task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
+            loaded = load(config)
+            usable = (_real_row(dataset, task, example, loaded.documents) for example in loaded.examples)
+            found = [row for row in usable if row is not None]
             if training:
                 refuse_evaluation((row.id for row in found), dataset, path.name)
             rows += found
@@ -103,24 +109,11 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
     return rows
 
 
-def _load_file(dataset: str, path: Path) -> list[RealRow]:
-    from harness.config.resolve import part
-
-    config: DatasetConfig = part("datasets", dataset=dataset, data=str(path))
-    task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
-    loaded = load(config)
-    rows = (
-        _real_row(dataset, task, example, [loaded.documents[i] for i in example.question.document_ids])
-        for example in loaded.examples
-    )
-    return [row for row in rows if row is not None]
-
-
-def _real_row(dataset: str, task: Task, example: Example, documents: Sequence[Document]) -> RealRow | None:
+def _real_row(dataset: str, task: Task, example: Example, documents: Mapping[str, Document]) -> RealRow | None:
     """Convert a loaded question; None for several documents, or an answer whose gold passages are not marked."""
-    if len(documents) > 1:
+    if len(example.question.document_ids) > 1:
         return None
-    (document,) = documents
+    document = documents[example.question.document_ids[0]]
     passages = tuple(document.text[p.start : p.end].strip() for p in document.passages)
     needs = tuple(
         number

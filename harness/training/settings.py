@@ -19,7 +19,7 @@ from harness.config.registry import ENV
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, read_yaml
 from harness.errors import ConfigError, UserError, unknown
-from harness.training.data import Recipe, recipe_model
+from harness.training.data import Recipe, world_module
 
 
 class TaskSettings(BaseModel):
@@ -50,7 +50,7 @@ class Settings(BaseModel):
 
     dtype: of the frozen base (adapters are float32); warmup: share of the steps; schedule: of the learning rate after
     the warm-up; clip: largest norm of a gradient; overlong: whether rows above a task's length are left out or cut, see
-    token_rows.shortened; splits: data set -> settings with which its training questions are read, None for a data set
+    token_rows.truncate; splits: data set -> settings with which its training questions are read, None for a data set
     without a training split (others have their preset's, with split "train"); checkpointing: recompute activations
     instead of keeping them; save, say: steps between checkpoints, and between log lines; held: share of labelled data
     for evaluation; exam: evaluation scenes of a task; label_seconds: what an outline by the teacher may take, else the
@@ -84,7 +84,7 @@ class Settings(BaseModel):
         for number, values in enumerate(recipes):
             tree = Tree()
             tree.merge({"skill": skill, **values}, "the training's settings")
-            made.append(build(recipe_model(), tree, f"tasks.{task}.recipes.{number}"))
+            made.append(build(world_module().Recipe, tree, f"tasks.{task}.recipes.{number}"))
         return made
 
 

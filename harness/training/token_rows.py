@@ -79,7 +79,12 @@ def rows_of_scenes(
     """
     data = Rows()
     for scene in scenes:
-        for row in _transcript_rows(teacher.play(skill, scene)):
+        transcript = teacher.play(skill, scene)
+        rows = [Row(tuple(transcript.ids), tuple(transcript.targets))] if transcript.targets else []
+        for probe in transcript.probes:
+            ids = (*transcript.ids[: probe.at], *probe.ids)
+            rows.append(Row(ids, (len(ids) - 1,)))
+        for row in rows:
             if len(row.ids) <= length:
                 data.rows.append(row)
             elif overlong == "cut":
@@ -107,14 +112,6 @@ def truncate(row: Row, length: int) -> Row:
     ids = row.ids[:kept] + row.ids[source : source + target]
     targets = [place - source + kept for place in row.targets]
     return Row(ids, tuple(place for place in targets if place < len(ids)))
-
-
-def _transcript_rows(transcript: Transcript) -> list[Row]:
-    out = [Row(tuple(transcript.ids), tuple(transcript.targets))] if transcript.targets else []
-    for probe in transcript.probes:
-        ids = (*transcript.ids[: probe.at], *probe.ids)
-        out.append(Row(ids, (len(ids) - 1,)))
-    return out
 
 
 def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:

@@ -19,7 +19,7 @@ from harness.method import Task
 from harness.method.hooks import Scene, SceneOutcome
 from harness.models import CAPABILITIES, MeteredModel
 from harness.training.data import read_scenes, scene_from_json, scene_to_json
-from harness.training.labelling import LabelModels, write_labels
+from harness.training.labelling import LabelModels, LabelWriter
 from harness.training.question_sets import TrainingQuestions
 from harness.training.settings import Settings, read_settings
 from harness.types import Document, Example, Gold, Question
@@ -157,15 +157,15 @@ def test_labels_are_kept_and_gone_on_with(tmp_path):
     path, told = tmp_path / "analysis.jsonl", list[str]()
     local, wide = ({"reply": json.dumps({"query_type": kind})} for kind in ("local", "global"))
     work = [(f"q{i}", Question(f"q{i}", f"Who is {i}?", ("d",)), [DOCUMENT]) for i in range(4)]
-    write_labels(path, ANALYSIS, work[:2], {"source": "t"}, Labels([local]), told.append)
+    LabelWriter(path, ANALYSIS, Labels([local]), told.append).write(work[:2], {"source": "t"})
     path.write_bytes(path.read_bytes() + b'{"id": "q2", "sce')  # torn by a kill
-    write_labels(path, ANALYSIS, work, {"source": "t"}, Labels([wide]), told.append)
+    LabelWriter(path, ANALYSIS, Labels([wide]), told.append).write(work, {"source": "t"})
     scenes, empty = read_scenes(path, Labels([]).task)
     assert [s.verdicts for s in scenes] == [(True,), (True,), (False,), (False,)]
     assert [s.question.text for s in scenes] == [f"Who is {i}?" for i in range(4)]
     assert empty == 0
     with pytest.raises(UserError, match="is of other data: source"):
-        write_labels(path, ANALYSIS, work, {"source": "u"}, Labels([wide]), told.append)
+        LabelWriter(path, ANALYSIS, Labels([wide]), told.append).write(work, {"source": "u"})
     same = scene_from_json(json.loads(json.dumps(scene_to_json(scenes[0]))), scenes[0].task)
     assert same == scenes[0]
 
@@ -176,7 +176,7 @@ def test_labels_are_kept_and_gone_on_with(tmp_path):
 def test_what_the_teacher_cannot_read_or_write_whole_is_left_out_and_said(window, limit, why, tmp_path):
     labels, told = Labels([{"reply": TOLD}], limit=limit), []
     labels.model.window = window
-    write_labels(tmp_path / "s.jsonl", STRUCTURING, [("d", None, [DOCUMENT])], {}, labels, told.append)
+    LabelWriter(tmp_path / "s.jsonl", STRUCTURING, labels, told.append).write([("d", None, [DOCUMENT])], {})
     line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
     assert (line["scenes"], why in line["left_out"]) == ([], True)
     assert told[-1].startswith("structuring: 1 of 1 labelled, 1 without a usable reply; ")

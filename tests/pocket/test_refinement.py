@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from harness.training.lessons import is_open
+from harness.training.lessons import asks_for_account
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import parse, write
 from methods.longrefiner.tree import build
@@ -23,7 +23,7 @@ def test_a_question_is_local_whose_answer_is_fixed_however_many_facts_it_takes()
     for recipe, shown, dice in shows():
         for scene in refinement.breadth(recipe, shown, dice):
             assert scene.texts == scene.replies == ()
-            assert scene.verdicts == (not is_open(scene.question.text),)
+            assert scene.verdicts == (not asks_for_account(scene.question.text),)
             kinds[scene.verdicts] += 1
     assert kinds[(True,)] == kinds[(False,)] > 50
 

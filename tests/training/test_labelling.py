@@ -16,7 +16,7 @@ from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.training.course import Labels
 from harness.training.data import Item, read_scenes
-from harness.training.labelling import LabelModels, write_labels
+from harness.training.labelling import LabelModels, LabelWriter
 from harness.training.question_sets import QuestionSet
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
@@ -60,7 +60,7 @@ def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_it
         return told_by(body)
 
     with Loopback([reply]) as server:
-        write_labels(path, ANALYSIS, items(8), {}, models(loaded(server)), told.append, lambda: 4)
+        LabelWriter(path, ANALYSIS, models(loaded(server)), told.append).write(items(8), {}, lambda: 4)
     assert (server.at_once, len(server.asked)) == (4, 8)
     scenes, empty = read_scenes(path, TASK)
     assert [scene.verdicts for scene in scenes] == [(n % 2 == 0,) for n in range(8)]
@@ -84,10 +84,10 @@ def test_what_a_server_did_not_answer_is_asked_again(tmp_path: Path) -> None:
     with Loopback([reply]) as server:
         teacher = load_model(config(server.url, retries=0, timeout=5.0))
         with pytest.raises(CannotRun, match=r"^1 requests about 'analysis' failed; the last: .*asks them again$"):
-            write_labels(path, ANALYSIS, items(3), {}, models(teacher), lambda _: None, lambda: 2)
+            LabelWriter(path, ANALYSIS, models(teacher), lambda _: None).write(items(3), {}, lambda: 2)
         assert len(read_scenes(path, TASK)[0]) == 2
         server.moods = [told_by]
-        write_labels(path, ANALYSIS, items(3), {}, models(teacher), lambda _: None, lambda: 2)
+        LabelWriter(path, ANALYSIS, models(teacher), lambda _: None).write(items(3), {}, lambda: 2)
     assert [scene.verdicts for scene in read_scenes(path, TASK)[0]] == [(True,), (False,), (True,)]
     assert len(server.asked) == 4
 
@@ -96,7 +96,7 @@ def test_a_server_that_answers_nothing_ends_the_labelling(tmp_path: Path) -> Non
     with Loopback(["503"]) as server:
         teacher = load_model(config(server.url, retries=0, timeout=5.0))
         with pytest.raises(CannotRun, match="^10 requests failed one after the other; the last: "):
-            write_labels(tmp_path / "a.jsonl", ANALYSIS, items(99), {}, models(teacher), lambda _: None)
+            LabelWriter(tmp_path / "a.jsonl", ANALYSIS, models(teacher), lambda _: None).write(items(99), {})
     assert len(server.asked) == 10
 
 
@@ -106,17 +106,17 @@ def test_a_stop_is_obeyed_and_the_same_call_goes_on(places: int, tmp_path: Path)
     stop.set()
     teacher = scripted('{"query_type": "local"}')
     with pytest.raises(KeyboardInterrupt):
-        write_labels(path, ANALYSIS, items(40), {}, models(teacher), lambda _: None, lambda: places, stop)
+        LabelWriter(path, ANALYSIS, models(teacher), lambda _: None, stop).write(items(40), {}, lambda: places)
     done = len(read_scenes(path, TASK)[0])
     assert done == 1 or places > 1, "several may have been answered before the first is written"
-    write_labels(path, ANALYSIS, items(40), {}, models(teacher), lambda _: None, lambda: places)
+    LabelWriter(path, ANALYSIS, models(teacher), lambda _: None).write(items(40), {}, lambda: places)
     assert len(read_scenes(path, TASK)[0]) == 40
     assert len(teacher.prompts) == 40
 
 
 def test_a_document_is_structured_once_by_many_at_a_time(tmp_path: Path) -> None:
     path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(OUTLINE)
-    write_labels(path, SELECTION, items(12), {}, models(teacher, base), lambda _: None, lambda: 4)
+    LabelWriter(path, SELECTION, models(teacher, base), lambda _: None).write(items(12), {}, lambda: 4)
     assert {scene.replies for scene in read_scenes(path, TASK)[0]} == {("['Work']",)}
     assert (len(base.prompts), len(teacher.prompts)) == (1, 12)
 
@@ -124,7 +124,7 @@ def test_a_document_is_structured_once_by_many_at_a_time(tmp_path: Path) -> None
 def test_the_abstract_is_that_of_use(tmp_path: Path) -> None:
     task = tasks(LongRefinerConfig(abstract_tokens=4))[2]
     path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(OUTLINE)
-    write_labels(path, task, items(1), {}, models(teacher, base), lambda _: None)
+    LabelWriter(path, task, models(teacher, base), lambda _: None).write(items(1), {})
     (scene,) = read_scenes(path, TASK)[0]
     assert scene.texts[1] == "Mira Tal was a", "four tokens of the refiner"
     assert "Abstract: Mira Tal was a\n" in teacher.prompts[-1], "the teacher sees the same"

@@ -16,7 +16,7 @@ from harness.llm.fast_tokenizer import FastTokenizer
 from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
-from harness.training.memory_estimate import MemoryNeed, adapter_parameters, estimate_memory, memory_problem
+from harness.training.base import MemoryNeed, adapter_parameters, estimate_memory, memory_problem
 from harness.training.settings import Settings, profiles, read_settings
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row, batches, rows_of_scenes

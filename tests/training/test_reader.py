@@ -19,7 +19,7 @@ from harness.llm.model_info import model_facts
 from harness.stats.rng import Dice
 from harness.training import cpu_kernels
 from harness.training.base import Base, load_teacher
-from harness.training.lessons import KINDS, SKILLS, is_open, probe_scene
+from harness.training.lessons import KINDS, SKILLS, asks_for_account, probe_scene
 from harness.training.reader import ReaderSettings, ReaderTraining
 from harness.training.real_rows import RealRow, check_apart, load_rows
 from harness.training.settings import read_settings
@@ -118,7 +118,7 @@ def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_pa
 @needs_real
 def test_local_and_global_agree_with_the_rows_that_longrefiners_authors_labelled() -> None:
     rows = json.loads(real("data", "longrefiner", "step1_query-analysis.json").read_text(encoding="utf-8"))
-    assert [is_open(row["input"]) for row in rows] == [row["output"] == "[Global]" for row in rows]
+    assert [asks_for_account(row["input"]) for row in rows] == [row["output"] == "[Global]" for row in rows]
 
 
 def test_a_question_of_several_facts_is_local_and_one_for_reasons_is_not(rows: list[RealRow]) -> None:
