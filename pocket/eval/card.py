@@ -225,17 +225,15 @@ def _verdict_lines(results: Sequence[Result]) -> list[str]:
     return [
         "## What it can do\n",
         f"Surely (the whole interval) at {_percent(_CAN)} % or more:\n",
-        *_bullet_list(can),
+        _bullet_list(can),
         "## What it cannot do\n",
         f"Surely under {_percent(_CANNOT)} %, or not surely better than a guess:\n",
-        *_bullet_list(cannot),
+        _bullet_list(cannot),
     ]
 
 
-def _bullet_list(sections: Mapping[str, Sequence[str]]) -> list[str]:
-    return [
-        "\n".join(f"- {head}: {'; '.join(texts)}" for head, texts in sections.items() or [("nothing", [""])]) + "\n"
-    ]
+def _bullet_list(sections: Mapping[str, Sequence[str]]) -> str:
+    return "".join(f"- {head}: {'; '.join(texts)}\n" for head, texts in sections.items() or [("nothing", [""])])
 
 
 def _training_lines(card: Card) -> list[str]:

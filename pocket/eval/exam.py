@@ -22,7 +22,6 @@ from pocket.tasks.catalog import SCENES
 from pocket.tasks.catalog import skills as declared
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.scenes import make_text
-from pocket.tasks.shown_text import Shown
 from pocket.world.fact_graph import Asked
 from pocket.world.questions import Asker
 
@@ -77,10 +76,6 @@ def _answer_cells(skill: str) -> list[Cell]:
     return rows
 
 
-def _choose_cells(skill: str) -> list[Cell]:
-    return [cell for ask in ("one", "two") for cell in _cells_by_size(skill, ask, _CHOICE)]
-
-
 def _search_cells(skill: str) -> list[Cell]:
     """One and two hops over 250 and 500 tokens, shown as points or as chunks."""
     rows: list[Cell] = []
@@ -108,9 +103,9 @@ def _gathered_cells(skill: str) -> list[Cell]:
     return [*cells, Cell("names", "of a document", level, share=0.5)]
 
 
-_CELLS = {
+_CELLS: dict[str, Callable[[str], list[Cell]]] = {
     "answer": _answer_cells,
-    "choose": _choose_cells,
+    "choose": lambda skill: [cell for ask in ("one", "two") for cell in _cells_by_size(skill, ask, _CHOICE)],
     "pecan search": _search_cells,
     "pecan points": _points_cells,
     "pecan points of points": _gathered_cells,
@@ -164,12 +159,6 @@ class _FixedAsker(Asker):
         vars(self).update(vars(asker), **dict.fromkeys(ASKED, lambda *_: question))
 
 
-def _only_needed_facts(shown: Shown, question: Asked, dice: Dice) -> Shown:
-    """The text with nothing in it but the facts that prove the answer."""
-    facts = tuple(dice.shuffled(question.supports))
-    return replace(shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,))
-
-
 def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     """A scene of the cell with an empty outcome; None where the text allows no such question."""
     shown = make_text(cell.recipe, dice, "evaluation")
@@ -178,10 +167,10 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
         question = getattr(shown.asker, cell.ask)()
         if question is None:
             return None
-        shown = replace(
-            _only_needed_facts(shown, question, dice) if cell.needed else shown,
-            asker=_FixedAsker(shown.asker, question),
-        )
+        shown = replace(shown, asker=_FixedAsker(shown.asker, question))
+        if cell.needed:
+            facts = tuple(dice.shuffled(question.supports))
+            shown = replace(shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,))
     scenes = list(islice(SCENES[skill.scene](cell.recipe, shown, dice), 2))
     if not scenes:
         return None

@@ -82,9 +82,10 @@ def _answer_measures(sittings: Sequence[Sitting]) -> Measured:
     return {EXACT: (_exact_replies(sittings), floor)}
 
 
-def _choice_measures(sittings: Sequence[Sitting]) -> Measured:
-    options = [1 / len(s.scene.question.options or ("",)) for s in sittings]
-    return {EXACT: (_exact_replies(sittings), float(np.mean(options)) if options else None)}
+def _choice_measures(sittings: Sequence[Sitting], count: Callable[[Scene], int]) -> Measured:
+    """Exact match; its floor is one by the number of choices that a scene has."""
+    guessed = [1 / max(1, count(s.scene)) for s in sittings]
+    return {EXACT: (_exact_replies(sittings), float(np.mean(guessed)) if guessed else None)}
 
 
 def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
@@ -127,10 +128,6 @@ def _sentences(text: str) -> list[str]:
     return re.split(r"(?<=[.!?])\s+", text.strip()) if text.strip() else []
 
 
-def _all_names(text: str) -> list[str]:
-    return [name for sentence in _sentences(text) for name in _names(sentence)]
-
-
 def _pairs_in_lines(text: str) -> list[str]:
     """ "* A | B | A knows B." -> "A | B"."""
     return [" | ".join(line.split(" | ")[:2]) for line in _lines(text)]
@@ -143,12 +140,6 @@ def _titles(text: str) -> list[str]:
 def _names_in_lines(text: str) -> list[str]:
     """The names in each line: capitalised words, except the first word of a line, and "#1"."""
     return [" ".join(sorted(_NAME.findall(line.partition(" ")[2]))) for line in _lines(text)]
-
-
-def _part_choice_measures(sittings: Sequence[Sitting]) -> Measured:
-    # The first text is the working memory.
-    floor = float(np.mean([1 / max(1, len(s.scene.texts) - 1) for s in sittings])) if sittings else None
-    return {EXACT: (_exact_replies(sittings), floor)}
 
 
 def _action_measures(sittings: Sequence[Sitting]) -> Measured:
@@ -169,12 +160,12 @@ def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
 
 _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
     "question": _answer_measures,
-    "choice": _choice_measures,
+    "choice": partial(_choice_measures, count=lambda scene: len(scene.question.options or ())),
     "sufficiency": _probe_measures,
     "points": partial(_parts_measures, parts=_lines),
     "gathered": partial(_parts_measures, parts=_names),
     "summary": partial(_parts_measures, parts=_sentences),
-    "shortened": partial(_parts_measures, parts=_all_names),
+    "shortened": partial(_parts_measures, parts=lambda text: _names("\n".join(_sentences(text)))),
     "entities": partial(_parts_measures, parts=_lines),
     "trial": partial(_parts_measures, parts=_lines),
     "relations": partial(_parts_measures, parts=_pairs_in_lines),
@@ -182,7 +173,7 @@ _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
     "doubts": partial(_parts_measures, parts=_names_in_lines),
     "decomposed": partial(_parts_measures, parts=_names_in_lines),
     "elaborated": partial(_parts_measures, parts=_names_in_lines),
-    "triage": _part_choice_measures,
+    "triage": partial(_choice_measures, count=lambda scene: len(scene.texts) - 1),  # the first is the memory
     "reflection": _action_measures,
     "followed": _likelihood_measures,
     "guessed": _likelihood_measures,

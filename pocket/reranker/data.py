@@ -19,7 +19,7 @@ import numpy as np
 from harness.errors import CannotRun
 from harness.stats.rng import Dice
 from harness.types import Support
-from pocket.world.layout import Sample
+from pocket.world.layout import Sample, spans
 from pocket.world.sample import FIRST_TRAINING_SEED, sample
 
 Offsets = Callable[[str], Sequence[tuple[int, int]]]
@@ -53,7 +53,7 @@ def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
     text = {d.id: d.text for d in made.documents}
     words = tuple(text[c.document_id][c.start : c.end] for c in chunks)
     for example, source in zip(made.examples, made.asked, strict=True):
-        facts = _sentences(made, source.supports)
+        facts = spans(made.pages, source.supports, whole=False)
         if facts:
             passages = tuple(example.gold.supporting)
             question, first = example.question.text, made.documents[0].id
@@ -80,17 +80,6 @@ def _chunk_spans(text: str, size: int, offsets: Offsets) -> list[tuple[int, int]
     starts = [start for start, _ in offsets(text)]
     cuts = list(dict.fromkeys([0, *starts[size::size]])) if starts else []
     return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
-
-
-def _sentences(made: Sample, facts: Sequence[object]) -> tuple[Support, ...]:
-    """The sentences that state the facts; a fact of two documents has two."""
-    stated_facts = set(facts)
-    return tuple(
-        Support(document, s.start, s.end)
-        for document, sentences in made.stated.items()
-        for s in sentences
-        if s.fact in stated_facts
-    )
 
 
 def _chunks_with_facts(chunks: Sequence[Support], facts: Sequence[Support]) -> np.ndarray:

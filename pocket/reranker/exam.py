@@ -166,11 +166,9 @@ def _page(card: dict[str, Any], rows: Sequence[Row]) -> str:
     )
     parts = [_HEAD, origin, tasks]
     for measure, meaning in _MEASURES.items():
-        parts += [f"## {measure}\n\n{meaning}\n", _table([row for row in rows if row.measure == measure])]
+        found = [row for row in rows if row.measure == measure]
+        cells = {(r.ranker, r.kind): f"{Value(r.mean, r.low, r.high, r.n).text()} of {r.n}" for r in found}
+        kinds, rankers = (list(dict.fromkeys(names)) for names in ([r.kind for r in found], [r.ranker for r in found]))
+        table = [["ranker", *kinds], *([name, *(cells[name, kind] for kind in kinds)] for name in rankers)]
+        parts += [f"## {measure}\n\n{meaning}\n", markdown_table(table)]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def _table(rows: Sequence[Row]) -> str:
-    kinds, rankers = (list(dict.fromkeys(getattr(row, name) for row in rows)) for name in ("kind", "ranker"))
-    cells = {(row.ranker, row.kind): f"{Value(row.mean, row.low, row.high, row.n).text()} of {row.n}" for row in rows}
-    return markdown_table([["ranker", *kinds], *([name, *(cells[name, kind] for kind in kinds)] for name in rankers)])

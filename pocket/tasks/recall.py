@@ -70,17 +70,23 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
     count = dice.between(*pairs)
     things = _distinct_items(dice, tokens.one_token_words, 2 * count)
     trunk: list[int] = []
-    branches: list[tuple[int, int]] = []
+    asked: list[tuple[int, int]] = []
     for key, value in zip(things[::2], things[1::2], strict=True):
         link = _drawn_tokens(dice, tokens.fillers, between)
         if between > 2:
             around = [_drawn_tokens(dice, tokens.fillers, between // 2) for _ in range(2)]
             trunk += [*around[0], key, *link, value, *around[1], *dice.pick(tokens.sentence_ends)]
-            branches.append((key, value) if dice.chance(0.5) else (value, key))
+            asked.append((key, value) if dice.chance(0.5) else (value, key))
         else:
             trunk += [key, *link, value, *_drawn_tokens(dice, tokens.after, min(1, between))]
-            branches.append((key, value))
-    return Tree(trunk, [], [_question_branch(tokens, dice, len(trunk), pair, between) for pair in branches])
+            asked.append((key, value))
+    more = between if between > 2 else min(1, between)
+    questions = []
+    for key, value in asked:  # the name among other words, then its pair, which is the target
+        before = _drawn_tokens(dice, tokens.after, min(1, between))
+        ids = [*before, key, *_drawn_tokens(dice, tokens.fillers, more), value]
+        questions.append(Branch(len(trunk), ids, [len(ids) - 1]))
+    return Tree(trunk, [], questions)
 
 
 def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
@@ -104,14 +110,6 @@ def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between
         ids = [*dice.pick(tokens.after), *around[0], name, *around[1], *tokens.action, *tokens.numbers[number]]
         branches.append(Branch(len(trunk), ids, [len(ids) - 1]))
     return Tree(trunk, [], branches)
-
-
-def _question_branch(tokens: DrillTokens, dice: Dice, at: int, pair: tuple[int, int], between: int) -> Branch:
-    """A question about a pair as a branch of tokens: its key among other words, then its value, which is the target."""
-    key, value = pair
-    more = between if between > 2 else min(1, between)
-    ids = [*_drawn_tokens(dice, tokens.after, min(1, between)), key, *_drawn_tokens(dice, tokens.fillers, more), value]
-    return Branch(at, ids, [len(ids) - 1])
 
 
 def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int) -> Iterator[Scene]:

@@ -122,17 +122,9 @@ def filler(dice: Dice) -> str:
     return f"{dice.pick(_FIRST)} {dice.pick(_SECOND)} {dice.pick(_THIRD)}."
 
 
-def document_size(paragraphs: Iterable[Paragraph]) -> int:
-    """Characters of the document that the paragraphs make."""
-    total = -len(GAP)
-    for p in paragraphs:
-        total += len(GAP) + sum(len(s) + 1 for _, s in p.lines) - 1 + (len(p.title) + 1 if p.headed else 0)
-    return max(total, 0)
-
-
 def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
     """Put sentences that say nothing between the others, until `room` characters are nearly used."""
-    left = room - document_size(paragraphs)
+    left = room - len(GAP.join(f"{p.title}\n{p.text}" if p.headed else p.text for p in paragraphs))
     while left > _SHORTEST:
         sentence = filler(dice)
         if len(sentence) + 1 <= left:

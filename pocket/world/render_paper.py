@@ -21,11 +21,11 @@ def make(order: Order) -> Sample:
     sources = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(sources)
     page = _lay_out(order, growth)
-    examples = []
-    for number, source in enumerate(sources):
-        question = Question(f"{order.id}-q{number}", source.text, (order.id,))
-        examples.append(Example(question, _gold_of(source, page)))
-    return Sample((page,), tuple(examples), tuple(sources), growth.base)
+    examples = tuple(
+        Example(Question(f"{order.id}-q{number}", source.text, (order.id,)), _gold_of(source, page))
+        for number, source in enumerate(sources)
+    )
+    return Sample((page,), examples, tuple(sources), growth.base)
 
 
 def _ask_question(order: Order, growth: GrowingText) -> Asked:

@@ -7,6 +7,9 @@ not occur in the text. Hard: the text names all of them, and where it can in the
 4), difficult (0 or 1), all_classes (the options).
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from harness.stats.rng import Dice
 from harness.types import Example, Gold, Question
 from pocket.world.fact_graph import Asked, GrowingText
@@ -23,12 +26,40 @@ _HARD = 0.5
 _TRIES = 100  # a long text names every trade and place there is; then one of these must do
 
 
-def grow_story(order: Order) -> tuple[GrowingText, list[Asked], Page]:
-    """A story of the ordered length as it grew, the questions about it, and its page."""
+Solution = tuple[tuple[str, ...], tuple[str, ...] | None, dict[str, Any]]
+"""A question's right answers, its options (None: it has none), and more for Gold.extra."""
+
+
+def make(order: Order) -> Sample:
+    """A story and questions about it. Gold: two wordings of the answer; the sentences that prove it."""
+    return _make_story(order, lambda question, _: ((question.answer, _other_answer(question)), None, {}))
+
+
+def make_choice(order: Order) -> Sample:
+    """A story and questions with options about it; the gold answer is the text of the right option."""
+
+    def solve(question: Asked, growth: GrowingText) -> Solution:
+        options, difficult = _options(question, growth)
+        label = options.index(question.answer) + 1
+        extra = {"gold_label": label, "difficult": int(difficult), "all_classes": list(options)}
+        return (question.answer,), options, extra
+
+    return _make_story(order, solve)
+
+
+def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -> Sample:
+    """A story of the ordered length and questions about it."""
     growth = GrowingText(schema("story"), order.dice, facts_room(order.room))
-    questions = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
-    growth.fill(questions)
-    return growth, questions, _write_chapters(order, growth)
+    asked = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
+    growth.fill(asked)
+    page = _write_chapters(order, growth)
+    examples = []
+    for number, question in enumerate(asked):
+        answers, options, extra = solve(question, growth)
+        extra = {"hops": question.hops, "type": question.kind, **extra}
+        gold = Gold(answers, spans([page], question.supports, whole=False), extra)
+        examples.append(Example(Question(f"{order.id}-q{number}", question.text, (order.id,), options), gold))
+    return Sample((page,), tuple(examples), tuple(asked), growth.base)
 
 
 def _ask_question(order: Order, growth: GrowingText) -> Asked:
@@ -37,19 +68,6 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
     if hops == 2 and order.dice.chance(_COMPARED):
         return growth.ask_which(1)
     return growth.ask_path(hops)
-
-
-def make(order: Order) -> Sample:
-    """A story and questions about it. Gold: two wordings of the answer; the sentences that prove it."""
-    growth, questions, page = grow_story(order)
-    examples = []
-    for number, question in enumerate(questions):
-        answers = (question.answer, _other_answer(question))
-        gold = Gold(
-            answers, spans([page], question.supports, whole=False), {"hops": question.hops, "type": question.kind}
-        )
-        examples.append(Example(Question(f"{order.id}-q{number}", question.text, (order.id,)), gold))
-    return Sample((page,), tuple(examples), tuple(questions), growth.base)
 
 
 def _other_answer(question: Asked) -> str:
@@ -84,24 +102,6 @@ def _facts_in_time(growth: GrowingText, dice: Dice) -> list[tuple[Fact, str]]:
             timed.append((moment, fact, sentence))
     timed.sort(key=lambda line: line[0])
     return [(fact, sentence) for _, fact, sentence in timed]
-
-
-def make_choice(order: Order) -> Sample:
-    """A story and questions with options about it; the gold answer is the text of the right option."""
-    growth, questions, page = grow_story(order)
-    examples = []
-    for number, question in enumerate(questions):
-        options, difficult = _options(question, growth)
-        extra = {
-            "hops": question.hops,
-            "type": question.kind,
-            "gold_label": options.index(question.answer) + 1,
-            "difficult": int(difficult),
-            "all_classes": list(options),
-        }
-        gold = Gold((question.answer,), spans([page], question.supports, whole=False), extra)
-        examples.append(Example(Question(f"{order.id}-q{number}", question.text, (order.id,), options), gold))
-    return Sample((page,), tuple(examples), tuple(questions), growth.base)
 
 
 def _answer_kind(question: Asked) -> str:
