@@ -1,6 +1,6 @@
-"""Rows, batches, rates, memory and settings, worked by hand."""
+"""Rows, batches, trees, rates, memory and settings, worked by hand."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.training.base import MemoryNeed, adapter_parameters, estimate_memory, memory_problem
 from harness.training.settings import Settings, profiles, read_settings
-from harness.training.teacher import Teacher
-from harness.training.token_rows import Row, batches, rows_of_scenes
+from harness.training.teacher import ProbeTarget, Teacher, Transcript
+from harness.training.token_rows import Branch, Row, Tree, batches, build_trees, rows_of_scenes
 from harness.training.trainer import rate_at
 from harness.types import Question
 from methods.longrefiner.asking import SKILLS
@@ -61,6 +61,71 @@ def test_an_epoch_has_every_row_once(lengths: list[int], size: int, seed: int) -
     assert sorted(i for one in found for i in one) == list(range(len(made)))
     assert all(len(one) <= size for one in found)
     assert found == batches(made, size, Dice(seed))
+
+
+# --- trees: every reply is learnt behind exactly the tokens that stand before it --------------------------------------
+
+PROBED = Transcript([0, 1, 2, 3, 4, 5, 1], [5, 6], [ProbeTarget(2, (8, 9, 70)), ProbeTarget(4, (8, 9, 71))])
+TREES = [
+    # 0 1 2 3 is the text; the last shared token, 3, goes into both branches.
+    (
+        [Transcript([0, 1, 2, 3, 50, 51, 1], [5, 6]), Transcript([0, 1, 2, 3, 60, 1], [5])],
+        [Tree([0, 1, 2], [], [Branch(3, [3, 50, 51, 1], [2, 3]), Branch(3, [3, 60, 1], [2])])],
+    ),
+    # Both replies begin with 9: it is predicted, so it is no part of the trunk.
+    (
+        [Transcript([0, 1, 2, 9, 1], [3, 4]), Transcript([0, 1, 2, 9, 7, 1], [3, 4, 5])],
+        [Tree([0], [], [Branch(1, [1, 2, 9, 1], [2, 3]), Branch(1, [1, 2, 9, 7, 1], [2, 3, 4])])],
+    ),
+    ([Transcript([0, 1, 2], [2])], [Tree([0, 1, 2], [2], [])]),
+    ([], []),
+    # Probes are branches of one token to predict.
+    (
+        [PROBED, Transcript([0, 1], [], [ProbeTarget(2, (8, 71))])],
+        [
+            Tree(PROBED.ids, [5, 6], [Branch(2, (8, 9, 70), [2]), Branch(4, (8, 9, 71), [2])]),
+            Tree([0, 1], [], [Branch(2, (8, 71), [1])]),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("transcripts", "trees"), TREES)
+def test_trees_by_hand(transcripts: list[Transcript], trees: list[Tree]) -> None:
+    assert build_trees(transcripts) == trees
+
+
+def sequences(tree: Tree) -> Iterator[tuple[list[int], list[int]]]:
+    """(ids, indices of targets) of each reply of a tree."""
+    if tree.targets:
+        yield list(tree.trunk), list(tree.targets)
+    for branch in tree.branches:
+        yield [*tree.trunk[: branch.at], *branch.ids], [branch.at + t for t in branch.targets]
+
+
+@st.composite
+def tolds(draw: st.DrawFn) -> list[Transcript]:
+    token = st.integers(0, 5)
+    start = [90, 91, *draw(st.lists(token, max_size=6))]
+    found = []
+    for _ in range(draw(st.integers(1, 4))):
+        ids = [*start, *draw(st.lists(token, max_size=5))]
+        reply = draw(st.lists(token, min_size=1, max_size=3))
+        found.append(Transcript([*ids, *reply], list(range(len(ids), len(ids) + len(reply)))))
+    return found
+
+
+@given(tolds())
+@settings(max_examples=300, deadline=None)
+def test_a_tree_is_its_sequences(transcripts: list[Transcript]) -> None:
+    (tree,) = build_trees(transcripts)
+    assert list(sequences(tree)) == [(t.ids, t.targets) for t in transcripts]
+    assert len(tree) == len(tree.trunk) + sum(len(b.ids) for b in tree.branches)
+    assert len(tree) <= sum(len(t.ids) for t in transcripts)
+    assert all(t > 0 for b in tree.branches for t in b.targets)  # what is before a target is in its own branch
+
+
+# --- rates and memory -------------------------------------------------------------------------------------------------
 
 
 def test_rates_by_hand() -> None:

@@ -174,41 +174,34 @@ def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_
 # --- kernels and rows with branches -----------------------------------------------------------------------------------
 
 
-def _base(config: ModelConfig, fast: bool = True) -> Base:
-    made = object.__new__(Base)
-    plain = cpu_kernels.register
-    try:
-        if not fast:
-            cpu_kernels.register = lambda: "sdpa"  # type: ignore[assignment]
-        Base.__init__(made, config, _settings(), "cpu")
-    finally:
-        cpu_kernels.register = plain
-    return made
-
-
 def _settings(**sets: Any) -> ReaderSettings:
     few = {"dtype": "float32", "rank": 2, "scenes": 12, "batch": 2, "accumulation": 1, "rate": 0.01, "say": 1}
     few |= {"save": 2, "length": 2000, "exam": 2, "exam_world": 1}
     return read_settings(ReaderSettings, "reader", "cpu", ["reader"], {**few, **sets}, None)
 
 
-def _filled(made: Base, name: str = "one") -> None:
-    made.add(name, 2, 4, 0)
+def _filled(config: ModelConfig) -> Base:
+    """A base with an adapter that changes what it writes."""
+    made = Base(config, _settings(), "cpu")
+    made.add("one", 2, 4, 0)
     torch.manual_seed(1)
     with torch.no_grad():
-        for weight in made.parameters(name).values():
+        for weight in made.parameters("one").values():
             weight.normal_(std=0.1)
+    return made
 
 
 @pytest.mark.parametrize("length", [5, 127, 300])  # less than a block, nearly one, three
-def test_the_kernels_for_cpus_give_the_gradients_of_transformers_and_peft(base: ModelConfig, length: int) -> None:
+def test_the_kernels_for_cpus_give_the_gradients_of_transformers_and_peft(
+    base: ModelConfig, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     row = Row(tuple(3 + i % 90 for i in range(length)), tuple(range(1, length, 2)))
     found = []
     for fast in (True, False):
-        made = _base(base, fast)
         if not fast:
-            made._fast = False
-        _filled(made)
+            monkeypatch.setattr(cpu_kernels, "register", lambda: "sdpa")
+            monkeypatch.setattr(cpu_kernels, "use_fused_lora", lambda *_: None)
+        made = _filled(base)
         loss, _ = made.loss([row, Row(row.ids[: length // 2 + 1], (1,))])
         loss.backward()
         found.append((float(loss.detach()), {n: p.grad.clone() for n, p in made.parameters("one").items()}))
@@ -226,8 +219,7 @@ def test_a_row_with_branches_has_the_loss_of_its_parts(base: ModelConfig) -> Non
         Row((*trunk[:20], *first), (22,), (), (2.0,)),
         Row((*trunk, *second), (38,), (), (1.0,)),
     ]
-    made = _base(base)
-    _filled(made)
+    made = _filled(base)
     assert whole.positions()[37:] == [20, 21, 22, 37, 38]
     with torch.no_grad():
         apart = sum(float(made.loss([part])[0]) for part in parts)
@@ -248,6 +240,11 @@ def _trained(made: ReaderTraining, steps: int | None = None) -> bool:
     return made.run(lambda _: None, threading.Event(), steps)
 
 
+def _card(made: ReaderTraining) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((made.folder / "card.json").read_text())
+    return found
+
+
 @pytest.fixture(scope="module")
 def trained(base: ModelConfig, data: Path, tmp_path_factory: pytest.TempPathFactory) -> ReaderTraining:
     made = _training(base, data, tmp_path_factory.mktemp("reader"))
@@ -258,7 +255,7 @@ def trained(base: ModelConfig, data: Path, tmp_path_factory: pytest.TempPathFact
 def test_a_training_that_stopped_goes_on_to_the_same_bytes(base, data, trained: ReaderTraining, tmp_path: Path) -> None:
     made = _training(base, data, tmp_path)
     assert not _trained(made, 2)
-    card = json.loads((made.folder / "card.json").read_text())["trained"]
+    card = _card(made)["trained"]
     assert (card["steps"], card["of_steps"]) == (2, 6)
     early = (made.folder / "adapter_model.safetensors").read_bytes()
     assert _trained(_training(base, data, tmp_path))
@@ -300,7 +297,7 @@ def test_it_is_measured_before_and_after_on_rows_it_never_saw(trained: ReaderTra
     names = {one.name for one in found}
     assert {"hotpotqa: token F1, gold passages", "hotpotqa: AUC of P(Yes), full against lacking"} <= names
     assert "made-up world: pecan points: token F1" in names
-    card = json.loads((trained.folder / "card.json").read_text())
+    card = _card(trained)
     assert card["trained"]["data"] == {"hotpotqa": 8, "musique": 4}
     skills = card["trained"]["skills"]
     assert card["trained"]["methods"]["pecan"] == sum(n for name, n in skills.items() if name.startswith("pecan "))
@@ -313,5 +310,5 @@ def test_it_is_measured_before_and_after_on_rows_it_never_saw(trained: ReaderTra
 def test_the_card_of_a_continued_adapter_has_all_courses_of_its_training(base, data, trained, tmp_path: Path) -> None:
     made = _training(base, data, tmp_path, 7, start=str(trained.folder))
     assert not _trained(made, 1)
-    card = json.loads((made.folder / "card.json").read_text())["trained"]
+    card = _card(made)["trained"]
     assert [(one["seed"], one["steps"]) for one in (*card["before"], card)] == [(0, 6), (7, 1)]
