@@ -1,4 +1,4 @@
-"""The parts: dice, names, values, facts and the prover, wording."""
+"""The parts: names, values, facts and the prover, wording, questions."""
 
 from itertools import pairwise, product
 
@@ -6,30 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.stats.rng import Dice, Draws
+from harness.stats.rng import Dice
+from pocket.world.fact_graph import UNANSWERABLE
 from pocket.world.facts import Compare, Fact, FactBase, Path, Same, prove, supports
 from pocket.world.names import ENDINGS, MIDDLES, STARTS, VALUES, Namer, aliases, short_names
+from pocket.world.questions import Asker
 from pocket.world.templates import schema
-
-KNOWN = [392, 747, 347, 74, 28]
-SHUFFLED = "efabdc"
-
-
-def test_dice_are_known() -> None:
-    """Written down from one machine; only random.Random(text).random() is behind them."""
-    dice = Dice("test", 7)
-    assert [dice.below(1000) for _ in range(5)] == KNOWN
-    assert Dice("test", 7).shuffled("abcdef") == list(SHUFFLED)
-    assert Dice("test", 8).shuffled("abcdef") != list(SHUFFLED)
-
-
-@given(st.integers(0, 60), st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
-def test_draws_are_a_permutation(n: int, seed: int) -> None:
-    draws = Draws(Dice(seed), n)
-    drawn = [draws.next() for _ in range(n)]
-    assert sorted(x for x in drawn if x is not None) == list(range(n))
-    assert draws.next() is None
 
 
 def test_no_name_can_be_read_as_another_kind() -> None:
@@ -166,3 +148,37 @@ def test_routes_fit_together(name: str, hops: int, least: int) -> None:
     for route in routes:
         for here, there in pairwise(route):
             assert one.ends(here)[1] == one.ends(there)[0]
+
+
+# --- questions out of facts by hand; that each has one proved answer is in test_promises.py ---------------------------
+
+ASKS = ("one", "two", "compare", "same", "nothing")
+FACTS = (
+    Fact("Velindra", "book.author", "Toren"),
+    Fact("Julindra", "book.author", "Mirel"),
+    Fact("Toren", "person.born", "Kelford"),
+    Fact("Mirel", "person.born", "Kelford"),
+    Fact("Toren", "person.birth", "1500"),
+    Fact("Mirel", "person.birth", "1600"),
+)
+BY_QUERY = {
+    Path("Velindra", ("book.author",)): "Toren",
+    Path("Toren", ("^book.author",)): "Velindra",
+    Path("Velindra", ("book.author", "person.born")): "Kelford",
+    Path("Julindra", ("book.author", "person.birth")): "1600",
+    Same(Path("Toren", ("person.born",)), Path("Mirel", ("person.born",))): "yes",
+    Compare(Path("Toren", ("person.birth",)), Path("Mirel", ("person.birth",)), smaller=True): "Toren",
+}
+
+
+def test_answers_of_a_base_made_by_hand() -> None:
+    asker = Asker("encyclopedia", FACTS, Dice("hand"))
+    found = {a.query: a.answer for n in ASKS for _ in range(300) if (a := getattr(asker, n)()) is not None}
+    assert {q: found.get(q) for q in BY_QUERY} == BY_QUERY
+    # Two people were born there: no question leads back from the town.
+    back = [q for q in found if isinstance(q, Path) and q.start == "Kelford" and len(q.steps) == 1]
+    assert not any(found[q] != UNANSWERABLE for q in back)
+    silent = [q for q, answer in found.items() if answer == UNANSWERABLE]
+    told = {(f.subject, f.relation) for f in FACTS}
+    assert silent
+    assert all(isinstance(q, Path) and (q.start, q.steps[0]) not in told for q in silent)
