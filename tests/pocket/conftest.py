@@ -64,8 +64,7 @@ def undisturbed(
 ) -> tuple[Path, list[str]]:
     """A training of 200 steps, and what it said. Not to be written to."""
     from tests.pocket import trainings
-    from tests.pocket.trainings import settings, train
 
     out, said = trainings.begun(tokenizer_folder, tmp_path_factory.mktemp("undisturbed")), list[str]()
-    train(settings(out, course, steps=200), said.append)
+    trainings.train(trainings.settings(out, course, steps=200), said.append)
     return out, said

@@ -52,11 +52,8 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
     (["train", "--out", "o", "--curriculum", "bad.yaml"], ["bad.yaml: stage 'both': ", "skill 'anwser'. Did you mean"]),
     (["train", "--out", "o", "--curriculum", "course.yaml", "--skill", "choose"], ["no recipe of the skill 'choose'"]),
     (["train", "--out", "o", "--from", "nowhere"], ["there is no folder 'nowhere' to go on from"]),
-    (["train", "--out", "o", "--from", "."], ["'.' is no folder of a trained pocket model: it has no config.json"]),
     (["eval", "nowhere"], ["no model folder 'nowhere'"]),
-    (["eval", "model", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'"]),
     (["eval", "model", "--questions", "1"], ["--questions", "greater than or equal to 2"]),
-    (["check", "nowhere"], ["no model folder 'nowhere'"]),
     (["check", "model"], ["there is no card.json beside the weights in model"]),
     (["train-reranker"], ["Missing option '--out'"]),
     (["train-reranker", "--out", "o", "--from", "."], ["'.' is no folder of a trained pocket model: it has no con"]),
@@ -179,6 +176,10 @@ def test_eval_where_nothing_can_be_written(here: Cli, model: Path, tmp_path: Pat
 # --- train ------------------------------------------------------------------------------------------------------------
 
 
+def step_of(folder: Path) -> int:
+    return json.loads((folder / "trained/checkpoint/state.json").read_text())["step"]
+
+
 def test_train_two_steps_and_resume(
     environment: dict[str, str], here: Cli, model: Path, course: str, tmp_path: Path
 ) -> None:
@@ -186,7 +187,7 @@ def test_train_two_steps_and_resume(
     first_process = start("harness.cli.main", [*command, "--steps", "2"], tmp_path, tmp_path / "printed", environment)
     code, out, err = first_process.end()
     assert (code, out) == (0, "trained/model\n"), err
-    assert json.loads((tmp_path / "trained/checkpoint/state.json").read_text())["step"] == 2
+    assert step_of(tmp_path) == 2
     first = (tmp_path / "trained/model/model.safetensors").read_bytes()
     assert first != (model / "model.safetensors").read_bytes()
 
@@ -198,7 +199,7 @@ def test_train_two_steps_and_resume(
     assert "Traceback" not in err
     assert "going on from step 2, stage 'more'" in err
     assert "it began from 'model' and has gone on since; the weights there are not used again" in err
-    assert json.loads((tmp_path / "trained/checkpoint/state.json").read_text())["step"] == 3
+    assert step_of(tmp_path) == 3
     assert (tmp_path / "trained/model/model.safetensors").read_bytes() != first
 
 
@@ -224,12 +225,11 @@ def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path
     assert [stage["name"] for stage in kept["stages"]] == ["both", "more"]
 
 
-def recipe(skill: str, **more: object) -> dict[str, object]:
-    return {"skill": skill, **({"pairs": [4, 4]} if skill == "recall" else {"facts": [1, 2]}), **more}
-
-
 def test_only_some_skills() -> None:
     from pocket.cli.train import _only_skills
+
+    def recipe(skill: str, **more: object) -> dict[str, object]:
+        return {"skill": skill, **({"pairs": [4, 4]} if skill == "recall" else {"facts": [1, 2]}), **more}
 
     stages = [
         [recipe("recall")],
@@ -270,7 +270,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(
     process.signal(signal.SIGINT)
     code, out, err = process.end(60)
     assert (code, out) == (130, ""), err
-    step = json.loads((tmp_path / "trained/checkpoint/state.json").read_text())["step"]
+    step = step_of(tmp_path)
     assert step >= 50
     assert f"interrupted; a checkpoint of step {step} is saved" in err
     assert err.splitlines()[-1] == "harness " + " ".join(command)

@@ -64,8 +64,7 @@ def test_a_choice_has_four_options_one_of_them_right() -> None:
     rows = sit(skill("choose", "choice", lambda s: [(s.question.options or ("",))[0]]), 40)
     assert [(r.asked, r.text) for r in rows] == [(a, t) for a in ("one hop", "two hops") for t in LENGTHS]
     assert {r.floor for r in rows} == {0.25}
-    right = [r.value or 0.0 for r in rows]
-    assert 0.15 < sum(right) / len(right) < 0.35, "the place of the right option tells nothing"
+    assert 0.15 < sum(r.value for r in rows) / len(rows) < 0.35, "the place of the right option tells nothing"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,6 @@ def test_a_choice_has_four_options_one_of_them_right() -> None:
 def test_needed_facts_only(cell: Any) -> None:
     """Every sentence of the text is a sentence of a needed fact, and the answer is proved by them."""
     for sat in draw_sittings(skill("answer", "question", knowing), cell, 10, seed=0):
-        assert sat.asked is not None
         assert proves(sat.asked, sat.asked.supports)
         assert sat.scene.replies == (sat.asked.answer,)
         (text,) = sat.scene.texts
@@ -106,7 +104,6 @@ def test_each_kind_of_question_fits_its_instruction() -> None:
     """Only a text whose instruction says what to do then may leave a question open."""
     for cell in cells(skill("answer", "question", knowing)):
         for sat in draw_sittings(skill("answer", "question", knowing), cell, 3, seed=0):
-            assert sat.asked is not None
             assert (sat.asked.kind == "unanswerable") == (cell.ask == "nothing")
             assert cell.ask != "nothing" or "unanswerable" in sat.scene.task.instruction
             assert cell.ask != "two" or sat.asked.hops == 2
@@ -130,14 +127,12 @@ def test_a_search_that_knows_and_ones_that_do_not() -> None:
     assert {r.value for r in same["AUC"]} == {0.5}
     assert {r.value for r in same["exact match after yes"]} == {0.0}
     # The floor is that of always saying the more frequent label.
-    for r in same["accuracy at 0.5"]:
-        assert r.value is not None
-        assert r.floor == pytest.approx(max(r.value, 1 - r.value))
+    assert all(r.floor == pytest.approx(max(r.value, 1 - r.value)) for r in same["accuracy at 0.5"])
 
     counting = skill("pecan search", "sufficiency", lambda s: [str(i / 100) for i in range(len(s.verdicts))])
     counted = by_measure(sit(counting, 20))["AUC"]
     assert all(r.value == r.floor for r in counted), "the floor is that of counting the parts"
-    assert all((r.floor or 0) > 0.6 for r in counted)
+    assert all(r.floor > 0.6 for r in counted)
 
 
 def sat_of(written: str, right: str) -> Sitting:
@@ -184,8 +179,6 @@ def test_how_likely_scored_tokens_are() -> None:
     outcome = [SceneOutcome(scored=[math.log(0.5)]), SceneOutcome(scored=[math.log(0.125)])]
     value, _ = measure("guessed", [Sitting(scene, h) for h in outcome])[LIKELIHOOD]
     assert (value.n, value.mean) == (2, pytest.approx(0.25))
-    assert value.low is not None
-    assert value.high is not None
     assert 0.12 < value.low < 0.25 < value.high < 0.51
     value, _ = measure("followed", [Sitting(scene, h) for h in [outcome[0], SceneOutcome(failed=True)]])[LIKELIHOOD]
     assert value.mean == pytest.approx(math.sqrt(0.5 * math.exp(-20)))
@@ -217,15 +210,13 @@ def test_alike_by_hand() -> None:
 @settings(deadline=None, max_examples=60)
 def test_the_area_is_the_share_of_pairs_in_order(probes: list[tuple[int, float, bool]]) -> None:
     found = Value.area(probes)
-    value, low, high = found.mean, found.low, found.high
     right, wrong = ([p for _, p, r in probes if r is yes] for yes in (True, False))
     if not right or not wrong:
-        assert (value, low, high) == (None, None, None)
+        assert (found.mean, found.low, found.high) == (None, None, None)
         return
     pairs = [1.0 if a > b else 0.5 if a == b else 0.0 for a in right for b in wrong]
+    value, low, high = found.mean, found.low, found.high
     assert value == pytest.approx(sum(pairs) / len(pairs))
-    assert low is not None
-    assert high is not None
     assert 0 <= low <= high <= 1
     if value in (0.0, 1.0):
         assert high - low > 0.01, "few scenes are no certainty"
@@ -234,19 +225,15 @@ def test_the_area_is_the_share_of_pairs_in_order(probes: list[tuple[int, float, 
 # --- skills that the exam does not know -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("scene", "told"),
-    [
-        ("question", [EXACT]),
-        ("choice", [EXACT]),
-        ("sufficiency", ["AUC", "accuracy at 0.5", "exact match after yes"]),
-        ("points", ["kept", "invented"]),
-        ("gathered", ["kept", "invented"]),
-    ],
-)
-def test_a_skill_the_exam_does_not_know_has_one_cell_of_its_kind(scene: str, told: list[str]) -> None:
+PROBED = ["AUC", "accuracy at 0.5", "exact match after yes"]
+FOUND = ["kept", "invented"]
+BY_KIND = {"question": [EXACT], "choice": [EXACT], "sufficiency": PROBED, "points": FOUND, "gathered": FOUND}
+
+
+@pytest.mark.parametrize("scene", BY_KIND)
+def test_a_skill_the_exam_does_not_know_has_one_cell_of_its_kind(scene: str) -> None:
     rows = sit(skill("brand new", scene, knowing), 8)
-    assert [(r.measure, r.text) for r in rows] == [(name, "250 tokens") for name in told]
+    assert [(r.measure, r.text) for r in rows] == [(name, "250 tokens") for name in BY_KIND[scene]]
     assert all(r.n >= 2 for r in rows)
 
 
@@ -257,7 +244,7 @@ def test_a_kind_of_scene_the_exam_does_not_know(probes: bool, monkeypatch: pytes
 
     monkeypatch.setitem(exam.SCENES, "strange", stranger)
     rows = sit(skill("brand new", "strange", knowing), 3)
-    assert [r.measure for r in rows] == (["AUC", "accuracy at 0.5", "exact match after yes"] if probes else [EXACT])
+    assert [r.measure for r in rows] == (PROBED if probes else [EXACT])
     assert {r.value for r in rows} == {1.0}
 
 

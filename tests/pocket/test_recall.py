@@ -11,11 +11,8 @@ from pocket.world.names import ENDINGS, short_names
 
 
 def test_things_are_single_tokens(teacher: Teacher, drills: DrillTokens) -> None:
-    assert (
-        len(set(drills.one_token_words))
-        == len(drills.one_token_words)
-        == sum(len(short_names(kind)) for kind in ENDINGS) + 900
-    )
+    words = drills.one_token_words
+    assert len(set(words)) == len(words) == sum(len(short_names(kind)) for kind in ENDINGS) + 900
     small = {token for ids in (*drills.fillers, *drills.after) for token in ids}
     assert not small & set(drills.one_token_words)
     assert teacher.plain("Toren")[0] in drills.one_token_words

@@ -68,11 +68,8 @@ def test_evaluation_and_training_never_share_a_seed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(scenes, "sample", sample)
     for scene in SCENES:
         for n in range(20):
-            list(
-                make_scenes(
-                    Recipe(skill="x", kinds=("musique",), facts=(3, 6), pieces=2), scene, Dice(scene, n), purpose
-                )
-            )
+            recipe = Recipe(skill="x", kinds=("musique",), facts=(3, 6), pieces=2)
+            list(make_scenes(recipe, scene, Dice(scene, n), purpose))
     assert all((seed >= FIRST_TRAINING_SEED) == (purpose == "training") for seed in seeds)
     assert len(set(seeds)) > 0.99 * len(seeds) > 90
 
@@ -166,7 +163,6 @@ def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn: dict[str,
             asked = drawn[scene.question.text]
             kind = shown.asker.schema.ends(asked.query.steps[-1])[1]  # type: ignore[union-attr]
             named = {thing for f in shown.asker.facts for thing in (f.subject, f.object)}
-            assert scene.question.options is not None
             assert named & set(scene.question.options) <= set(scenes._things_of_kind(shown, kind))
 
 
