@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from harness.errors import QuestionError
-from harness.method import Tools
+from harness.method import Needs, Tools
 from harness.models import CacheLimit
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Question, Step
@@ -81,7 +81,7 @@ class BoundedCache(FullContext):
     Config = BoundedCacheConfig
     summary = "the whole document in the window, with a cache of fixed size"
     draws = False
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset({"cache"})}
+    needs: ClassVar[Needs] = {"reader": frozenset({"cache"})}
     own_prompts = (BEFORE,)
 
     def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:

@@ -96,18 +96,23 @@ class _Packing(Packing):
         return (match.end() for match in _ENDS[rank].finditer(self.text, start, end))
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        return self._cut_by_tokens(start, end) if rank == self.lowest else super().pack(start, end, rank)
-
-    def _cut_by_tokens(self, start: int, end: int) -> Iterator[Span]:
-        cuts = [start]
-        for i in range(bisect_left(self.starts, start) + self.size, bisect_left(self.starts, end), self.size):
-            if self.starts[i] > cuts[-1]:
-                cuts.append(self.starts[i])
-        yield from pairwise([*cuts, end])
+        if rank < self.lowest:
+            return super().pack(start, end, rank)
+        first, last = bisect_left(self.starts, start), bisect_left(self.starts, end)
+        return iter(_tiles(start, self.starts[first + self.size : last : self.size], end))
 
     def count(self, start: int, end: int) -> int:
         """Tokens that begin in text[start:end]."""
         return bisect_left(self.starts, end) - bisect_left(self.starts, start)
+
+
+def _tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
+    """[start, end) cut at those of `cuts` that come behind the cut before."""
+    kept = [start]
+    for at in cuts:
+        if at > kept[-1]:
+            kept.append(at)
+    return list(pairwise([*kept, end]))
 
 
 Span = tuple[int, int]
@@ -129,14 +134,7 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
     A cut that would fall inside a character (bytes of one character in two tokens) moves to the next boundary.
     """
     offsets = model.offsets(text)
-    if not offsets:
-        return []
-    cuts = [0]
-    for i in range(size, len(offsets), size):
-        at = max(offsets[i][0], cuts[-1])
-        if at > cuts[-1]:
-            cuts.append(at)
-    return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
+    return _tiles(0, [start for start, _ in offsets[size::size]], len(text)) if offsets else []
 
 
 def sentences(text: str) -> list[Span]:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.method import Index, Indexes, MethodConfig, Task, Tools
+from harness.method import Index, Indexes, MethodConfig, Needs, Task, Tools
 from harness.method.hooks import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
@@ -67,10 +67,7 @@ class Decompose(reading.ReadingMethod):
         temperature: float = Field(default=0.7, gt=0)
 
     summary = "sub-questions answered one after the other, each from its own BM25 segments (DECOM)"
-    needs: ClassVar[dict[str, frozenset[str]]] = {
-        "reader": frozenset({"sampling"}),
-        "searcher": frozenset({"sampling"}),
-    }
+    needs: ClassVar[Needs] = {"reader": frozenset({"sampling"}), "searcher": frozenset({"sampling"})}
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     index_fields = ("segment_tokens",)

@@ -26,7 +26,7 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from harness.errors import QuestionError
-from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, prompt_tokens
@@ -190,11 +190,7 @@ class Gist(reading.ReadingMethod):
             return self
 
     summary = "pages remembered as gists, some looked up to answer (ReadAgent)"
-    needs: ClassVar[dict[str, frozenset[str]]] = {
-        "reader": frozenset(),
-        "searcher": frozenset({"sampling"}),
-        "builder": frozenset(),
-    }
+    needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset({"sampling"}), "builder": frozenset()}
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
     index_version = "2"

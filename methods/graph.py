@@ -66,6 +66,12 @@ class Graph:
             edges.append((highs[row], lows[column], weights[row, column]))
         self.higher, self.lower, self.weight = (np.concatenate(part) for part in zip(*edges, strict=True))
 
+    def add_level(self, level: int, written: Sequence[tuple[Sequence[str], Sequence[int], np.ndarray]]) -> list[int]:
+        """Append nodes of `level`: texts over a group of lower nodes, weights [texts, group]; returns the nodes."""
+        blocks = [([self.add(text, level) for text in texts], group, weights) for texts, group, weights in written]
+        self.connect(blocks)
+        return [node for above, _, _ in blocks for node in above]
+
     @cached_property
     def _first_edges(self) -> np.ndarray:
         """Index of each node's first edge, [nodes + 1]; for a graph that no longer grows."""
@@ -125,3 +131,8 @@ class Graph:
             list(index["log"]),
             list(index["notes"]),
         )
+
+
+def equal_weights(group: Sequence[int]) -> np.ndarray:
+    """Edge weights [1, group] of one node over a group, all alike; their sum is 1."""
+    return np.full((1, len(group)), 1 / len(group))

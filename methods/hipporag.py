@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Step
@@ -74,11 +74,7 @@ class HippoRAG(reading.ReadingMethod):
 
     summary = "triples and passages in one graph, passages ranked by personalised PageRank (HippoRAG 2)"
     draws = False
-    needs: ClassVar[dict[str, frozenset[str]]] = {
-        "reader": frozenset(),
-        "searcher": frozenset(),
-        "builder": frozenset(),
-    }
+    needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset(), "builder": frozenset()}
     encoders = ("encoder",)
     scope = "document"
     index_roles = ("builder", "encoder")

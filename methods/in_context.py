@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import model_validator
 
 from harness.errors import CannotRun, WindowExceeded
-from harness.method import Index, Tools
+from harness.method import Index, Needs, Tools
 from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.models import Span as Tokens
@@ -67,7 +67,7 @@ class InContext(TopK):
     Config = InContextConfig
     summary = "top-k chunks by the model's own attention from the question"
     draws = False
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset({"attention"})}
+    needs: ClassVar[Needs] = {"reader": frozenset({"attention"})}
     own_prompts = (ANSWER, FIND)
     heads_field = "heads"
 

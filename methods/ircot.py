@@ -75,15 +75,18 @@ class IRCoT(ReadingMethod):
         reasoning: list[str] = []
         steps: list[Step] = []
         with tools.phase("search"):
-            while not reasoning or self._continues(reasoning):
+            while True:
                 query = query_of(question.text, reasoning)
-                new = self._retrieve(query, texts, found)
+                best = best_first(bm25(query, texts))[: config.k] if query else []
+                new = [i for i in best if i not in found][: config.most - len(found)]
                 found += new
                 for i, shown in zip(new, shown_spans(document, [spans[i] for i in new]), strict=True):
                     tokens, flops = model.count(texts[i]), tools.meter.flops()
                     steps.append(Step("retrieve", i, tokens=tokens, flops=flops, shown=shown, note=query))
                 reasoning.append(self._reason(question, [texts[i] for i in found], reasoning, steps, tools))
-        given = _ANSWER.match(reasoning[-1])
+                given = _ANSWER.match(reasoning[-1])
+                if given or not reasoning[-1] or len(reasoning) == config.max_sentences:
+                    break
         reason = f"{len(reasoning)} sentences" + ("" if given else ", none gives an answer")
         if config.answer_from == "reasoning":
             text = given.group(1).strip().removesuffix(".") if given else " ".join(reasoning).strip()
@@ -92,17 +95,6 @@ class IRCoT(ReadingMethod):
             text, count = ask_fitting(question, [texts[i] for i in found], tools, request)
             found = found[:count]
         return Answer(text, shown_spans(document, [spans[i] for i in found]), reason, tuple(steps))
-
-    def _continues(self, reasoning: Sequence[str]) -> bool:
-        last = reasoning[-1]
-        return bool(last) and not _ANSWER.match(last) and len(reasoning) < self.config.max_sentences
-
-    def _retrieve(self, query: str, texts: Sequence[str], found: Sequence[int]) -> list[int]:
-        """Those of the k best paragraphs that are not there yet, up to `most` in all; none for an empty query."""
-        if not query:
-            return []
-        best = best_first(bm25(query, texts))[: self.config.k]
-        return [i for i in best if i not in found][: self.config.most - len(found)]
 
     def _reason(
         self, question: Question, texts: list[str], reasoning: Sequence[str], steps: list[Step], tools: Tools

@@ -2,6 +2,9 @@
 
     document ──chunks──► rank(question) ──k chunks, or chunks up to a token budget──► the shared reading prompt
 
+The BM25 of all methods is `bm25` below, over the few texts of one question. Open questions rank a whole corpus before
+any method runs, by another BM25 (harness/retrieval/bm25_index.py).
+
 PECAN and GARLIC use the same 300-token chunks as their own method and concatenate in rank order
 (docs/methods/retrieval.md#retrieval-rows). RECOMP's extractive compressor is the same with sentences as chunks, shown
 in the order of the text (docs/methods/retrieval.md#recomp), as are DOS RAG and OP-RAG (#dos-rag).
@@ -112,7 +115,7 @@ class TopK(ReadingMethod):
         return self.read_best(question, document, index, tools, Reading(tools.task, config=self.config))
 
     def read_best(self, question: Question, document: Document, index: Index, tools: Tools, request: Reading) -> Answer:
-        """The answer to `request` from the chunks that it has room for."""
+        """The answer to `request` from the chunks that it has room for; the stop reason says what ended them."""
         chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
         texts = [document.text[a:b] for a, b in chunks]
         with tools.phase("search"):
@@ -120,8 +123,15 @@ class TopK(ReadingMethod):
         model = tools.model()
         room = room_for_text(question, tools, model, request)
         read = self.as_read(texts)
-        kept, reason = self._fit_chunks(best_first(scores), read, room, model)
-        kept = sorted(kept) if self.config.order == "document" else kept
+        order = best_first(scores)
+        limit = room if self.config.budget is None else min(room, self.config.budget)
+        best = order[: self.config.k]
+        count = how_many_fit([read[i] for i in best], limit, model)
+        reason = "k" if len(order) > len(best) else "exhausted"
+        if count < len(best):
+            reason = "budget" if limit < room else "window"
+            reason += "" if count else ": not even one chunk fits"
+        kept = sorted(best[:count]) if self.config.order == "document" else best[:count]
         text = ask(question, [read[i] for i in kept], tools, model, request)
         shown = shown_spans(document, [chunks[i] for i in kept])
         return Answer(text, shown, reason, tuple(self.steps(shown, kept, scores, tools)))
@@ -129,16 +139,6 @@ class TopK(ReadingMethod):
     def as_read(self, texts: list[str]) -> list[str]:
         """The chunks as they are read, in the order of the document."""
         return texts
-
-    def _fit_chunks(self, order: list[int], texts: list[str], room: int, model: MeteredModel) -> tuple[list[int], str]:
-        """The first chunks of `order` that fit, and what ended them."""
-        limit = room if self.config.budget is None else min(room, self.config.budget)
-        best = order[: self.config.k]
-        count = how_many_fit([texts[i] for i in best], limit, model)
-        if count < len(best):
-            reason = "budget" if limit < room else "window"
-            return best[:count], reason if count else f"{reason}: not even one chunk fits"
-        return best, "k" if len(order) > len(best) else "exhausted"
 
 
 # Chinese and Japanese are written without spaces, so each of their characters is a word of its own.
@@ -169,14 +169,47 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
     return np.asarray(okapi.get_scores(list(question)), dtype=float)
 
 
+def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
+    """The `bm25_scores` [texts] of a question's words."""
+    return bm25_scores(words(question), [words(text) for text in texts])
+
+
+def similarity_to(query: str, vectors: Any, tools: Tools) -> np.ndarray:
+    """Similarity [rows] of a query to every row of `vectors`, which the same encoder made of passages."""
+    encoder = tools.encoder()
+    (vector,) = encoder.encode([query], "query")
+    return encoder.similarity(vector, np.asarray(vectors))
+
+
+Scoring = Literal["reranker", "dense", "bm25"]
+ROLES: dict[Scoring, tuple[str, ...]] = {"reranker": ("reranker",), "dense": ("encoder",), "bm25": ()}
+"""The scoring models of LongRefiner's table 4, and the encoders that each needs (harness.method.Method.encoders)."""
+
+
+def score_passages(scoring: Scoring, question: str, texts: Sequence[str], tools: Tools) -> np.ndarray:
+    """Scores [texts], higher is better: a reranker's logits, an encoder's similarity, or BM25 among these texts."""
+    if not texts:
+        return np.zeros(0)
+    if scoring == "bm25":
+        return bm25(question, texts)
+    if scoring == "reranker":
+        return np.asarray(tools.reranker().score(question, texts), dtype=float)
+    encoder = tools.encoder()
+    (query,) = encoder.encode([question], "query")
+    return np.asarray(encoder.similarity(query, encoder.encode(texts, "passage")), dtype=float)
+
+
 def best_first(scores: np.ndarray) -> list[int]:
     """Numbers by falling score; ties keep their order."""
     return [int(i) for i in np.argsort(-scores, kind="stable")]
 
 
-def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
-    """The `bm25_scores` [texts] of a question's words."""
-    return bm25_scores(words(question), [words(text) for text in texts])
+def distinct_documents(documents: Sequence[Document]) -> list[int]:
+    """Indexes of the documents with different texts: of equal ones the first."""
+    first: dict[str, int] = {}
+    for number, document in enumerate(documents):
+        first.setdefault(document.text, number)
+    return list(first.values())
 
 
 class BM25(TopK):
@@ -209,13 +242,6 @@ class Dense(TopK):
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Similarity of the question to every chunk."""
         return similarity_to(question.text, index["embeddings"], tools)
-
-
-def similarity_to(query: str, vectors: Any, tools: Tools) -> np.ndarray:
-    """Similarity [rows] of a query to every row of `vectors`, which the same encoder made of passages."""
-    encoder = tools.encoder()
-    (vector,) = encoder.encode([query], "query")
-    return encoder.similarity(vector, np.asarray(vectors))
 
 
 class DosRagConfig(RetrievalConfig):

@@ -35,13 +35,12 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Packing, Span, packed_chunks, sentence_chunks, sentences
-from methods.passage_scores import ROLES, Scoring, distinct_documents, score_passages
-from methods.retrieval import best_first
+from methods.retrieval import ROLES, Scoring, best_first, distinct_documents, score_passages
 
 CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included, as in the released code
 SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own
@@ -286,7 +285,7 @@ class MetaChunking(_Segmented):
 
     summary = "segments that end at minima of perplexity (Meta-Chunking), the best up to a budget"
     draws = False
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "builder": frozenset({"score"})}
+    needs: ClassVar[Needs] = {"reader": frozenset(), "builder": frozenset({"score"})}
     index_roles = ("builder",)
     index_fields = ("segment_tokens", "threshold", "window_tokens")
     index_version = "2"

@@ -12,7 +12,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from harness.errors import QuestionError
-from harness.method import Index, Indexes, IndexTools, MethodConfig, Tools
+from harness.method import Index, Indexes, IndexTools, MethodConfig, Needs, Tools
 from harness.method.hooks import Skill
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
@@ -36,7 +36,7 @@ class Summarised(reading.ReadingMethod):
 
     summary = "summaries of all segments, summarised again until they fit the window"
     draws = False
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "builder": frozenset()}
+    needs: ClassVar[Needs] = {"reader": frozenset(), "builder": frozenset()}
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
     index_version = "2"

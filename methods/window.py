@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.method import Indexes, MethodConfig, Task, Tools
+from harness.method import Indexes, MethodConfig, Tools
 from harness.method.hooks import Reads, Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt
@@ -123,8 +123,10 @@ class SlidingWindow(ReadingMethod):
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Ask every window, take the first reply that answers."""
         (document,) = documents
-        model = tools.model()
-        reading = Reading(self._task_with_refusal(tools.task), self.config.window, self.config)
+        model, task = tools.model(), tools.task
+        if self.REFUSAL not in task.instruction:  # one that has it already, as Qasper's, stays as it is
+            task = task.model_copy(update={"instruction": task.instruction + EXTRA.of(self.config).text})
+        reading = Reading(task, self.config.window, self.config)
         spans = self._equal_windows(document.text, room_for_text(question, tools, model, reading), model)
         if not spans:
             reason = "no text fits beside the question" if document.text else "the text is empty"
@@ -135,21 +137,15 @@ class SlidingWindow(ReadingMethod):
             Step("window", i, tokens=model.count(text), shown=Shown("span", document.id, *span), note=reply)
             for i, (span, text, reply) in enumerate(zip(spans, texts, answers, strict=True))
         ]
-        chosen = next((i for i, reply in enumerate(answers) if self._is_answer(reply)), None)
+        answering = (
+            i for i, reply in enumerate(answers) if self.REFUSAL not in reply.lower() and any(map(str.isalnum, reply))
+        )
+        chosen = next(answering, None)
         silent = sum(not reply for reply in answers)
         refused = f"every window refused, {silent} of them with an empty reply" if silent else "every window refused"
         reason = refused if chosen is None else f"window {chosen + 1} of {len(spans)}"
         reply = self.REFUSAL if chosen is None else answers[chosen]
         return Answer(reply, shown_spans(document, spans), reason, tuple(steps))
-
-    def _is_answer(self, reply: str) -> bool:
-        return self.REFUSAL not in reply.lower() and any(c.isalnum() for c in reply)
-
-    def _task_with_refusal(self, task: Task) -> Task:
-        """The task with a way to refuse; one that has it already, as Qasper's, stays as it is."""
-        if self.REFUSAL in task.instruction:
-            return task
-        return task.model_copy(update={"instruction": task.instruction + EXTRA.of(self.config).text})
 
     def _equal_windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
         """Equal windows of `room` tokens at most, each encoded on its own; [] for an empty text or no room."""

@@ -32,7 +32,7 @@ from harness.models import LanguageModel
 from harness.types import Document, Question
 from methods.chunks import fixed_chunks, sentences
 from methods.compression.config import LinguaConfig, SelectiveConfig
-from methods.compression.lingua import PromptParts, compress_document
+from methods.compression.lingua import compress_document
 from methods.compression.selective import SelectiveContext, _sentence_groups
 from methods.compression.show import Compressed
 from methods.compression.surprise import open_context, surprise, units_of
@@ -98,8 +98,9 @@ def _lingua(folder: Path, texts: Sequence[tuple[str, str]], model: LanguageModel
             asked = {"question": question, "target_token": tokens // 2, "concate_question": False}
             released = package.compress_prompt(list(contexts), **asked, **setting)["compressed_prompt"]
             config = LinguaConfig(**setting, target_tokens=tokens // 2, chunk_tokens=size)
-            parts = PromptParts(question, question if config.prefixed else "")
-            found.add(LINGUA, released, _text(text, compress_document(Document("d", text), parts, config, tools)))
+            before = question if config.prefixed else ""
+            compressed = compress_document(Document("d", text), config, tools, question, before)
+            found.add(LINGUA, released, _text(text, compressed))
 
 
 def _text(text: str, compressed: Compressed) -> str:

@@ -21,9 +21,10 @@ from harness.method.tools import Encoder, IndexTools, Reranker, Task, Tools
 from harness.prompts import Prompt, Replaced, turn_texts
 from harness.types import Answer, Document, Question
 
-__all__ = ["Encoder", "Index", "IndexTools", "Indexes", "Method", "MethodConfig", "Reranker", "Task", "Tools"]
+__all__ = ["Encoder", "Index", "IndexTools", "Indexes", "Method", "MethodConfig", "Needs", "Reranker", "Task", "Tools"]
 
 Index = dict[str, Any]
+Needs = dict[str, frozenset[str]]
 Indexes = Sequence[Index]
 
 
@@ -65,7 +66,7 @@ class Method(MethodHooks, abc.ABC):
 
     Config: ClassVar[type[MethodConfig]] = MethodConfig
     summary: ClassVar[str] = ""
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset()}
+    needs: ClassVar[Needs] = {"reader": frozenset()}
     encoders: ClassVar[tuple[str, ...]] = ()
     reads_documents: ClassVar[bool] = True
     scope: ClassVar[Literal["document", "question", "none"]] = "none"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from harness.scorers.base import ScoreError, mean, published
-from harness.scorers.hotpotqa import em, f1, prec, recall
+from harness.scorers.hotpotqa import answer_overlap, em
 from harness.scorers.squad import normalize_answer
 
 scorer = published("RUC-NLPIR/FlashRAG flashrag/evaluator/metrics.py")
@@ -32,14 +32,12 @@ def _mean_over_items(measure: Callable[[str, Sequence[str]], float], prediction:
     return mean([measure(p, r) for p, r in zip(prediction, references, strict=True)])
 
 
-for _name, _measure, _summary in (
-    ("em", em, "exact match"),
-    ("f1", f1, "token F1 with the yes/no rule"),
-    ("precision", prec, "token precision with the yes/no rule"),
-    ("recall", recall, "token recall with the yes/no rule"),
-):
-    scorer(f"flashrag.{_name}", _summary)(_measure)
-for _name, _measure in {"em": em, "acc": acc, "f1": f1, "precision": prec, "recall": recall}.items():
+scorer("flashrag.em", "exact match")(em)
+_MEASURES: dict[str, Callable[[str, Sequence[str]], float]] = {"em": em, "acc": acc}
+for _name, _word in (("f1", "F1"), ("precision", "precision"), ("recall", "recall")):
+    _MEASURES[_name] = partial(answer_overlap, part=_name)
+    scorer(f"flashrag.{_name}", f"token {_word} with the yes/no rule")(_MEASURES[_name])
+for _name, _measure in _MEASURES.items():
     scorer(f"flashrag.dataset_{_name}", f"mean {_name}", "corpus")(partial(_mean_over_items, _measure))
 
 

@@ -1,12 +1,13 @@
 """HotpotQA answers and supporting facts (Yang et al. 2018; hotpot_evaluate_v1.py, update_answer and update_sp).
 
-    f1("yes, he was", ["yes"])                    -> 0.0   (yes / no / noanswer must be matched whole)
-    sp_f1([["A", 0]], [["A", 0], ["B", 1]])       -> 0.667
+    hotpotqa.f1: "yes, he was", ["yes"]                -> 0.0   (yes / no / noanswer must be matched whole)
+    hotpotqa.sp_f1: [["A", 0]], [["A", 0], ["B", 1]]   -> 0.667
 
 The published code knows one reference per question; of several, the best counts, each figure on its own.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from harness.scorers.base import best, published
@@ -24,43 +25,17 @@ def em(prediction: str, references: Sequence[str]) -> float:
     return best(exact, prediction, references)
 
 
-@scorer("hotpotqa.f1", "token F1 with the yes/no rule")
-def f1(prediction: str, references: Sequence[str]) -> float:
-    """Token F1 with the yes/no rule."""
-    return best(lambda p, g: yes_no_overlap(p, g).f1, prediction, references)
+def answer_overlap(prediction: str, references: Sequence[str], *, part: str) -> float:
+    """Token f1, precision or recall (`part`) with the yes/no rule, 0..1."""
+    return best(lambda p, g: float(getattr(yes_no_overlap(p, g), part)), prediction, references)
 
 
-@scorer("hotpotqa.prec", "token precision with the yes/no rule")
-def prec(prediction: str, references: Sequence[str]) -> float:
-    """Token precision with the yes/no rule."""
-    return best(lambda p, g: yes_no_overlap(p, g).precision, prediction, references)
+def fact_overlap(prediction: Facts, references: Facts, *, part: str) -> float:
+    """em, f1, precision or recall (`part`) of the sets of [title, sentence index], 0..1."""
+    return float(getattr(set_overlap(facts(prediction), facts(references)), part))
 
 
-@scorer("hotpotqa.recall", "token recall with the yes/no rule")
-def recall(prediction: str, references: Sequence[str]) -> float:
-    """Token recall with the yes/no rule."""
-    return best(lambda p, g: yes_no_overlap(p, g).recall, prediction, references)
-
-
-@scorer("hotpotqa.sp_em", "exact match of supporting facts", "facts")
-def sp_em(prediction: Facts, references: Facts) -> float:
-    """Exact match of the sets of [title, sentence index]."""
-    return set_overlap(facts(prediction), facts(references)).em
-
-
-@scorer("hotpotqa.sp_f1", "F1 of supporting facts", "facts")
-def sp_f1(prediction: Facts, references: Facts) -> float:
-    """F1 of the sets of [title, sentence index]."""
-    return set_overlap(facts(prediction), facts(references)).f1
-
-
-@scorer("hotpotqa.sp_prec", "precision of supporting facts", "facts")
-def sp_prec(prediction: Facts, references: Facts) -> float:
-    """Precision of the sets of [title, sentence index]."""
-    return set_overlap(facts(prediction), facts(references)).precision
-
-
-@scorer("hotpotqa.sp_recall", "recall of supporting facts", "facts")
-def sp_recall(prediction: Facts, references: Facts) -> float:
-    """Recall of the sets of [title, sentence index]."""
-    return set_overlap(facts(prediction), facts(references)).recall
+scorer("hotpotqa.sp_em", "exact match of supporting facts", "facts")(partial(fact_overlap, part="em"))
+for _name, _part, _word in (("f1", "f1", "F1"), ("prec", "precision", "precision"), ("recall", "recall", "recall")):
+    scorer(f"hotpotqa.{_name}", f"token {_word} with the yes/no rule")(partial(answer_overlap, part=_part))
+    scorer(f"hotpotqa.sp_{_name}", f"{_word} of supporting facts", "facts")(partial(fact_overlap, part=_part))

@@ -24,13 +24,12 @@ Where contexts are read behind the question without `condition_compare`, its own
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from harness.errors import WindowExceeded
-from harness.method import Index, Indexes, Tools
+from harness.method import Index, Indexes, Needs, Tools
 from harness.method.hooks import Skill
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
@@ -61,15 +60,6 @@ from methods.compression.surprise import Context, Units, spans_of_kept, units_of
 Windows = list[list[tuple[int, float]]]
 
 
-@dataclass(frozen=True)
-class Joined:
-    """units: of the whole text, the question before it where it is read too: units [0, start)."""
-
-    units: Units
-    start: int
-    windows: Windows
-
-
 def keep_ratios(sizes: Sequence[int], target: float, offsets: Sequence[float]) -> list[float]:
     """The keep ratio of each context: clip(tau + offset), tau = target / (sum(size + 2) + 1)."""
     tau = max(target, 0.0) / (sum(sizes) + 2 * len(sizes) + 1)
@@ -95,42 +85,41 @@ def window_stretches(sizes: Sequence[int], keep: Sequence[float], size: int) -> 
     return [*finished, current] if current else finished
 
 
-def compress(
-    text: Joined, config: LinguaConfig, model: MeteredModel, progress: Callable[[int, int, str], None]
-) -> np.ndarray:
-    """Which units are kept [units], those of the question among them.
-
-    Raises ModelOutputError for NaN log-probabilities, WindowExceeded where a window does not fit beside the question.
-    """
-    loop = _WindowLoop(text, config)
-    with contextlib.ExitStack() as stack:
-        contexts = [stack.enter_context(Context(model, text.units, text.start))]
-        if config.condition_compare:
-            contexts.append(stack.enter_context(Context(model, text.units, 0)))
-        loop.first_pass(contexts)
-        total = len(text.units)
-        for number, window in enumerate(text.windows):
-            last = loop.scoring_end(number, window)
-            if last is None:
-                break
-            if number:
-                loop.score_units(contexts, last)
-            fresh = loop.drop(window, total)
-            for context in contexts:
-                context.append(fresh)
-            progress(loop.at, total, "tokens compressed")
-    return loop.alive
-
-
 class _WindowLoop:
-    """The state of all windows: alive [units], score [units] (NaN: not scored yet), the start of the next one."""
+    """Window after window of `units`, of which [0, start) are the question where it is read too; `run` once.
 
-    def __init__(self, text: Joined, config: LinguaConfig) -> None:
-        self.units, self.start, self.config = text.units, text.start, config
-        self.alive = np.ones(len(text.units), dtype=bool)
-        self.score = np.full(len(text.units), np.nan)
-        self.at = text.start
+    alive [units], score [units] (NaN: not scored yet), at: the start of the next window.
+    """
+
+    def __init__(self, units: Units, start: int, config: LinguaConfig) -> None:
+        self.units, self.start, self.config = units, start, config
+        self.alive = np.ones(len(units), dtype=bool)
+        self.score = np.full(len(units), np.nan)
+        self.at = start
         self.separators = np.array([not self.units.piece(i).strip("\r\n") for i in range(len(self.units))], dtype=bool)
+
+    def run(self, windows: Windows, model: MeteredModel, progress: Callable[[int, int, str], None]) -> np.ndarray:
+        """Which units are kept [units], those of the question among them.
+
+        Raises ModelOutputError for NaN log-probabilities, WindowExceeded where a window does not fit beside the
+        question.
+        """
+        with contextlib.ExitStack() as stack:
+            contexts = [stack.enter_context(Context(model, self.units, self.start))]
+            if self.config.condition_compare:
+                contexts.append(stack.enter_context(Context(model, self.units, 0)))
+            self.first_pass(contexts)
+            for number, window in enumerate(windows):
+                last = self.scoring_end(number, window)
+                if last is None:
+                    break
+                if number:
+                    self.score_units(contexts, last)
+                fresh = self.drop(window)
+                for context in contexts:
+                    context.append(fresh)
+                progress(self.at, len(self.units), "tokens compressed")
+        return self.alive
 
     def first_pass(self, contexts: list[Context]) -> None:
         """Score the whole text, or what the window holds of it."""
@@ -170,11 +159,11 @@ class _WindowLoop:
         # The decision about a window's last unit is that of the unit behind it, which may not be scored yet.
         return min(last + 1, total) if np.isnan(self.score[last - 1]) else last
 
-    def drop(self, window: list[tuple[int, float]], total: int) -> list[int]:
+    def drop(self, window: list[tuple[int, float]]) -> list[int]:
         """Drop the units of this window that score lowest, stretch by stretch; returns those kept."""
         began = self.at
         for tokens, ratio in window:
-            last = min(self.at + tokens, total)
+            last = min(self.at + tokens, len(self.units))
             known = self.score[self.start :][self.alive[self.start :]]
             limit = threshold(known[~np.isnan(known)], ratio)
             here = self.score[self.at : last]
@@ -194,14 +183,6 @@ def threshold(scores: np.ndarray, ratio: float) -> float:
     return float(np.sort(scores)[::-1][rank])
 
 
-@dataclass(frozen=True)
-class PromptParts:
-    """rank: the question as contexts are ranked by it; before: what the token level reads first, "" for nothing."""
-
-    rank: str = ""
-    before: str = ""
-
-
 class LLMLingua(CompressedMethod):
     """Drop the tokens that a small model predicts well; the question plays no part."""
 
@@ -211,7 +192,7 @@ class LLMLingua(CompressedMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: the document, compressed."""
-        return compress_document(document, PromptParts(), self.config, tools).to_index()
+        return compress_document(document, self.config, tools).to_index()
 
 
 class LongLLMLingua(reading.ReadingMethod):
@@ -220,7 +201,7 @@ class LongLLMLingua(reading.ReadingMethod):
     Config = LongLLMLinguaConfig
     summary = "contexts and tokens that matter to the question are kept (LongLLMLingua)"
     draws = False
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
+    needs: ClassVar[Needs] = {"reader": frozenset(), "compressor": frozenset({"score"})}
     own_prompts = (RESTRICTIVE,)  # behind the question while contexts are ranked
 
     def skills(self) -> list[Skill]:
@@ -237,45 +218,62 @@ class LongLLMLingua(reading.ReadingMethod):
         # Cutting off what does not fit loses its end; a lower target loses what matters least.
         room = max(reading.room_for_text(question, tools, tools.model(), request), 1)
         with tools.phase("search"):
-            compressed = compress_document(document, PromptParts(question.text, before), config, tools, room)
+            compressed = compress_document(document, config, tools, question.text, before, room)
         return answer_from(question, document, compressed, tools, self.config)
 
 
 def compress_document(
-    document: Document, prompt: PromptParts, config: LinguaConfig, tools: Tools, max_tokens: int | None = None
+    document: Document,
+    config: LinguaConfig,
+    tools: Tools,
+    question: str = "",
+    before: str = "",
+    max_tokens: int | None = None,
 ) -> Compressed:
-    """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `max_tokens` tokens."""
+    """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `max_tokens` tokens.
+
+    question: as contexts are ranked by it; before: what the token level reads first, "" for nothing.
+    """
     model, text = tools.model("compressor"), document.text
-    spans = [span for span in context_spans(document, prompt.rank, config, model) if text[slice(*span)].strip()]
+    spans = [span for span in context_spans(document, question, config, model) if text[slice(*span)].strip()]
     sizes = [model.count(text[a:b]) for a, b in spans]
-    before = sum(sizes)
-    target = float(before * config.rate if config.target_tokens is None else config.target_tokens)
+    total = sum(sizes)
+    target = float(total * config.rate if config.target_tokens is None else config.target_tokens)
     target = target if max_tokens is None else min(target, max_tokens)
     if not spans:
         return Compressed([], 0, 0)
     if config.use_context_level_filter and len(spans) > 1:
-        priority = priorities([text[a:b] for a, b in spans], prompt.rank + RESTRICTIVE.of(config).text, config, tools)
+        priority = priorities([text[a:b] for a, b in spans], question + RESTRICTIVE.of(config).text, config, tools)
         chosen = choose_contexts(sizes, priority, target, config)
     else:
         chosen = [Chosen(i, 0.0, 0.0) for i in range(len(spans))]
     groups = [[spans[c.number]] for c in chosen]
     if config.use_sentence_level_filter:
-        groups = choose_sentences(text, [spans[c.number] for c in chosen], prompt.rank, target, config, tools)
-    pieces, after = _drop_tokens(text, groups, [c.offset for c in chosen], prompt, target, config, tools)
-    steps = [_context_step(c, spans[c.number], sizes[c.number], document) for c in chosen]
-    return Compressed(pieces, before, after, steps)
+        groups = choose_sentences(text, [spans[c.number] for c in chosen], question, target, config, tools)
+    pieces, after = _drop_tokens(text, groups, [c.offset for c in chosen], before, target, config, tools)
+    steps = [
+        Step(
+            "context",
+            c.number,
+            scores={"priority": c.score, "ratio offset": c.offset},
+            tokens=sizes[c.number],
+            shown=Shown("span", document.id, *spans[c.number]),
+        )
+        for c in chosen
+    ]
+    return Compressed(pieces, total, after, steps)
 
 
 def _drop_tokens(
     text: str,
     groups: list[list[Span]],
     offsets: list[float],
-    prompt: PromptParts,
+    before: str,
     target: float,
     config: LinguaConfig,
     tools: Tools,
 ) -> tuple[list[Piece], int]:
-    """Apply the token level to contexts, spans of `text`; returns the kept pieces and their tokens."""
+    """Apply the token level, behind `before`, to contexts, spans of `text`; return the kept pieces and their tokens."""
     model = tools.model("compressor")
     layout = with_blank_lines(groups)
     shown = ["".join(text[a:b] for a, b in group) for group in groups]
@@ -284,18 +282,12 @@ def _drop_tokens(
     parts = [units_of(context, model) for context in shown if context]
     offsets = [offset for offset, context in zip(offsets, shown, strict=True) if context]
     keep = keep_ratios([sum(units.sizes) for units in parts], target, offsets)
-    head = prompt.before + SEPARATOR if prompt.before else ""
+    head = before + SEPARATOR if before else ""
     units = units_of(head + SEPARATOR.join(c for c in shown if c), model)
     # A token may hold the end of the head and the beginning of the text; it is then the text's.
     start = next((i for i in range(len(units)) if units.cuts[i + 1] > len(head)), len(units))
-    joined = Joined(units, start, window_stretches([len(p) for p in parts], keep, config.iterative_size))
-    alive = compress(joined, config, model, tools.progress)
+    windows = window_stretches([len(p) for p in parts], keep, config.iterative_size)
+    alive = _WindowLoop(units, start, config).run(windows, model, tools.progress)
     alive[:start] = False
     after = sum(size for size, stays in zip(units.sizes, alive.tolist(), strict=True) if stays)
     return spans_in_document(layout, [(a - len(head), b - len(head)) for a, b in spans_of_kept(units, alive)]), after
-
-
-def _context_step(chosen: Chosen, span: Span, tokens: int, document: Document) -> Step:
-    shown = Shown("span", document.id, *span)
-    scores = {"priority": chosen.score, "ratio offset": chosen.offset}
-    return Step("context", chosen.number, scores=scores, tokens=tokens, shown=shown)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from harness.method import Indexes, MethodConfig, Tools
+from harness.method import Indexes, MethodConfig, Needs, Tools
 from harness.method.hooks import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
@@ -145,7 +145,7 @@ def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
 class CompressedMethod(ReadingMethod):
     """A method that compresses a document by a model's surprise once, when it is indexed; `index` says how."""
 
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
+    needs: ClassVar[Needs] = {"reader": frozenset(), "compressor": frozenset({"score"})}
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("compressor",)
 

@@ -9,7 +9,9 @@ What LongRefiner asks of a model, for training: its three tasks. Reading is the 
 Task 2, once a document: the model writes its outline, and the outline is filled from the text (LongRefiner 3.2).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from harness.errors import WindowExceeded
 from harness.method import Tools
@@ -25,6 +27,8 @@ from methods.longrefiner.pages import body_spans, join_spans
 from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build
 from methods.reading import play_turns, question_text
+
+Keep = Callable[[str, Callable[[], Any]], Any]
 
 _SHARE = 0.4  # of a short window, for the outline
 _SPARE = 64  # tokens of an outline beside twice those of its text: a longer one repeats itself
@@ -44,8 +48,8 @@ def text_spans(document: Document, keep_headings: bool) -> list[Span]:
     return spans if any(document.text[a:b].strip() for a, b in spans) else [(start, len(document.text))]
 
 
-def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tree:
-    """The tree of `document` without its title line, as the released code makes it.
+def structure(document: Document, config: LongRefinerConfig, model: MeteredModel, keep: Keep) -> Tree:
+    """The tree of `document` without its title line, as the released code makes it; keep: as `Tools.keep`.
 
     Source: docs/methods/longrefiner.md#longrefiner-title.
 
@@ -53,14 +57,13 @@ def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tr
     alone fills the window.
     """
     outer = Tree(kept=text_spans(document, config.keep_headings))
-    tree = _tree_of_text(outer.view(document).text, config, tools)
+    tree = _tree_of_text(outer.view(document).text, config, model, keep)
     tree.kept = join_spans([span for a, b in tree.kept for span in outer.original(a, b)]) if tree.kept else outer.kept
     return tree
 
 
-def _tree_of_text(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
+def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, keep: Keep) -> Tree:
     """The tree of a text, by the outline that the model writes of it."""
-    model = tools.model("refiner")
     if not config.structuring or not text.strip():
         return build(text, Part("root"), config, model)
     frame = prompt_tokens(prompts.structuring(["", ""], config), model)
@@ -74,7 +77,14 @@ def _tree_of_text(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
     spans, tokens = kept_spans(text, min(config.document_tokens, room - outline_tokens), model)
     seen = [text[a:b] for a, b in spans]
     max_tokens = min(config.outline_tokens, 2 * tokens + _SPARE)
-    written, finish = tools.keep("outline", lambda: _generate(seen, max_tokens, config, model))
+
+    def outline() -> tuple[str, str]:
+        with model.session(config.adapter("structuring", model)) as s:
+            feed(s, prompts.structuring(seen, config))
+            out = s.write(min(max_tokens, s.room() - model.turn_tokens()))
+        return out.text, out.finish
+
+    written, finish = keep("outline", outline)
     tree = build(text, parse(written), config, model)
     if spans != [(0, len(text))]:
         read = sum(map(model.count, seen))
@@ -82,14 +92,6 @@ def _tree_of_text(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
     if finish == "length":
         tree.notes.append("the outline ended at its limit of tokens")
     return tree
-
-
-def _generate(texts: list[str], max_tokens: int, config: LongRefinerConfig, model: MeteredModel) -> tuple[str, str]:
-    """The outline as the model writes it, and why it ended."""
-    with model.session(config.adapter("structuring", model)) as s:
-        feed(s, prompts.structuring(texts, config))
-        out = s.write(min(max_tokens, s.room() - model.turn_tokens()))
-    return out.text, out.finish
 
 
 def global_weight(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[float, Step]:
@@ -165,16 +167,12 @@ def select_titles(
     selected = prompts.parse_titles(reply)
     known = selected & frozenset[str]().union(*map(selectable_titles, tree.nodes))
     note = f"{document.title or document.id}: {prompts.titles_reply(sorted(known))}"
-    note += _reply_note(selected, known, reply)
+    if selected - known:
+        note += f"; not in the outline: {prompts.titles_reply(sorted(selected - known))}"
+    elif not selected and reply.strip() != "[]":
+        note += f"; no list in the reply {reply.strip()[:60]!r}"
     scores = {"selected": float(len(known)), "unknown": float(len(selected - known))}
     return TitleSelection(known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note))
-
-
-def _reply_note(selected: frozenset[str], known: frozenset[str], reply: str) -> str:
-    """Note on a reply with unknown titles or without a list; "" otherwise."""
-    if selected - known:
-        return f"; not in the outline: {prompts.titles_reply(sorted(selected - known))}"
-    return "" if selected or reply.strip() == "[]" else f"; no list in the reply {reply.strip()[:60]!r}"
 
 
 def _truncated(text: str, max_tokens: int, model: MeteredModel) -> str:

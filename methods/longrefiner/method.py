@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.method.hooks import AdapterUse, Skill, TrainingTask
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
@@ -15,7 +15,7 @@ from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
 from methods.longrefiner.select import Choice, choose_as_released, choose_nodes, global_scores, local_scores, normalised
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.tree import Tree
-from methods.passage_scores import ROLES, distinct_documents, score_passages
+from methods.retrieval import ROLES, distinct_documents, score_passages
 
 
 class LongRefiner(reading.ReadingMethod):
@@ -24,7 +24,7 @@ class LongRefiner(reading.ReadingMethod):
     Config = LongRefinerConfig
     summary = "documents structured by a model, their best parts and paragraphs read up to a budget (LongRefiner)"
     draws = False
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "refiner": frozenset({"probe"})}
+    needs: ClassVar[Needs] = {"reader": frozenset(), "refiner": frozenset({"probe"})}
     scope = "document"
     one_document = False
     index_roles = ("refiner",)
@@ -58,7 +58,7 @@ class LongRefiner(reading.ReadingMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: the document's tree."""
-        return structure(document, self.config, tools).to_index()
+        return structure(document, self.config, tools.model("refiner"), tools.keep).to_index()
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Score, choose, read. If nothing fits, answer without a text; the stop reason has a note of it."""

@@ -16,13 +16,11 @@ What a teacher says that cannot be read makes no scene.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Collection, Hashable, Sequence
+from functools import partial
 
 from harness.errors import ModelOutputError
 from harness.method.hooks import Labelling, Scene, SceneOutcome, TrainingTask
-from harness.models import MeteredModel
 from harness.prompts import Prompt, feed
 from harness.types import Document, Question
 from methods.longrefiner import prompts
@@ -34,7 +32,6 @@ from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build
 from methods.reading import question_text
 
-T = TypeVar("T")
 _BREADTH = (
     "Questions are put to a collection of documents. Decide of the question below which kind it is.\n"
     '"local": its answer is clear and fixed, such as a name, a date, a choice or yes or no, and a few short passages '
@@ -104,34 +101,31 @@ def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
     return Scene(Question("scene", "", ("scene",)), (text,), tools.task, (outline_text,))
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Labels of kind "titles". A document's tree is made by the base with its trained structuring adapter."""
+def label_titles(
+    config: LongRefinerConfig, question: Question | None, documents: Sequence[Document], tools: Labelling
+) -> list[Scene]:
+    """A scene of kind "titles" for every document with titles and a list in the teacher's reply.
 
-    config: LongRefinerConfig
-
-    def __call__(self, question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
-        """A scene for every document with titles."""
-        assert question is not None  # this task has one request per question
-        return [s for d in documents if (s := self._selection_scene(question, d, tools)) is not None]
-
-    def _selection_scene(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
-        """A scene with the titles that the teacher selects; None without titles or a list in the reply."""
-        building: Any = _Building(tools)
-        tree: Tree = tools.once(document.text, lambda: structure(document, self.config, building))
-        document = tree.view(document)
+    A document's tree is made by the base with its trained structuring adapter.
+    """
+    assert question is not None  # this task has one request per question
+    scenes = []
+    for document in documents:
+        model = tools.base()
+        build_tree = partial(structure, document, config, model, lambda _, fn: fn())  # `once` keeps the tree in memory
+        tree: Tree = tools.once(document.text, build_tree)
         if not any(selectable_titles(node) for node in tree.nodes):
-            return None
-        title, text = document.title, document.text
-        abstract, listed = abstract_and_outline(question, title, text, tree, self.config, tools.base())
+            continue
+        title, text = document.title, tree.view(document).text
+        abstract, listed = abstract_and_outline(question, title, text, tree, config, model)
         shown = {"title": title, "abstract": abstract, "outline": listed}
         selection = _teacher_reply(tools, _SELECTION, question=question_text(question), **shown)
-        if "[" not in selection and "{" not in selection:
-            return None
-        helpful = prompts.parse_titles(selection)
-        helping = [n.title or "abstract" for n in tree.nodes if selectable_titles(n) & helpful]
-        reply = prompts.titles_reply(list(dict.fromkeys(helping)))
-        return Scene(question, (title, abstract, listed), tools.task, (reply,))
+        if "[" in selection or "{" in selection:
+            helpful = prompts.parse_titles(selection)
+            helping = [n.title or "abstract" for n in tree.nodes if selectable_titles(n) & helpful]
+            reply = prompts.titles_reply(list(dict.fromkeys(helping)))
+            scenes.append(Scene(question, (title, abstract, listed), tools.task, (reply,)))
+    return scenes
 
 
 def _teacher_reply(tools: Labelling, prompt: str, **values: str) -> str:
@@ -141,25 +135,10 @@ def _teacher_reply(tools: Labelling, prompt: str, **values: str) -> str:
         return s.write(_REPLY).text
 
 
-class _Building:
-    """The part of harness.method.Tools that structuring uses: the base model, and `keep` without a cache."""
-
-    def __init__(self, tools: Labelling) -> None:
-        self._tools = tools
-
-    def model(self, _role: str = "refiner") -> MeteredModel:
-        """The model that is trained."""
-        return self._tools.base()
-
-    def keep(self, _key: str, fn: Callable[[], T]) -> T:
-        """Call fn without a cache: `once` keeps the tree in memory."""
-        return fn()
-
-
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     """The tasks in the order they are trained: titles are selected from outlines of the trained model."""
     skill = {item.name.removeprefix("longrefiner "): item for item in skills(config)}
-    selecting = Selection(config.model_copy(update={"structuring": True}))
+    structured = config.model_copy(update={"structuring": True})
     analysis = TrainingTask(
         "analysis",
         skill["analysis"],
@@ -184,7 +163,7 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
         skill["selection"],
         "selection F1",
         _selection_scores,
-        selecting,
+        partial(label_titles, structured),
         after=("structuring",),
         asked=PROMPTS["selection"],
     )

@@ -17,17 +17,15 @@ Consecutive nodes are spread evenly: 9 nodes of 8 at most are 5 and 4. A text of
 from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from harness.errors import QuestionError
-from harness.method import Index, Indexes, Tools
+from harness.method import Index, Indexes, Needs, Tools
 from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.chunks import packed
-from methods.graph import Graph
+from methods.graph import Graph, equal_weights
 from methods.memwalker import prompts
 from methods.memwalker.config import INDEX_FIELDS, MemWalkerConfig
 from methods.memwalker.prompts import PROMPTS, SEGMENT
@@ -62,13 +60,8 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
         groups = even_groups(nodes, config.children)
         texts = [[graph.text[i] for i in group] for group in groups]
         summaries = summary.write_groups(level, texts, lambda t: _parent_summary(t, room, model, config), tools)
-        nodes = [graph.add(text, level) for text in summaries]
-        graph.connect(
-            [
-                ([node], group, np.full((1, len(group)), 1 / len(group)))
-                for node, group in zip(nodes, groups, strict=True)
-            ]
-        )
+        pairs = zip(summaries, groups, strict=True)
+        nodes = graph.add_level(level, [([text], group, equal_weights(group)) for text, group in pairs])
         graph.log.append(f"level {level}: {len(nodes)} nodes")
     if empty := sum(not text for text in graph.text):
         graph.notes.append(f"{empty} of {len(graph.text)} summaries are empty, so the walk passes these parts blindly")
@@ -144,7 +137,7 @@ class MemWalker(reading.ReadingMethod):
 
     Config = MemWalkerConfig
     summary = "tree of summaries that the model walks down to the part with the answer (arXiv 2310.05029)"
-    needs: ClassVar[dict[str, frozenset[str]]] = {
+    needs: ClassVar[Needs] = {
         "reader": frozenset({"sampling"}),
         "searcher": frozenset({"sampling"}),
         "builder": frozenset(),

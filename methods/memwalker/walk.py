@@ -6,21 +6,17 @@
     a node whose children are all given up is given up too; when the root is, there is no answer
     a reply in another form is sampled again; the third one ends the walk
 
-The summaries of all nodes visited before are shown again as working memory. A choice of one needs
-no request. Choosing counts as search, reading a segment as answer: whether it answers is known only afterwards.
+The summaries of all nodes visited before are shown again as working memory, as many as fit. A choice of one needs no
+request. Choosing counts as search, reading a segment as answer: whether it answers is known only afterwards.
 
-One request of the walk: the prompt with as much working memory as fits, and replies until one is understood.
-
-    response = asking.ask(Request(model, build, parse, answer_tokens), memory)
-    response.found      the parsed reply; None if the walk ends, asking.why has the reason
-
-The first reply is the likeliest one; further ones are sampled (docs/methods/memwalker.md#memwalker-retries), each with
-a seed of its own. The prompt is read once, however often it is replied to.
+The first reply to a request is the likeliest one; further ones are sampled
+(docs/methods/memwalker.md#memwalker-retries), each with a seed of its own. The prompt is read once, however often it is
+replied to.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from harness.errors import WindowExceeded
 from harness.method import Tools
@@ -42,81 +38,14 @@ _SPARE = 8  # tokens of a reply beside its form, the reasons and the answer
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Request(Generic[T]):
-    """build: the prompt's pieces for a working memory; parse: reads a reply, None if its form is wrong."""
-
-    model: MeteredModel
-    build: Callable[[list[str]], Pieces]
-    parse: Callable[[str], T | None]
-    answer_tokens: int = 0
-
-
 @dataclass
 class ParsedReply(Generic[T]):
-    """tokens: of the prompt; memory: nodes shown in it; notes: what did not go as usual."""
+    """tokens: of the prompt; memory: nodes shown in it; notes: what did not go as usual; found: None: the walk ends."""
 
     tokens: int
     memory: list[int]
     notes: list[str]
     found: T | None = None
-
-
-@dataclass
-class Asking:
-    """Asks for one walk and counts; seed: of the run; name: of the question."""
-
-    graph: Graph
-    config: MemWalkerConfig
-    seed: int
-    name: str
-    calls: int = 0
-    invalid: int = 0
-    why: str = field(default="", init=False)
-
-    def ask(self, request: Request[T], memory: Sequence[int]) -> ParsedReply[T]:
-        """Ask until the reply is understood. Raises WindowExceeded where not even an empty memory makes it fit."""
-        model, config = request.model, self.config
-        limit = model.count(_FORM) + _SPARE + request.answer_tokens
-        if config.reasoning:
-            limit += model.count(_REASONS) + config.reasoning_tokens
-        response, pieces = self._prompt(request, list(memory) if config.working_memory else [], limit)
-        with model.session() as s:
-            feed(s, pieces)
-            for strike in range(config.strikes):
-                if self.calls == config.max_calls:
-                    self.why = f"the walk took {config.max_calls} replies"
-                    return response
-                self.calls += 1
-                with s.branch():
-                    reply = s.write(
-                        limit,
-                        temperature=config.temperature if strike else 0.0,
-                        top_p=config.top_p if strike else 1.0,
-                        seed=derived_seed(self.seed, "memwalker", self.name, str(self.calls)),
-                    ).text
-                response.found = request.parse(reply)
-                if response.found is not None:
-                    return response
-                self.invalid += 1
-                response.notes.append(f"invalid reply {reply[:60]!r}")
-        self.why = f"{config.strikes} invalid replies"
-        return response
-
-    def _prompt(self, request: Request[T], memory: list[int], limit: int) -> tuple[ParsedReply[T], Pieces]:
-        """The pieces with as much of the memory as fits beside `limit` tokens of reply: the oldest go first."""
-        model, window = request.model, window_of(self.config.window, request.model)
-        for dropped in range(len(memory) + 1):
-            pieces = request.build([self.graph.text[i] or EMPTY for i in memory[dropped:]])
-            tokens = prompt_tokens(pieces, model)
-            if tokens + limit <= window:
-                notes = [f"{dropped} of {len(memory)} summaries in the working memory did not fit"] if dropped else []
-                return ParsedReply(tokens, memory[dropped:], notes), pieces
-        raise WindowExceeded(
-            f"a request of the walk with its reply takes {tokens + limit} tokens, more than the window of "
-            f"{window} of '{model.name}'; raise method.window or model.window, or lower method.segment_tokens, "
-            "method.summary_tokens or method.children"
-        )
 
 
 @dataclass
@@ -132,27 +61,25 @@ class Walk:
     shown: list[Shown] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._asking = Asking(self.graph, self.config, self.tools.seed, self.question.id)
         self._visited: dict[int, None] = {}  # in the order of the first visit: the working memory
         self._given_up: set[int] = set()
         self._read: list[int] = []
-        self._reverts = self._depth = 0
+        self._calls = self._invalid = self._reverts = self._depth = 0
+        self._why = ""
 
     def run(self) -> Answer:
         """Walk; "no answer" where no segment gave one, and the last step says why."""
-        text, why = self._walk()
+        text = self._walk()
         reason = "answered" if text else "no answer"
         if not text and self.config.fallback:
             text = self._answer_from_memory()
-            why += "; answered from the working memory" if text else ""
-        self._add_last_step(why)
+            self._why += "; answered from the working memory" if text else ""
+        self._add_last_step()
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
-    def _walk(self) -> tuple[str, str]:
-        """The answer and "", or "" and the reason without one."""
-        if not self.graph.text:
-            return "", ""
-        path = [len(self.graph.text) - 1]
+    def _walk(self) -> str:
+        """The answer; "" where there is none, and `_why` says why."""
+        path = [len(self.graph.text) - 1] if self.graph.text else []
         while path:
             node = path[-1]
             self._depth = max(self._depth, len(path))
@@ -160,13 +87,13 @@ class Walk:
             if self.graph.span[node] is not None:
                 verdict = self._read_segment(node)
                 if verdict is None:
-                    return "", self._asking.why
+                    return ""
                 if verdict.answer is not None:
-                    return verdict.answer, ""
+                    return verdict.answer
             elif left:
                 child = self._choose_part(node, left, back=self.config.inner_revert and len(path) > 1)
                 if child is None:
-                    return "", self._asking.why
+                    return ""
                 if child != replies.BACK:
                     self._visited.setdefault(node)
                     path.append(child)
@@ -176,7 +103,8 @@ class Walk:
             if path:
                 self._reverts += 1
                 self._step("revert", path[-1])
-        return "", "every part was tried"
+        self._why = "every part was tried" if self.graph.text else ""
+        return ""
 
     def _choose_part(self, node: int, left: list[int], back: bool) -> int | None:
         """One of `left`, or replies.BACK; None where the walk ends."""
@@ -184,13 +112,12 @@ class Walk:
             self._step("choose", node, {"child": float(left[0])}, Step("", note="the only part left"))
             return left[0]
         texts = [self.graph.text[child] or EMPTY for child in left]
-        request = Request(
-            self.tools.model("searcher"),
-            lambda memory: prompts.triage(self.question, memory, texts, self.config, back=back),
-            lambda reply: replies.parse_choice(reply, len(left), back),
-        )
         with self.tools.phase("search"):
-            response = self._asking.ask(request, [*self._visited])
+            response = self._ask(
+                self.tools.model("searcher"),
+                lambda memory: prompts.triage(self.question, memory, texts, self.config, back=back),
+                lambda reply: replies.parse_choice(reply, len(left), back),
+            )
         number = response.found
         child = number if number is None or number == replies.BACK else left[number]
         scores = {} if child is None or child == replies.BACK else {"child": float(child)}
@@ -202,13 +129,12 @@ class Walk:
         start, end = self.graph.span[node] or (0, 0)
         text = self.document.text[start:end].strip()
         model, task = self.tools.model("reader"), self.tools.task
-        request = Request(
+        response = self._ask(
             model,
             lambda memory: prompts.leaf(self.question, memory, text, task.instruction, self.config),
             replies.parse_verdict,
             task.max_answer_tokens,
         )
-        response = self._asking.ask(request, [*self._visited])
         verdict = response.found
         self._read.append(node)
         self._show(response.memory)
@@ -220,6 +146,63 @@ class Walk:
         read = Step("", tokens=response.tokens, shown=self.shown[-1], note="; ".join(response.notes))
         self._step("read", node, scores, read)
         return verdict
+
+    def _ask(
+        self,
+        model: MeteredModel,
+        build: Callable[[list[str]], Pieces],
+        parse: Callable[[str], T | None],
+        answer_tokens: int = 0,
+    ) -> ParsedReply[T]:
+        """Ask until the reply is understood, or the walk ends; `_why` then says why.
+
+        build: the prompt's pieces for a working memory; parse: reads a reply, None if its form is wrong. Raises
+        WindowExceeded where not even an empty memory makes the request fit.
+        """
+        config = self.config
+        limit = model.count(_FORM) + _SPARE + answer_tokens
+        if config.reasoning:
+            limit += model.count(_REASONS) + config.reasoning_tokens
+        response, pieces = self._fit_memory(model, build, limit)
+        with model.session() as s:
+            feed(s, pieces)
+            for strike in range(config.strikes):
+                if self._calls == config.max_calls:
+                    self._why = f"the walk took {config.max_calls} replies"
+                    return response
+                self._calls += 1
+                with s.branch():
+                    reply = s.write(
+                        limit,
+                        temperature=config.temperature if strike else 0.0,
+                        top_p=config.top_p if strike else 1.0,
+                        seed=derived_seed(self.tools.seed, "memwalker", self.question.id, str(self._calls)),
+                    ).text
+                response.found = parse(reply)
+                if response.found is not None:
+                    return response
+                self._invalid += 1
+                response.notes.append(f"invalid reply {reply[:60]!r}")
+        self._why = f"{config.strikes} invalid replies"
+        return response
+
+    def _fit_memory(
+        self, model: MeteredModel, build: Callable[[list[str]], Pieces], limit: int
+    ) -> tuple[ParsedReply[Any], Pieces]:
+        """The pieces with as much of the memory as fits beside `limit` tokens of reply: the oldest go first."""
+        window = window_of(self.config.window, model)
+        memory = [*self._visited] if self.config.working_memory else []
+        for dropped in range(len(memory) + 1):
+            pieces = build([self.graph.text[i] or EMPTY for i in memory[dropped:]])
+            tokens = prompt_tokens(pieces, model)
+            if tokens + limit <= window:
+                notes = [f"{dropped} of {len(memory)} summaries in the working memory did not fit"] if dropped else []
+                return ParsedReply(tokens, memory[dropped:], notes), pieces
+        raise WindowExceeded(
+            f"a request of the walk with its reply takes {tokens + limit} tokens, more than the window of "
+            f"{window} of '{model.name}'; raise method.window or model.window, or lower method.segment_tokens, "
+            "method.summary_tokens or method.children"
+        )
 
     def _show(self, nodes: list[int]) -> None:
         """Note the summaries that the reader saw, each once."""
@@ -252,7 +235,7 @@ class Walk:
         step = detail or Step("")
         self.steps.append(replace(step, action=action, node=node, level=level, scores=scores or {}, flops=flops))
 
-    def _add_last_step(self, why: str) -> None:
+    def _add_last_step(self) -> None:
         """The last step: what the walk took, and why it has no answer.
 
         read: share of the document's segments (by characters) that were read; depth: nodes on the longest way down,
@@ -260,12 +243,12 @@ class Walk:
         """
         lengths = {i: span[1] - span[0] for i, span in enumerate(self.graph.span) if span is not None}
         counts = {
-            "calls": self._asking.calls,
-            "invalid": self._asking.invalid,
+            "calls": self._calls,
+            "invalid": self._invalid,
             "reverts": self._reverts,
             "depth": self._depth,
             "read": sum(lengths[i] for i in self._read) / max(sum(lengths.values()), 1),
         }
-        note = "; ".join(filter(None, [*self.graph.notes, why]))
+        note = "; ".join(filter(None, [*self.graph.notes, self._why]))
         scores = {name: float(count) for name, count in counts.items()}
         self.steps.append(Step("stop", scores=scores, flops=self.tools.meter.flops(), note=note))

@@ -56,7 +56,14 @@ def parse_points(text: str, truncated: bool) -> Parsed:
     `truncated`: the text was cut by the token limit, so its last bullet is unfinished and dropped if there are others.
     Without any bullet each line is a point (a single line: each sentence).
     """
-    points = _parsed_bullets(text)
+    bullets: list[list[int]] = []
+    for line in re.finditer(r"[^\n]+", text):
+        mark = _MARK.match(line.group())
+        if mark:
+            bullets.append([line.start() + mark.end(), line.end()])
+        elif bullets and line.group().strip() and not _HEADING.fullmatch(line.group()):
+            bullets[-1][1] = line.end()
+    points = [p for a, b in bullets if (p := _trimmed_point(text, a, b))]
     parser = "bullets" if points else "lines"
     if not points:
         lines = _points_matching(text, re.compile(r"[^\n]+"))
@@ -64,18 +71,6 @@ def parse_points(text: str, truncated: bool) -> Parsed:
     if truncated and len(points) > 1:
         return Parsed(points[:-1], parser + " cut")
     return Parsed(points, parser)
-
-
-def _parsed_bullets(text: str) -> list[Point]:
-    """The bullets of a text, wrapped lines joined to the one before; [] for a text without any."""
-    spans: list[list[int]] = []
-    for line in re.finditer(r"[^\n]+", text):
-        mark = _MARK.match(line.group())
-        if mark:
-            spans.append([line.start() + mark.end(), line.end()])
-        elif spans and line.group().strip() and not _HEADING.fullmatch(line.group()):
-            spans[-1][1] = line.end()
-    return [p for a, b in spans if (p := _trimmed_point(text, a, b))]
 
 
 def _points_matching(text: str, pattern: re.Pattern[str]) -> list[Point]:
@@ -132,9 +127,9 @@ def build_graph(document: Document, config: PecanConfig, tools: Tools) -> Graph:
     for level in range(2, config.max_levels + 1):
         if not nodes:
             break
-        written = _build_level(graph, _Layer(level, nodes, counts), room, config, tools)
+        written = _build_level(graph, level, nodes, counts, room, config, tools)
         before, before_tokens = len(nodes), sum(counts)
-        nodes = _append(graph, level, written)
+        nodes = graph.add_level(level, [(b.texts, b.nodes, b.weights) for b in written])
         counts = [model.count(graph.text[i]) for i in nodes]
         if len(written) == 1 and level - 1 >= config.min_ip_levels:
             break
@@ -161,15 +156,6 @@ def _room(config: PecanConfig, model: MeteredModel) -> int:
 
 
 @dataclass(frozen=True)
-class _Layer:
-    """The input of `level`: nodes of the level below and the tokens of each."""
-
-    level: int
-    nodes: list[int]
-    counts: list[int]
-
-
-@dataclass(frozen=True)
 class _Batch:
     """One call: its nodes, the texts it wrote, weights [texts, nodes], and how the output was parsed.
 
@@ -184,42 +170,37 @@ class _Batch:
     repeated: int
 
 
-def _build_level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, tools: Tools) -> list[_Batch]:
-    """Group the nodes of a layer, call the builder for each group, and return what it wrote."""
+def _build_level(
+    graph: Graph, level: int, nodes: list[int], counts: list[int], room: int, config: PecanConfig, tools: Tools
+) -> list[_Batch]:
+    """Group the nodes below `level`, call the builder for each group, return what it wrote; counts: their tokens."""
     model = tools.model("builder")
-    counts, newline = layer.counts, model.count("\n")
-    if layer.level > 2 and config.graph == "points":
-        counts = [model.count(BULLET) + model.count(" " + graph.text[i]) for i in layer.nodes]
+    newline = model.count("\n")
+    if level > 2 and config.graph == "points":
+        counts = [model.count(BULLET) + model.count(" " + graph.text[i]) for i in nodes]
     packed = pack_batches([n + newline for n in counts], room, config.batch_nodes)
-    batches = [[layer.nodes[i] for i in batch] for batch in packed]
+    batches = [[nodes[i] for i in batch] for batch in packed]
     texts = [[graph.text[i] for i in batch] for batch in batches]
-    calls = summary.write_groups(layer.level, texts, lambda t: _call_builder(t, layer.level, model, config), tools)
+    calls = summary.write_groups(level, texts, lambda t: _call_builder(t, level, model, config), tools)
     written = [
         _Batch(batch, call["texts"], np.asarray(call["weights"], np.float64), call["how"], call["cut"], call["again"])
         for batch, call in zip(batches, calls, strict=True)
     ]
-    _log_level(graph, layer, written, config)
+    _log_level(graph, level, len(nodes), written, config)
     return written
 
 
-def _log_level(graph: Graph, layer: _Layer, written: list[_Batch], config: PecanConfig) -> None:
+def _log_level(graph: Graph, level: int, n_nodes: int, written: list[_Batch], config: PecanConfig) -> None:
     """Log the level, and note the calls whose output needed another parser than the prompt's form."""
     counts = ", ".join(f"{len(b.texts)} ({b.parser})" for b in written)
-    name = f"level {layer.level}"
-    graph.log.append(f"{name}: {len(layer.nodes)} nodes in {len(written)} calls -> points {counts}")
+    name = f"level {level}"
+    graph.log.append(f"{name}: {n_nodes} nodes in {len(written)} calls -> points {counts}")
     if plain := sum(b.parser.startswith("lines") for b in written):
         graph.notes.append(f"{name}: {plain} of {len(written)} summaries had no bullet: its lines were taken")
     if cut := sum(b.cut for b in written):
         graph.notes.append(f"{name}: {cut} of {len(written)} summaries were cut at {config.reserve} tokens")
     if again := sum(b.repeated for b in written):
         graph.notes.append(f"{name}: {again} points that a call had written before were dropped")
-
-
-def _append(graph: Graph, level: int, written: list[_Batch]) -> list[int]:
-    """Add the written texts as nodes with their edges; returns the nodes."""
-    blocks = [([graph.add(text, level) for text in b.texts], b.nodes, b.weights) for b in written]
-    graph.connect(blocks)
-    return [node for above, _, _ in blocks for node in above]
 
 
 def feed_nodes(s: Session, texts: Sequence[str], level: int, config: PecanConfig, model: MeteredModel) -> list[Span]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from harness.errors import QuestionError
-from harness.method import Index, Indexes, Method, Tools
+from harness.method import Index, Indexes, Method, Needs, Tools
 from harness.method.hooks import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
@@ -67,10 +67,7 @@ class Pecan(Method):
     Config = PecanConfig
     summary = "graph of summary points weighted by attention, searched until the model can answer (arXiv 2410.04790)"
     draws = False
-    needs: ClassVar[dict[str, frozenset[str]]] = {
-        "builder": frozenset({"attention"}),
-        "searcher": frozenset({"attention", "probe"}),
-    }
+    needs: ClassVar[Needs] = {"builder": frozenset({"attention"}), "searcher": frozenset({"attention", "probe"})}
     encoders = ("encoder",)
     scope = "document"
     index_roles = ("builder", "encoder")

@@ -83,9 +83,15 @@ class RecordingSearch(Search):
         """Search on past the own stop until the recorded patience is used up or no node is left."""
         if self._ended:
             return
-        stop, most = len(self.steps), self.config.record_stops or 0
+        stop, most, t_p = len(self.steps), self.config.record_stops or 0, self.config.record_t_p
         reason = f"{most} Yes"
-        while self._recorded_yes() < most:
+
+        def recorded_yes() -> int:
+            if t_p is None:
+                return self._yes_count
+            return sum(step.p_yes is not None and step.p_yes > t_p for step in self.steps)
+
+        while recorded_yes() < most:
             node, scores, why = self._next_node(context)
             if node is None:
                 reason = why
@@ -95,10 +101,3 @@ class RecordingSearch(Search):
             self._record(context, "study")
         if len(self.steps) > stop:
             self.steps[-1] = replace(self.steps[-1], note=f"recording ends: {reason}")
-
-    def _recorded_yes(self) -> int:
-        """Probes so far that count as Yes under the rule of the recording (record_t_p)."""
-        least = self.config.record_t_p
-        if least is None:
-            return self._yes_count
-        return sum(step.p_yes is not None and step.p_yes > least for step in self.steps)

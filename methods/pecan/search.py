@@ -257,7 +257,7 @@ class Search:
         while True:
             if self.config.progress_control:
                 self._yes_count += self._probe(context)
-            if self._patience_used_up():
+            if self._yes_count >= self.config.t_n:  # cumulatively: GARLIC's patience
                 return "yes"
             node, scores, reason = self._next_node(context)
             if node is None:
@@ -279,10 +279,6 @@ class Search:
         scores = {**last.scores, GREEDY_YES: float(greedy)}
         self.steps[-1] = replace(last, scores=scores, p_yes=p, flops=self._flops(), probe_flops=spent)
         return counts_as_yes(p, greedy, self.config.threshold)
-
-    def _patience_used_up(self) -> bool:
-        """Whether t_n probes counted as Yes, cumulatively: the stop rule, GARLIC's patience."""
-        return self._yes_count >= self.config.t_n
 
     def _next_node(self, context: Context) -> _Next:
         """The next node with the parts of its score, or None and why there is none: max-nodes, exhausted or window."""

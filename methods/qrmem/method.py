@@ -34,7 +34,7 @@ import numpy as np
 
 from harness.entities.recogniser import install_problem, packages
 from harness.errors import Missing
-from harness.method import Index, Indexes, IndexTools, Tools
+from harness.method import Index, Indexes, IndexTools, Needs, Tools
 from harness.method.hooks import Scene, Skill
 from harness.prompts import Pieces, prompt_tokens
 from harness.types import Answer, Document, Question
@@ -267,11 +267,7 @@ class QRMeM(reading.ReadingMethod):
 
     Config = QRMeMConfig
     summary = "graph built for the question, navigated by reflection to the segments that answer it (QRMeM)"
-    needs: ClassVar[dict[str, frozenset[str]]] = {
-        "reader": frozenset({"sampling"}),
-        "searcher": frozenset({"sampling"}),
-        "builder": frozenset({"sampling"}),
-    }
+    needs: ClassVar[Needs] = dict.fromkeys(("reader", "searcher", "builder"), frozenset({"sampling"}))
     encoders = ("encoder",)
     scope = "question"
     index_roles = ("builder", "encoder")

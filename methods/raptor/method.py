@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from harness.method import Index, Indexes, Task, Tools
+from harness.method import Index, Indexes, Needs, Task, Tools
 from harness.method.hooks import Skill
 from harness.types import Answer, Document, Question, Step
 from methods import reading, summary
@@ -38,7 +38,7 @@ class Raptor(reading.ReadingMethod):
 
     Config = RaptorConfig
     summary = "tree of summaries over clusters of chunks, the nodes nearest to the question read (RAPTOR)"
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "builder": frozenset()}
+    needs: ClassVar[Needs] = {"reader": frozenset(), "builder": frozenset()}
     encoders = ("encoder",)
     scope = "document"
     index_roles = ("builder", "encoder")

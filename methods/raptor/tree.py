@@ -42,7 +42,7 @@ from harness.storage.home import home
 from harness.types import Document
 from methods import summary
 from methods.chunks import packed
-from methods.graph import Graph
+from methods.graph import Graph, equal_weights
 from methods.raptor.config import NEEDS_UMAP, RaptorConfig
 
 _OF_UMAP = ("umap", "pynndescent")
@@ -226,7 +226,11 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
         graph.log.append(f"level {level}: {len(nodes)} nodes in {len(groups)} clusters")
         texts = [[graph.text[i] for i in group] for group in groups]
         written = summary.write_groups(level, texts, lambda t: summary.summarise(t, model, length, prompt), tools)
-        nodes = _append(graph, level, groups, [" ".join(text.split()) for text in written])
+        lines = [" ".join(text.split()) for text in written]
+        pairs = [(line, group) for line, group in zip(lines, groups, strict=True) if line]
+        nodes = graph.add_level(level, [([line], group, equal_weights(group)) for line, group in pairs])
+        if empty := len(groups) - len(pairs):
+            graph.notes.append(f"level {level}: {empty} of {len(groups)} summaries were empty and are left out")
         new = encoder.encode([graph.text[i] for i in nodes], "passage")
         vectors = np.concatenate([vectors, new]) if nodes else vectors
     return graph, vectors
@@ -243,19 +247,3 @@ def _max_cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
             "method.chunk_tokens or method.summary_tokens, or raise model.window"
         )
     return min(config.cluster_tokens, room)
-
-
-def _append(graph: Graph, level: int, groups: list[list[int]], summaries: list[str]) -> list[int]:
-    """Add the summaries, a line each, as nodes over their groups; returns the nodes.
-
-    An empty one is left out, and that is noted.
-    """
-    blocks = [
-        ([graph.add(text, level)], group, np.full((1, len(group)), 1 / len(group)))
-        for group, text in zip(groups, summaries, strict=True)
-        if text
-    ]
-    graph.connect(blocks)
-    if empty := len(groups) - len(blocks):
-        graph.notes.append(f"level {level}: {empty} of {len(groups)} summaries were empty and are left out")
-    return [node for above, _, _ in blocks for node in above]

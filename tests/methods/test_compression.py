@@ -57,8 +57,8 @@ def first_tokens(text, count, model):
 
 def squeezed(text, settings_, model, question=ASKED):
     """The compressed text, and its Compressed."""
-    asked = lingua.PromptParts(question, question if settings_.prefixed else "")
-    found = lingua.compress_document(Document("d", text), asked, settings_, tools_of(model))
+    before = question if settings_.prefixed else ""
+    found = lingua.compress_document(Document("d", text), settings_, tools_of(model), question, before)
     return "".join(p if isinstance(p, str) else text[slice(*p)] for p in found.pieces), found
 
 
