@@ -122,10 +122,7 @@ def test_one_flipped_byte_is_found_and_named(bundle: Path) -> None:
 
 @pytest.mark.parametrize("careful", [False, True])
 def test_one_edited_score_is_other_scoring(bundle: Path, careful: bool) -> None:
-    def change(lines: Any) -> None:
-        lines[2]["scores"][SCORER] = 0.875
-
-    edit(bundle, RECORDS, change, careful)
+    edit(bundle, RECORDS, lambda rows: rows[2]["scores"].update({SCORER: 0.875}), careful)
     report = verify(bundle)
     row = json.loads(contents(bundle)["runs/musique/other--fake--01234567/records.jsonl"].splitlines()[2])
     assert found(report)["other scoring"] == [row["question_id"]]
@@ -136,10 +133,7 @@ def test_one_edited_score_is_other_scoring(bundle: Path, careful: bool) -> None:
 
 
 def test_one_edited_answer_is_another_answer(bundle: Path) -> None:
-    def change(lines: Any) -> None:
-        lines[1]["prediction"] = lines[1]["gold"]["answers"][0]
-
-    edit(bundle, RECORDS, change)
+    edit(bundle, RECORDS, lambda rows: rows[1].update(prediction=rows[1]["gold"]["answers"][0]))
     report = verify(bundle)
     kinds = found(report)
     row = json.loads(contents(bundle)["runs/musique/other--fake--01234567/records.jsonl"].splitlines()[1])
@@ -152,85 +146,68 @@ def test_one_edited_answer_is_another_answer(bundle: Path) -> None:
     assert any(d.kind == "table" and f"{SCORER} is 0, and 0.25" in d.sentence for d in report.differences)
 
 
-def test_an_answer_edited_with_its_digest_no_longer_fits_its_score(bundle: Path) -> None:
-    def change(lines: Any) -> None:
-        lines[1]["prediction"] = lines[1]["gold"]["answers"][0]
-
-    edit(bundle, RECORDS, change, careful=True)
-    assert set(found(verify(bundle))) == {"other scoring", "table"}
+def in_first(change: Callable[[dict[str, Any]], Any]) -> Callable[[Any], Any]:
+    return lambda rows: change(rows[0])
 
 
-def test_other_edits(bundle: Path) -> None:
-    def number(index: Any) -> None:
-        index["table"][0][SCORER] = 0.99
-
-    def gold(lines: Any) -> None:
-        lines[0]["gold"]["answers"] = ["another"]
-
-    before = bundle.read_bytes()
-    edit(bundle, INDEX, number)
-    (one,) = verify(bundle).differences
-    assert str(one) == f"table: musique, other--fake--01234567: {SCORER} is 0.99, and 0 computed again"
-    bundle.write_bytes(before)
-    edit(bundle, RECORDS, gold)
-    assert len(found(verify(bundle))["other texts"]) == 1
-    bundle.write_bytes(before)
-    edit(bundle, RECORDS, lambda lines: lines.pop())
-    assert len(found(verify(bundle))["other answers"]) == 1
-    bundle.write_bytes(before)
-    edit(bundle, "summary.json", lambda summary: summary.update(n_failed=3))
-    assert any("n_failed is 3, and 0 computed again" in d.sentence for d in verify(bundle).differences)
+def judged(row: dict[str, Any]) -> None:
+    row["notes"]["judges"] = {SCORER: {}}
+    row["scores"][SCORER] = 0.875
 
 
-def edited(row: dict[str, Any], how: str) -> None:
-    if how == "added":
-        row["scores"]["2wikimultihopqa.em"] = 0.875
-    if how == "judged":
-        row["notes"]["judges"] = {SCORER: {}}
-        row["scores"][SCORER] = 0.875
-    if how == "removed":
-        del row["scores"][SCORER]
-    if how == "unknown":
-        row["scores"]["nobody.knows"] = 1.0
-    if how == "flags":
-        row["notes"]["flags"] = {SCORER: "nothing was scored"}
+# What is edited -> file, change, what is found by its kind (beside the file and the table), and a sentence.
+Edits = dict[str, tuple[str, Callable[[Any], Any], set[str], str]]
+CARELESS: Edits = {
+    "number": (INDEX, lambda it: it["table"][0].update({SCORER: 0.99}), set(), f"{SCORER} is 0.99, and 0 computed"),
+    "gold": (RECORDS, in_first(lambda row: row["gold"].update(answers=["x"])), {"other texts"}, ""),
+    "lost record": (RECORDS, lambda rows: rows.pop(), {"other answers"}, "its record is missing"),
+    "shown text": (RECORDS, in_first(lambda row: row["shown"][0].update(text="altered")), {"other answers"}, ""),
+    "summary": ("summary.json", lambda it: it.update(n_failed=3), set(), "n_failed is 3, and 0 computed again"),
+}
+CAREFUL: Edits = {
+    "answer": (RECORDS, in_first(lambda row: row.update(prediction=row["gold"]["answers"][0])), {"other scoring"}, ""),
+    "added": (
+        RECORDS,
+        in_first(lambda row: row["scores"].update({"2wikimultihopqa.em": 0.875})),
+        {"other scoring"},
+        "",
+    ),
+    "judged": (RECORDS, in_first(judged), {"other scoring"}, f"{SCORER} is 0.875 in the bundle"),
+    "removed": (RECORDS, in_first(lambda row: row["scores"].pop(SCORER)), {"other scoring"}, f"{SCORER} is missing"),
+    "unknown": (RECORDS, in_first(lambda row: row["scores"].update({"nobody.knows": 1.0})), set(), "nobody.knows"),
+    "flags": (
+        RECORDS,
+        in_first(lambda row: row["notes"].update(flags={SCORER: "x"})),
+        {"other scoring"},
+        "notes.flags",
+    ),
+    "version": ("manifest.json", lambda it: it["scorers"].update({SCORER: "9"}), set(), "versions of scorers"),
+    "count": ("summary.json", lambda it: it.update(n_truncated=3), set(), "n_truncated is 3, and 0 computed"),
+    "invented": ("summary.json", lambda it: it.update(invented=1), set(), "invented is 1, and missing computed"),
+    "asked": ("summary.json", lambda it: it.update(n_asked=99), set(), "called finished, with 4 of 99"),
+}
+
+
+@pytest.mark.parametrize("name", CARELESS | CAREFUL)
+def test_an_edit_is_found_and_named(bundle: Path, name: str) -> None:
+    place, change, kinds, sentence = (CARELESS | CAREFUL)[name]
+    edit(bundle, place, change, careful=name in CAREFUL)
+    report = verify(bundle)
+    assert set(found(report)) - {"file", "table"} == kinds
+    assert any(sentence in str(one) for one in report.differences if one.kind != "file")
+    assert report.unchecked == (["nobody.knows"] if name == "unknown" else [])
 
 
 @pytest.mark.parametrize(
-    ("how", "kinds"),
+    "change",
     [
-        ("added", {"other scoring", "table"}),
-        ("judged", {"other scoring"}),
-        ("removed", {"other scoring"}),
-        ("unknown", {"table"}),
-        ("flags", {"other scoring"}),
+        {"stopped_early": {"questions": 4, "of": 400, "seed": 1, "verdicts": ["plain is better"]}},
+        {"state": "interrupted"},
     ],
 )
-def test_scores_that_the_answers_do_not_give(bundle: Path, how: str, kinds: set[str]) -> None:
-    edit(bundle, RECORDS, lambda lines: [edited(row, how) for row in lines[:2]], careful=True)
-    report = verify(bundle)
-    assert set(found(report)) >= kinds
-    assert report.unchecked == (["nobody.knows"] if how == "unknown" else [])
-
-
-def test_summary_numbers_and_shown_texts(bundle: Path) -> None:
-    before = bundle.read_bytes()
-    edit(bundle, "manifest.json", lambda manifest: manifest["scorers"].update({SCORER: "9"}), careful=True)
-    assert len(found(verify(bundle))["table"]) == 1
-    bundle.write_bytes(before)
-    edit(bundle, "summary.json", lambda summary: summary.update(n_truncated=3, invented=1), careful=True)
-    assert len(found(verify(bundle))["table"]) == 2
-    bundle.write_bytes(before)
-    edit(bundle, "summary.json", lambda summary: summary.update(n_asked=99), careful=True)
-    assert any("called finished, with 4 of 99" in one.sentence for one in verify(bundle).differences)
-    bundle.write_bytes(before)
-    early = {"questions": 4, "of": 400, "seed": 1, "verdicts": ["plain is better"]}
-    for change in ({"stopped_early": early}, {"state": "interrupted"}):
-        edit(bundle, "summary.json", lambda summary, change=change: summary.update(change), careful=True)
-        assert [name.partition("/")[0] for name in verify(bundle).unchecked] == ["why runs"]
-        bundle.write_bytes(before)
-    edit(bundle, RECORDS, lambda lines: lines[0]["shown"][0].update(text="altered"))
-    assert len(found(verify(bundle))["other answers"]) == 1
+def test_why_a_run_stopped_early_is_not_checked(bundle: Path, change: dict[str, Any]) -> None:
+    edit(bundle, "summary.json", lambda summary: summary.update(change), careful=True)
+    assert [name.partition("/")[0] for name in verify(bundle).unchecked] == ["why runs"]
 
 
 @pytest.mark.parametrize("how", ["option", "run"])
@@ -298,9 +275,8 @@ def entry(name: str, mode: int = stat.S_IFREG | 0o644) -> zipfile.ZipInfo:
     return made
 
 
-ELSEWHERE = (
-    b'{"format": 2, "runs": {"../x": {"answers": {}, "questions": {}, "scorers": {}}}, "table": [], "files": {}}'
-)
+NONE = b'"answers": {}, "questions": {}, "scorers": {}'
+ELSEWHERE = b'{"format": 2, "runs": {"../x": {%s}}, "table": [], "files": {}}' % NONE
 HOSTILE: dict[str, tuple[list[tuple[zipfile.ZipInfo, bytes]], str]] = {
     "out of the folder": ([(entry("../evil"), b"x")], "leads to another place"),
     "absolute": ([(entry("/etc/evil"), b"x")], "leads to another place"),

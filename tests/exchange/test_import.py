@@ -180,47 +180,31 @@ def imported(tool: str, path: Path, root: Path, *arguments: Any) -> StoredRun:
     return read_run(prepare_import(read_foreign(tool, path), *arguments).write(root, lambda note: None))
 
 
+# Form -> tool, its file, who made it, model, data set, a score and its mean by the file or by the tool's own scorer.
+INSPECT = ("inspect_ai 0.3.285", "mock/mock-1", "mills")
 FORMS = {
-    "inspect": ("inspect", inspect, "inspect_ai 0.3.285", "mock/mock-1", "mills"),
-    "packed": ("inspect", packed, "inspect_ai 0.3.285", "mock/mock-1", "mills"),
-    "lm-eval": ("lm-eval", lm_eval, "lm_eval 0.4.13", "mock", "mills"),
-    "flashrag": ("flashrag", flashrag, "FlashRAG", "mock", "mills"),
-    "longbench": ("longbench", longbench, "LongBench", "mock", "longbench/hotpotqa"),
-    "longbench v2": ("longbench", longbench_v2, "LongBench v2", "mock", "longbench-v2"),
-    "infinitebench": ("infinitebench", infinitebench, "InfiniteBench", "mock", "infinitebench/en_mc"),
-}
+    "inspect": ("inspect", inspect, *INSPECT, "logged.f1", 2 / 3),
+    "packed": ("inspect", packed, *INSPECT, "logged.match", 0.5),
+    "lm-eval": ("lm-eval", lm_eval, "lm_eval 0.4.13", "mock", "mills", "logged.qa_f1", 2 / 3),
+    "flashrag": ("flashrag", flashrag, "FlashRAG", "mock", "mills", "logged.em", 0.5),
+    "longbench": ("longbench", longbench, "LongBench", "mock", "longbench/hotpotqa", "longbench.qa_f1_score", 2 / 3),
+    "v2": ("longbench", longbench_v2, "LongBench v2", "mock", "longbench-v2", "longbench_v2.accuracy", 0.5),
+    "infinite": ("infinitebench", infinitebench, "InfiniteBench", "mock", "infinitebench/en_mc", "infinitebench.choice", 0.5),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_file_of_each_tool_becomes_a_run_that_says_who_made_it(form: str, tmp_path: Path) -> None:
-    tool, make, made_by, model, name = FORMS[form]
+    tool, make, made_by, model, name, score, mean = FORMS[form]
     run = imported(tool, make(tmp_path), tmp_path / "results")
     assert len(run.records) == 4
     assert (run.manifest["imported"]["tool"], run.config["model"]["name"]) == (made_by, model)
     assert run.config["dataset"]["name"] == name
+    assert run.summary["scores"][score]["mean"] == pytest.approx(mean, abs=1e-12)
     assert all(len(file["sha256"]) == 64 for file in run.manifest["imported"]["files"])
     row = frame([run]).iloc[0]
     assert row["method"].endswith("[made elsewhere]")
     assert any(f"made elsewhere, by {made_by}" in note for note in notes(run))
-
-
-MEANS = {
-    "inspect": ("logged.f1", 2 / 3),
-    "packed": ("logged.match", 0.5),
-    "lm-eval": ("logged.qa_f1", 2 / 3),
-    "flashrag": ("logged.em", 0.5),
-    "longbench": ("longbench.qa_f1_score", (1 + 2 / 3 + 0 + 1) / 4),
-    "longbench v2": ("longbench_v2.accuracy", 0.5),
-    "infinitebench": ("infinitebench.choice", 0.5),
-}
-
-
-@pytest.mark.parametrize("form", MEANS)
-def test_means_are_those_of_the_file_or_of_the_tools_own_scorer(form: str, tmp_path: Path) -> None:
-    tool, make, *_ = FORMS[form]
-    name, mean = MEANS[form]
-    run = imported(tool, make(tmp_path), tmp_path / "results")
-    assert run.summary["scores"][name]["mean"] == pytest.approx(mean, abs=1e-12)
 
 
 def test_what_the_tool_printed_stands_beside_what_its_answers_give(command: Command, tmp_path: Path) -> None:

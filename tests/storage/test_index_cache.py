@@ -70,10 +70,8 @@ NO_CHANGES = {
     "limit": lambda: (make_plan(limit=2), DOCUMENT),
     "task": lambda: (replace(make_plan(), task=Task(instruction="Other.", max_answer_tokens=9)), DOCUMENT),
     "data set": lambda: (make_plan(World(questions=1).dataset()), DOCUMENT),
-    "a role the index does not use": lambda: (
-        other_facts({"reader": {"weights": "fake"}, "refiner": {"weights": "x"}}), DOCUMENT
-    ),
-}  # fmt: skip
+    "unused role": lambda: (other_facts({"reader": {"weights": "fake"}, "refiner": {"weights": "x"}}), DOCUMENT),
+}
 
 
 @pytest.mark.parametrize("name", [*CHANGES, *NO_CHANGES])
@@ -111,8 +109,7 @@ def test_an_entry_comes_back_with_its_cost(tmp_path):
     cache.put(a_key(), an_entry())
     got = cache.get(a_key())
     assert got is not None
-    assert got == an_entry()
-    assert got.usage == an_entry().usage
+    assert (got, got.usage) == (an_entry(), an_entry().usage)
     assert got.usage["index"]["flops"]["full"] > 0
     value = got.value()
     assert value["a"] == [1, "ä\ud800"]
@@ -238,21 +235,14 @@ def _build(root, n):
 def test_drafts_of_killed_builders_are_removed_and_those_of_living_ones_kept(tmp_path):
     cache = IndexCache(tmp_path, print)
     place = cache.folder(a_key()).parent
-    old, dead, living, elsewhere = (
-        place / f".draft-{name}"
-        for name in (
-            "abc",
-            f"{_machine_id()}-4194309-1-x",
-            f"{_machine_id()}-1-{process_start(1)}-x",
-            "elsewhere-4194309-1-x",
-        )
-    )
-    for draft in (old, dead, living, elsewhere):
+    dead, living = f"{_machine_id()}-4194309-1-x", f"{_machine_id()}-1-{process_start(1)}-x"
+    drafts = [place / f".draft-{name}" for name in ("old", dead, living, "elsewhere-4194309-1-x")]
+    for draft in drafts:
         draft.mkdir(parents=True)
         (draft / "data.json").write_text("{")
-    os.utime(old, (0, 0))
+    os.utime(drafts[0], (0, 0))
     cache.put(a_key(), an_entry())
-    assert [draft.exists() for draft in (old, dead, living, elsewhere)] == [False, False, True, True]
+    assert [draft.exists() for draft in drafts] == [False, False, True, True]
 
 
 def test_builders_that_race_leave_whole_entries(tmp_path):
@@ -298,8 +288,11 @@ def test_an_index_cannot_use_what_its_key_does_not_cover(said, tmp_path):
             return {}
 
     plan = replace(make_plan(method=Sneaky(Words.Config())), facts={"reader": {}, "encoder": {}})
-    record = read_run(go(plan, tmp_path).folder).records[0]
-    assert said in record["error"]["message"]
+    assert said in first_error(plan, tmp_path)
+
+
+def first_error(plan, out):
+    return read_run(go(plan, out).folder).records[0]["error"]["message"]
 
 
 def test_an_index_of_a_question_sees_it(tmp_path):
@@ -384,31 +377,16 @@ def test_a_shared_part_is_made_once_and_costs_every_index_the_same(tmp_path):
     assert len(list((cache_root() / "shared.part").glob("*/*"))) == 1
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"needs": Sharing.needs | {"size": 4}},
-        {"needs": Sharing.needs | {"text": "three words there"}},
-        {"needs": Sharing.needs | {"version": 2}},
-        {"index_packages": lambda self: ("numpy",)},
-        {"index_version": "2"},
-    ],
-    ids=["size", "text", "version", "packages", "seed"],
-)
-def test_a_shared_part_is_another_one_for_other_needs(changes, tmp_path):
+OTHERS = {"size": 4, "text": "three words there", "version": 2, "packages": ("numpy",), "seed": 1}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_shared_part_is_another_one_for_other_needs(name, tmp_path):
     shared(sharing(), tmp_path / "a")
-    other = sharing(**changes)
-    shared(other, tmp_path / "b", seed=1 if "index_version" in changes else 0)
+    changes = {"needs": Sharing.needs | {name: OTHERS[name]}} if name in Sharing.needs else {}
+    other = sharing(**changes, index_packages=lambda self: OTHERS["packages"] if name == "packages" else ())
+    shared(other, tmp_path / "b", seed=1 if name == "seed" else 0)
     assert other.built == ["part"]
-
-
-def test_a_damaged_shared_part_is_made_again(tmp_path):
-    shared(sharing(), tmp_path / "a")
-    (data,) = cache_root().glob("shared.part/*/*/data.json")
-    data.write_text("[9]")
-    again = sharing(index_version="2")
-    shared(again, tmp_path / "b")
-    assert again.built == ["part"]
 
 
 def test_a_shared_part_may_use_the_model_of_its_role_alone(tmp_path):
@@ -420,25 +398,24 @@ def test_a_shared_part_may_use_the_model_of_its_role_alone(tmp_path):
     plan = make_plan(data, Two(Words.Config()))
     models = dict.fromkeys(Two.index_roles, plan.models["reader"])
     plan = replace(plan, models=models, facts={role: {"weights": role} for role in models})
-    record = read_run(go(plan, tmp_path / "a").folder).records[0]
-    assert "tools.share('part') is for role 'builder', but used reader" in record["error"]["message"]
+    assert "tools.share('part') is for role 'builder', but used reader" in first_error(plan, tmp_path)
     assert not list(cache_root().glob("shared.part/*/*"))
 
-    record = read_run(go(make_plan(data, sharing(role="compressor")), tmp_path / "b").folder).records[0]
-    assert "index_roles" in record["error"]["message"]
+
+class Late(Words):
+    def answer(self, question, documents, indexes, tools):
+        return tools.share("part", "reader", {}, list)
 
 
-def test_a_shared_part_says_which_version_of_its_code_made_it(tmp_path):
-    method = sharing(needs={"text": "three words here"})
-    record = read_run(go(make_plan(World(questions=1).dataset(), method), tmp_path).folder).records[0]
-    assert "tools.share('part') needs a 'version' of its code among its needs" in record["error"]["message"]
-    assert method.built == []
+REFUSED = {
+    "index_roles": lambda: sharing(role="compressor"),
+    "needs a 'version' of its code among its needs": lambda: sharing(needs={"text": "three words here"}),
+    "it cannot be used while answering": lambda: Late(Words.Config()),
+}
 
 
-def test_a_question_cannot_share(tmp_path):
-    class Late(Words):
-        def answer(self, question, documents, indexes, tools):
-            return tools.share("part", "reader", {}, list)
-
-    record = read_run(go(make_plan(method=Late(Words.Config())), tmp_path).folder).records[0]
-    assert "it cannot be used while answering" in record["error"]["message"]
+@pytest.mark.parametrize("said", REFUSED)
+def test_what_cannot_be_shared(said, tmp_path):
+    method = REFUSED[said]()
+    assert said in first_error(make_plan(World(questions=1).dataset(), method), tmp_path)
+    assert "part" not in method.built

@@ -1,6 +1,5 @@
 """Indexes in an object store: a real S3 server on the loopback, builders that race, damage, and a store that fails."""
 
-import json
 import shutil
 import threading
 
@@ -11,7 +10,7 @@ from harness.cost.meter import Meter
 from harness.errors import UserError
 from harness.storage.home import check_home
 from harness.storage.index_cache import Entry, IndexCache, cache_root
-from harness.storage.object_store import Damaged, ObjectStore, shared_store
+from harness.storage.object_store import ObjectStore, shared_store
 
 KEY = {"method": "words:Words", "document": "d0", "models": {"reader": "m"}, "seed": 0}
 
@@ -93,7 +92,7 @@ def _objects(store):
     return {name.rsplit("/")[-1].rsplit(".")[-1]: name for name in names}
 
 
-@pytest.mark.parametrize("how", ["flipped", "cut", "missing", "no key"])
+@pytest.mark.parametrize("how", ["flipped", "cut", "missing", "no key", "another key"])
 def test_a_damaged_entry_is_built_again(tmp_path, url, how):
     one, two = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
     one.put({"words": [1]})
@@ -101,8 +100,8 @@ def test_a_damaged_entry_is_built_again(tmp_path, url, how):
     data = files.cat_file(objects["zip"])
     if how == "missing":
         files.rm_file(objects["zip"])
-    elif how == "no key":
-        files.pipe_file(objects["json"], b"[]")
+    elif "key" in how:
+        files.pipe_file(objects["json"], b"[]" if how == "no key" else b'{"sha256": "%s"}' % (b"0" * 64))
     else:
         files.pipe_file(objects["zip"], data[:-9] if how == "cut" else bytes([data[0] ^ 1]) + data[1:])
     assert two.get() is None
@@ -150,11 +149,3 @@ def test_what_is_wrong_with_a_store_is_said_before_a_run(s3, tmp_path, monkeypat
         monkeypatch.setenv("HARNESS_CACHE", value)
         with pytest.raises(UserError, match=words):
             check_home()
-
-
-def test_a_key_file_with_another_checksum(tmp_path, url):
-    store = ObjectStore(url)
-    store.put("a/b", {"data.json": b"{}"})
-    store._files.pipe_file(_objects(store)["json"], json.dumps({"sha256": "0" * 64}).encode())
-    with pytest.raises(Damaged):
-        store.get("a/b")

@@ -1,16 +1,19 @@
 """Where the user's home folder is written ~, where ~ is read, and what is left alone."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
 
+from harness.config.layers import Choices, read_layers
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.storage import paths
 from harness.storage.failures import describe_failure
 from harness.storage.run_folder import read_run
 from harness.storage.run_place import RunPlace
 from harness.storage.run_store import RunStore
+from tests.engine import fakes
 from tests.engine.fakes import go, make_plan
 
 
@@ -90,10 +93,6 @@ def test_a_configuration_reads_every_place_from_the_home_folder():
 
 
 def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path, monkeypatch):
-    from dataclasses import replace
-
-    from tests.engine import fakes
-
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
 
@@ -117,8 +116,6 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path, monkeypatch):
 
 
 def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_path):
-    from harness.config.layers import Choices, read_layers
-
     params = {"source": "/home/ann/model"}
     with RunStore.open(RunPlace(tmp_path / "d" / "run"), "f", print) as store:
         store.describe({"method": {"name": "x", "params": params}}, {})

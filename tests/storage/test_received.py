@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from harness.cli.main import main
 from harness.config.yaml_tree import read_yaml
-from harness.errors import CannotRun, ConfigError, UserError
+from harness.errors import CannotRun, ConfigError, UserError, import_errors
 from harness.llm.adapters import Base, check_adapter
 from harness.llm.gguf import converted
 from harness.llm.model_info import hash_files
@@ -129,10 +129,6 @@ def test_what_the_machine_refuses_is_a_sentence(error, code, told, monkeypatch, 
 
 def test_a_library_that_cannot_be_imported_stops_the_run():
     """It would fail every question."""
-    from harness.errors import import_errors
-
-    with (
-        pytest.raises(CannotRun, match=r"a library cannot be imported \(no such name\).*harness doctor"),
-        import_errors(),
-    ):
+    told = r"a library cannot be imported \(no such name\).*harness doctor"
+    with pytest.raises(CannotRun, match=told), import_errors():
         raise ImportError("a page\nno such name")

@@ -101,8 +101,7 @@ def test_one_writer_at_a_time_and_a_dead_one_is_replaced(machines, monkeypatch):
     with pytest.raises(SaveError):
         first.close()
     second.close()
-    third = Remote.claim(copy)
-    third.close()
+    Remote.claim(copy).close()
 
 
 def test_of_two_that_begin_at_once_one_writes(machines, monkeypatch):

@@ -93,18 +93,13 @@ def test_a_damaged_line_before_the_last_is_named(bad, finished):
     assert not (finished / "lock").exists()
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "run.yaml", "summary.json"])
-@pytest.mark.parametrize("content", ["{", "[]"])
+DAMAGED = [(name, content) for name in ("manifest.json", "run.yaml", "summary.json") for content in ("{", "[]")]
+
+
+@pytest.mark.parametrize(("name", "content"), [*DAMAGED, ("summary.json", '{"index": {"documents": "many"}}')])
 def test_a_damaged_file_is_named(name, content, finished):
     (finished / name).write_text(content)
-    with pytest.raises(DataError, match=name):
-        read_run(finished)
-
-
-def test_a_summary_whose_count_of_documents_is_no_number_is_damaged(finished):
-    summary = json.loads((finished / "summary.json").read_text())
-    (finished / "summary.json").write_text(json.dumps({**summary, "index": {"documents": "many"}}))
-    with pytest.raises(DataError, match="documents"):
+    with pytest.raises(DataError, match=f"{name}.*{'documents' if 'documents' in content else ''}"):
         read_run(finished)
 
 
