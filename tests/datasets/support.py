@@ -235,6 +235,14 @@ def write_lines(path, rows, end="\n"):
     return path
 
 
+def check_refused(given, message, error=DataError, limit=None):
+    """Loading the data set `given` raises one sentence that has `message` in it."""
+    with pytest.raises(error) as caught:
+        load(given, limit)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def check_mistake(folder, rows, field, problem, given):
     """Loading rows of which the second is bad raises one sentence with its line, its field and the problem."""
     path = folder / "rows.jsonl"

@@ -10,7 +10,7 @@ import pytest
 from harness.config import registry
 from harness.datasets import load
 from harness.errors import CannotRun, ConfigError, DataError, UnknownName, UserError
-from tests.datasets.support import columns, config, hotpot, musique, parquet, write_lines
+from tests.datasets.support import check_refused, columns, config, hotpot, musique, parquet, write_lines
 
 
 def _list(path, rows):
@@ -146,12 +146,8 @@ BROKEN = [
 
 @pytest.mark.parametrize(("name", "content", "message"), BROKEN, ids=range(len(BROKEN)))
 def test_broken_file_is_one_sentence(tmp_path, name, content, message):
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(DataError) as caught:
-        load(config(data=str(path)))
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    (tmp_path / name).write_bytes(content)
+    check_refused(config(data=str(tmp_path / name)), message)
 
 
 def test_folder_takes_the_files_of_the_split_in_order(tmp_path):
@@ -164,37 +160,20 @@ def test_folder_takes_the_files_of_the_split_in_order(tmp_path):
     assert [e.question.id for e in data.examples] == ["2hop__1", "2hop__2"]
     assert data.source == "dev-00000-of-00002.jsonl, dev-00001-of-00002.jsonl"
     assert [e.question.id for e in load(config(data=str(tmp_path), split="train")).examples] == ["2hop__3"]
+    check_refused(
+        config(data=str(tmp_path), split="test"), "the folder has no file for split 'test' among dev-00000-of"
+    )
     picked = load(config(data=str(tmp_path), options={"files": "dev-00001*"}))
     assert [e.question.id for e in picked.examples] == ["2hop__2"]
-
-
-KNOWN = "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet, .tsv, .dev, .train, .test are looked for)"
-FOLDERS = [
-    ([], KNOWN),
-    (["README.md"], f"{KNOWN} among README.md"),
-    (["train.jsonl"], "has no file for split 'validation' among train.jsonl"),
-    (["a.jsonl", "b.json"], "has files of several formats (a.jsonl, b.json)"),
-]
-
-
-@pytest.mark.parametrize(("names", "message"), FOLDERS)
-def test_folder_that_leaves_a_doubt_is_refused(tmp_path, names, message):
-    for name in names:
-        (tmp_path / name).write_text("{}")
-    with pytest.raises(DataError) as caught:
-        load(config(data=str(tmp_path)))
-    assert message in str(caught.value)
 
 
 def test_duplicate_id_across_files_names_both(tmp_path):
     write_lines(tmp_path / "a.jsonl", [musique(1)])
     write_lines(tmp_path / "b.jsonl", [musique(2), "", musique(1)])
-    with pytest.raises(DataError) as caught:
-        load(config(data=str(tmp_path)))
-    assert str(caught.value) == (
-        "b.jsonl, line 3, field 'id': '2hop__1' is also the id of the row at a.jsonl, line 1; ids must differ; "
-        "mend or remove the row"
+    told = (
+        "b.jsonl, line 3, field 'id': '2hop__1' is also the id of the row at a.jsonl, line 1; ids must differ; mend or"
     )
+    check_refused(config(data=str(tmp_path)), told)
 
 
 CONFIGS = [
@@ -205,11 +184,7 @@ CONFIGS = [
     ({"data": "x.jsonl", "options": {"file": "a"}}, ConfigError, "unknown key 'file'; did you mean 'files'?"),
     ({"data": "x.jsonl", "options": {"files": 3}}, ConfigError, "should be a file name or pattern"),
     ({"data": "x.jsonl", "options": {"files": "a"}}, ConfigError, "this is one file"),
-    (
-        {"data": "no/where.jsonl"},
-        DataError,
-        "no/where.jsonl: no such file or folder; check --data, a path from the current folder, or",
-    ),
+    ({"data": "no/where.jsonl"}, DataError, "no/where.jsonl: no such file or folder; check --data, a path from the"),
     ({"data": "x.jsonl", "revision": "main"}, ConfigError, "only rows from the hub have one"),
     ({"data": "package:no_such_package/x.jsonl"}, CannotRun, "there is no package 'no_such_package'"),
     ({"data": "package:harness/x.jsonl"}, CannotRun, "has no such file"),
@@ -220,9 +195,7 @@ CONFIGS = [
 def test_config_that_cannot_work(fields, error, message):
     fields = {"format": "musique", **fields}
     registry.trust(fields["format"])
-    with pytest.raises(error) as caught:
-        load(config(fields.pop("format"), **fields))
-    assert message in str(caught.value)
+    check_refused(config(fields.pop("format"), **fields), message, error)
 
 
 def test_rows_that_come_with_a_package(tmp_path, monkeypatch):
@@ -234,9 +207,8 @@ def test_rows_that_come_with_a_package(tmp_path, monkeypatch):
     assert (len(data), data.source) == (2, "package:rows_of_mine/dev.jsonl")
 
 
-def test_limit_below_one_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="limit: should be at least 1, is 0"):
-        load(config(data="x.jsonl"), limit=0)
+def test_limit_below_one_is_refused():
+    check_refused(config(data="x.jsonl"), "limit: should be at least 1, is 0", ConfigError, limit=0)
 
 
 def test_a_format_of_ones_own(tmp_path):
@@ -249,10 +221,7 @@ def test_a_format_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        (
-            "raw['question']",
-            r"line 2, field 'question': the parser '\S+' failed: KeyError: 'question' \(own_rows.py:4\)",
-        ),
+        ("raw['question']", r"line 2, field 'question': the parser '\S+' failed: KeyError: '\w+' \(own_rows.py:4\)"),
         ("[][raw['n']]", r"line 2: the parser '\S+' failed: IndexError: list index out of range \(own_rows.py:4\)"),
         ("None", r"line 1: the parser '\S+' returned NoneType; return a Row, a Group or a Skip \(and 2 more"),
         ("Row('1', 5, (), ('a',))", "line 1, field 'question': should be a string, is a number"),

@@ -1,14 +1,17 @@
 """Data sets from a hub: pinned at the first load, the same ever after, and clear when it cannot be reached."""
 
 import json
+import re
 
 import pytest
 
+from harness.config.layers import Choices
 from harness.datasets import load
-from harness.errors import CannotRun
+from harness.engine.plan import plan_choices
+from harness.errors import CannotRun, UserError
 from harness.storage.hub import DATASETS
 from tests.datasets.fake_hub import served
-from tests.datasets.support import config, musique, qasper, story_row
+from tests.datasets.support import check_refused, config, musique, qasper, story_row, write_lines
 
 pytest.importorskip("huggingface_hub")
 ONE, TWO, THREE = "1" * 40, "2" * 40, "3" * 40
@@ -118,11 +121,38 @@ def test_unreachable_hub_is_one_sentence(hub):
     hub.close()
     with pytest.raises(CannotRun) as caught:
         load(config(hub="me/mu"))
-    message = str(caught.value)
-    assert message.startswith(f"the data set 'me/mu' could not be fetched from {hub.endpoint} (")
-    assert message.endswith("check the connection, or give the rows with `--data FILE`")
-    assert "\n" not in message
+    said = rf"the data set 'me/mu' could not be fetched from {hub.endpoint} \(.*\): "
+    assert re.fullmatch(said + "check the connection, or give the rows with `--data FILE`", str(caught.value))
     assert not DATASETS.lock_path.exists()
+
+
+@pytest.fixture
+def no_hub(hub, monkeypatch):
+    """A hub that was closed, and nothing that this process loaded before."""
+    hub.close()
+    monkeypatch.setattr("harness.datasets.load_once._loaded", {})
+
+
+def plan(dataset, data=None):
+    return plan_choices(Choices(method="bm25", dataset=dataset, data=data, profile="pocket", limit=2))
+
+
+TWINS = [("musique", "pocket/musique"), ("nq", "pocket/retrieved"), ("ELI5", "pocket/retrieved")]
+
+
+@pytest.mark.parametrize(("name", "twin"), TWINS)
+def test_made_up_questions_are_offered_where_the_hub_cannot_be_reached(no_hub, name, twin):
+    with pytest.raises(UserError, match=rf"made-up questions of its kind: --dataset {twin}$"):
+        plan(name)
+
+
+def test_none_are_offered_where_rows_are_given_or_there_are_none(no_hub, tmp_path):
+    rows = write_lines(tmp_path / "r.jsonl", [{"question": "Who?", "answer": ["Ada"]}])
+    with pytest.raises(UserError, match="without retrieved documents"):
+        plan("nq", data=str(rows))
+    with pytest.raises(UserError, match="could not be fetched") as refused:
+        plan("longbench/triviaqa")
+    assert "made-up" not in str(refused.value)
 
 
 REFUSED = [
@@ -144,10 +174,7 @@ def test_what_the_hub_does_not_have(hub, fields, message):
     hub.add("me/gated", TWO, {})
     hub.repos["me/gated"]["gated"] = True
     hub.add("me/unpinned", "main", {})
-    with pytest.raises(CannotRun) as caught:
-        load(config(**fields))
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    check_refused(config(**fields), message, CannotRun)
 
 
 def test_a_page_that_is_no_hub_is_not_believed(hub):

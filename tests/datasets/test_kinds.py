@@ -1,5 +1,7 @@
 """Kinds of questions, and samples that keep their shares."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,16 +100,13 @@ def test_the_first_rows_are_compared_with_all(tmp_path):
 def test_all_kinds_of_a_name_are_compared_together():
     """Ten questions of one kind of a file with 69 % of it: no single share is far, but few random draws are so."""
     dataset = made([2] * 84 + [3] * 22 + [4] * 16)
-    first = Dataset("made", dataset.examples[:10], {}, "0", "here", rows=122, kinds=dataset.kinds)
+    first = replace(dataset, examples=dataset.examples[:10])
     assert "hops 2 is 100% of them, 69% of all 122" in str(first_rows_warning(first, 10))
 
 
 def test_few_first_rows_prove_nothing():
     dataset = made([2, 3] * 20)
-    assert (
-        first_rows_warning(Dataset("made", dataset.examples[:3], {}, "0", "here", rows=40, kinds=dataset.kinds), 3)
-        is None
-    )
+    assert first_rows_warning(replace(dataset, examples=dataset.examples[:3]), 3) is None
     assert first_rows_warning(dataset, 40) is None
 
 

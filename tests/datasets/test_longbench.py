@@ -11,7 +11,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import ConfigError, DataError
 from harness.types import Gold
-from tests.datasets.support import check_mistake, config, longbench, needs_real, real, write_lines
+from tests.datasets.support import check_mistake, check_refused, config, longbench, needs_real, real, write_lines
 
 
 def _load(data, subset="musique", **more):
@@ -32,28 +32,15 @@ def test_rows_as_used(tmp_path):
     assert len(data.documents) == 2
 
 
-def test_a_folder_gives_the_file_of_the_data_set_and_another_one_where_it_is_named(tmp_path):
-    files = {"musique.jsonl": longbench(1), "musique_e.jsonl": longbench(2, dataset="musique_e"), "qasper.jsonl": {}}
-    for name, row in files.items():
-        write_lines(tmp_path / name, [row])
-    loaded = _load(tmp_path), _load(tmp_path / "musique_e.jsonl")
-    told = [(data.examples[0].question.id, data.source) for data in loaded]
-    assert told == [("lb1", "musique.jsonl"), ("lb2", "musique_e.jsonl")]
-
-
 MISTAKES = [
     ({"_id": None}, "_id", "should be a string, is null"),
     ({"_id": ""}, "_id", "is empty"),
     ({"_id": "lb1"}, "question id", "'lb1' is also the id of the row at rows.jsonl, line 1"),
     ({"input": ""}, "input", "is empty"),
-    ({"input": 3}, "input", "should be a string, is a number"),
     ({"context": " \n"}, "context", "is empty"),
-    ({"answers": "Ada"}, "answers", "should be a list, is a string"),
     ({"answers": []}, "answers", "the row has no answer"),
     ({"answers": [" "]}, "answers", "the row has no answer"),
-    ({"answers": [None]}, "answers[0]", "should be a string, is null"),
     ({"length": "12"}, "length", "should be a whole number, is a string"),
-    ({"all_classes": "x"}, "all_classes", "should be a list, is a string"),
     ({"dataset": "qasper"}, "dataset", "the row is of 'qasper', not of 'musique'; give the file of 'musique'"),
     ({"context": "\ud800"}, None, "half a character"),
 ]
@@ -74,9 +61,7 @@ def test_missing_key(tmp_path, key):
 
 
 def _shipped(name, data):
-    fields = {}
-    for _, values in presets.read("datasets", f"longbench/{name}"):
-        fields |= values
+    fields = {k: v for _, values in presets.read("datasets", f"longbench/{name}") for k, v in values.items()}
     return DatasetConfig.model_validate({**fields, "data": str(data)})
 
 
@@ -112,18 +97,13 @@ def test_a_question_is_asked_where_a_row_asks_nothing(tmp_path):
     shipped = _shipped("gov_report", write_lines(tmp_path / "gov_report.jsonl", [longbench(1, input="", dataset=None)]))
     (example,) = load(shipped).examples
     assert example.question.text == shipped.options["question"]
-    with pytest.raises(DataError, match="field 'input': is empty"):
-        load(shipped.model_copy(update={"options": {}}))
+    check_refused(shipped.model_copy(update={"options": {}}), "field 'input': is empty")
 
 
-@pytest.mark.parametrize(
-    ("name", "reply", "score"),
-    [
-        ("trec", "Date\nType: Number", 1.0),
-        ("lsht", "\nDate or Number\nDate", 0.5),
-        ("samsum", "Ada came home.\nDialogue: more", 1.0),
-    ],
-)
+FEW_SHOT = [("trec", "Date\nType: Number", 1.0), ("lsht", "\nDate or Number\nDate", 0.5)]
+
+
+@pytest.mark.parametrize(("name", "reply", "score"), [*FEW_SHOT, ("samsum", "Ada came home.\nDialogue: more", 1.0)])
 def test_the_first_line_of_a_few_shot_reply_is_scored(name, reply, score):
     gold = Gold(("Ada came home.",) if name == "samsum" else ("Date",), extra={"all_classes": ["Date", "Number"]})
     first, *_ = _shipped(name, Path()).scorers

@@ -38,13 +38,8 @@ def test_a_history_stands_by_date_as_the_authors_prompt_has_it(tmp_path):
     assert example.gold.answers == ("3",)
     turns = [text[s.start : s.end] for s in example.gold.supporting]
     assert turns == ["user: I bought mill 1 today.", "user: I sold mill 1."]
-    assert example.gold.extra == {
-        "type": "temporal-reasoning",
-        "question": "How long did I own the mill?",
-        "declined": False,
-        "evidence_sessions": [1, 2],
-        "judge": "longmemeval/temporal-reasoning",
-    }
+    told = {"type": "temporal-reasoning", "question": "How long did I own the mill?", "evidence_sessions": [1, 2]}
+    assert example.gold.extra == {**told, "declined": False, "judge": "longmemeval/temporal-reasoning"}
 
 
 def test_a_question_to_be_declined_has_no_evidence(tmp_path):
@@ -67,16 +62,11 @@ def test_evidence_recall_by_turn_and_session(tmp_path):
     assert [recalls(0, 1), recalls(1, 3), recalls()] == [[0.4, 0.5], [0.4, 1.0], [0.0, 0.0]]
 
 
-DECLINES = [
-    "You did not mention a car.",
-    "There is no information about that.",
-    "I can't determine it.",
-    "Unanswerable",
-]
+DECLINES = ["You did not mention a car.", "There is no information about that.", "I can't determine it."]
 REPLIES = [
     ({}, "So it was 3 days.", 1.0),
     ({}, "Four days.", 0.0),
-    *(({"question_id": "e_abs"}, reply, 1.0) for reply in DECLINES),
+    *(({"question_id": "e_abs"}, reply, 1.0) for reply in (*DECLINES, "Unanswerable")),
     ({"question_id": "e_abs"}, "It was 3 days, no more.", 0.0),
     ({"question_type": "single-session-preference"}, "3", None),
 ]
@@ -97,7 +87,6 @@ def test_the_score_without_a_judge(tmp_path, changes, reply, value):
 MISTAKES = [
     ({"haystack_dates": ["2023/05/20"]}, "haystack_dates", "should be a date for each of 2 sessions, are 1"),
     ({"haystack_dates": ["2023/05/20", " "]}, "haystack_dates[1]", "is empty"),
-    ({"haystack_dates": ["2023/05/20", None]}, "haystack_dates[1]", "should be a string, is null"),
     ({"question_date": ""}, "question_date", "is empty"),
     ({"question_type": "hop"}, "question_type", "should be one of single-session-user, "),
     ({"answer": None}, "answer", "should be a string or a number, is null"),

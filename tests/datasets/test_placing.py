@@ -17,6 +17,7 @@ from harness.errors import ConfigError
 from pocket.world.sample import KINDS, sample
 from reports.figures.position import support_position
 from reports.gold_rows import Rows
+from tests.datasets.support import check_refused
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -161,9 +162,7 @@ def test_without_a_place_the_bytes_are_those_of_before():
     ],
 )
 def test_refused(kind, options, told):
-    with pytest.raises(ConfigError) as caught:
-        load(config(kind, **options))
-    assert told in str(caught.value)
+    check_refused(config(kind, **options), told, ConfigError)
 
 
 # --- rows from files --------------------------------------------------------------------------------------------------
@@ -194,12 +193,10 @@ def test_rows_of_the_papers_data_sets_are_placed_too(name, tmp_path):
 def test_formats_without_paragraphs_in_any_order_have_no_place(tmp_path):
     assert option_names("qasper") == ["files"]
     rows = from_file(tmp_path, "musique", place="front")
-    with pytest.raises(ConfigError, match=r"dataset\.place='front': should be 'head', 'middle' or 'tail'"):
-        load(rows)
-    with pytest.raises(ConfigError, match="unknown key 'place'"):
-        load(rows.model_copy(update={"format": "quality", "options": {"place": "head"}}))
-    with pytest.raises(ConfigError, match="unknown key 'plac'; did you mean 'place'"):
-        load(rows.model_copy(update={"options": {"plac": "head"}}))
+    check_refused(rows, "dataset.place='front': should be 'head', 'middle' or 'tail'", ConfigError)
+    others = {"format": "quality", "options": {"place": "head"}}, {"options": {"plac": "head"}}
+    for change, told in zip(others, ("unknown key 'place'", "'plac'; did you mean 'place'"), strict=True):
+        check_refused(rows.model_copy(update=change), told, ConfigError)
 
 
 def test_a_million_characters_are_placed_at_once():

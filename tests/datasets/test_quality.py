@@ -59,14 +59,6 @@ def test_rows_of_the_hub_copy_count_from_zero(tmp_path):
     assert data.fingerprint == _load(write_lines(tmp_path / "r.jsonl", rows)).fingerprint
 
 
-def test_the_release_gives_its_stripped_file_of_the_split_and_another_one_where_it_is_named(tmp_path):
-    for end, number in {"htmlstripped.dev": 1, "htmlstripped.train": 3, "dev": 5, "train": 7}.items():
-        write_lines(tmp_path / f"QuALITY.v1.0.1.{end}", [article(number)])
-    html = "QuALITY.v1.0.1.dev"
-    loaded = _load(tmp_path), _load(tmp_path / html), _load(tmp_path, options={"files": html})
-    assert [data.examples[0].question.id for data in loaded] == ["set1_1", "set5_1", "set5_1"]
-
-
 PAGES = [
     ("<p>One <i>two</i>.</p><p>Three &amp; four</p>", "One two.\n\nThree & four"),
     ("<html><head><title>x</title></head>\n <body> A\n b<br/>c</body></html>", "A b\n\nc"),
@@ -91,10 +83,7 @@ def _changed(at=1, **changes):
 MISTAKES = [
     (article(2, article_id=" "), "article_id", "is empty"),
     (article(2, article="<p> </p>"), "article", "is empty"),
-    (article(2, article=None), "article", "should be a string, is null"),
-    (article(2, questions={}), "questions", "should be a list, is an object"),
     (_changed(question=""), "questions[1].question", "is empty"),
-    (_changed(question_unique_id=3), "questions[1].question_unique_id", "should be a string, is a number"),
     (_changed(question_unique_id="set9_1"), "question id", "'set9_1' is also the id of the row at rows.jsonl, line 1"),
     (_changed(gold_label=None), "questions[1].gold_label", "those of the test split are not published"),
     (_changed(gold_label=0), "questions[1].gold_label", "should be 1 to 4, is 0"),
@@ -102,7 +91,6 @@ MISTAKES = [
     (_changed(gold_label="1"), "questions[1].gold_label", "should be a whole number, is a string"),
     (_changed(options=["A mill"]), "questions[1].options", "should be 2 to 26 options, are 1"),
     (_changed(options=["A", " ", "C", "D"]), "questions[1].options[1]", "is blank"),
-    (_changed(options=["A", 3]), "questions[1].options[1]", "should be a string, is a number"),
     (_changed(difficult=2), "questions[1].difficult", "should be 0 or 1, is 2"),
     (single(answer=2), "answer", "should be 0 to 1, is 2"),
     (single(answer=-1), "answer", "should be 0 to 1, is -1"),

@@ -16,13 +16,11 @@ from harness.errors import UserError
 from harness.method import Task
 from harness.types import Question
 from methods.reading import Reading
+from tests.datasets.support import musique, write_lines
 
 
 def row(name, question, answer):
-    paragraph = {"idx": 0, "title": "T", "paragraph_text": "A text.", "is_supporting": True}
-    steps = [{"id": 1, "question": question, "answer": answer, "paragraph_support_idx": 0}]
-    about = {"id": name, "paragraphs": [paragraph], "question": question, "question_decomposition": steps}
-    return {**about, "answer": answer, "answer_aliases": [], "answerable": True}
+    return musique(id=name, question=question, answer=answer, answer_aliases=[])
 
 
 ASKED = [row("2hop__7_70", "Who built the mill of Abel?", "Ann"), row("2hop__8_80", "Where is Mira?", "Tal")]
@@ -38,10 +36,8 @@ TRAIN = [
 
 @pytest.fixture
 def files(tmp_path):
-    paths = tmp_path / "dev.jsonl", tmp_path / "train.jsonl"
-    for path, rows in zip(paths, (ASKED, TRAIN), strict=True):
-        path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    return str(paths[0]), str(paths[1])
+    asked, train = write_lines(tmp_path / "dev.jsonl", ASKED), write_lines(tmp_path / "train.jsonl", TRAIN)
+    return str(asked), str(train)
 
 
 def config(files, shots=2, **more):

@@ -49,7 +49,13 @@ BAD = [
     (HOTPOT, {"split": "test", "subset": "distractor"}, "no file for split 'test' among distractor/train-00000"),
     (HOTPOT, {"split": "train", "subset": "wiki"}, "no file of subset 'wiki'"),
     (HOTPOT, {"split": "train", "patterns": ["*.csv"]}, "no file that matches *.csv"),
-    (["README.md", "loader.py"], {"split": "train"}, "no data file"),
+    (
+        [],
+        {"split": "train"},
+        "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet, .tsv, .dev, .train, .test",
+    ),
+    (["README.md", "loader.py"], {"split": "train"}, "are looked for) among README.md, loader.py"),
+    (["a.jsonl", "b.json"], {"split": "train"}, "has files of several formats (a.jsonl, b.json)"),
     (["a.zip", "b.zip"], {"split": "train"}, "several archives (a.zip, b.zip)"),
     (LONG, {"split": "train"}, "several files for split 'train'"),
 ]
