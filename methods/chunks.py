@@ -140,7 +140,7 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
 def sentences(text: str) -> list[Span]:
     """Spans of the sentences, without the white space around them. Rules only: "Dr. No" is cut in two."""
     cuts = [0, *(match.end() for match in _END.finditer(text)), len(text)]
-    return [span for a, b in pairwise(cuts) if (span := _trimmed(text, a, b))[0] < span[1]]
+    return [span for a, b in pairwise(cuts) if (span := trimmed(text, a, b))[0] < span[1]]
 
 
 def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel) -> list[Span]:
@@ -198,7 +198,7 @@ def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Pa
         first, last = _touched_tokens(starts, a, b)
         cuts = [a, *(starts[i] for i in range(first + max_tokens, last, max_tokens)), b]
         for c, d in pairwise(cuts):
-            start, end = _trimmed(text, c, d)
+            start, end = trimmed(text, c, d)
             if start < end:  # bytes of one character in two tokens share its offset: such a cut falls away
                 parts.append(_Part(start, end, *_touched_tokens(starts, start, end)))
     return parts
@@ -209,9 +209,21 @@ def _touched_tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, i
     return max(0, bisect_right(starts, start) - 1), bisect_left(starts, end)
 
 
-def _trimmed(text: str, start: int, end: int) -> Span:
+def trimmed(text: str, start: int, end: int) -> Span:
+    """The span of text[start:end] without the white space around it; where that is all of it, start >= end."""
     inside = text[start:end]
     return end - len(inside.lstrip()), start + len(inside.rstrip())
+
+
+def join_spans(spans: Sequence[Span]) -> list[Span]:
+    """Spans in order, those that touch joined."""
+    whole: list[Span] = []
+    for start, end in spans:
+        if whole and whole[-1][1] == start:
+            whole[-1] = (whole[-1][0], end)
+        else:
+            whole.append((start, end))
+    return whole
 
 
 def kept_spans(text: str, max_tokens: int, model: MeteredModel, side: Side = "ends") -> tuple[list[Span], int]:

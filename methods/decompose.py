@@ -100,7 +100,8 @@ class Decompose(reading.ReadingMethod):
             answers.append(" ".join(reply.split()))
             used += [k for k, span in enumerate(segments) if span in kept and k not in used]
             tokens = sum(model.count(document.text[a:b]) for a, b in kept)
-            steps.append(_step("sub-question", number, tokens, tools, f"{sub.text} -> {reply}"))
+            flops, note = tools.meter.flops(), f"{sub.text} -> {reply}"
+            steps.append(Step("sub-question", number, tokens=tokens, flops=flops, note=note))
         lines = [
             "".join(STEP.of(config).fill(question=fill_in_answers(subquestion, answers[:i]), answer=reply))
             for i, (subquestion, reply) in enumerate(zip(subquestions, answers, strict=True))
@@ -127,12 +128,8 @@ class Decompose(reading.ReadingMethod):
             notes.append(f"{len(subquestions)} of {len(response.found or [])} sub-questions are asked")
         if not subquestions:
             notes.append("no sub-questions: the question is asked as it is")
-        step = _step("decompose", None, response.tokens, tools, "; ".join(notes))
+        step = Step("decompose", tokens=response.tokens, flops=tools.meter.flops(), note="; ".join(notes))
         return subquestions or [question.text], [step]
-
-
-def _step(action: str, node: int | None, tokens: int, tools: Tools, note: str) -> Step:
-    return Step(action, node, tokens=tokens, flops=tools.meter.flops(), note=note)
 
 
 @cache

@@ -53,33 +53,32 @@ def _word_count(text: str) -> int:
     return max(len(text.split()), len(text.strip()) // _CHARACTERS)
 
 
-def break_request(marked: Sequence[str], prompt: Prompt) -> Pieces:
+def _break_request(marked: Sequence[str], config: Gist.Config) -> Pieces:
     """The request for a page break; marked: label numbers ("" for none) and units of text, in turn."""
     shown = [LABEL.format(number=piece) if i % 2 == 0 else piece for i, piece in enumerate(marked) if piece or i % 2]
-    return prompt.fill(text=shown)
+    return PAUSE.of(config).fill(text=shown)
 
 
 class Pages:
-    """Cuts a document into pages, with the limits of Gist.Config; notes: on replies that picked no label."""
+    """Cuts a document into pages; notes: on replies that picked no label."""
 
-    def __init__(self, text: str, max_words: int, min_words: int, last: int, reply_tokens: int) -> None:
-        self.text, self.max_words, self.min_words, self.last = text, max_words, min_words, last
-        self.reply_tokens = reply_tokens
+    def __init__(self, text: str, config: Gist.Config) -> None:
+        self.text, self.config = text, config
         self.units = list(self._units())
         self.words = [_word_count(text[a:b]) for a, b in self.units]
         self.notes: list[str] = []
 
-    def spans(self, model: MeteredModel, tools: Tools, prompt: Prompt = PAUSE) -> list[Span]:
+    def spans(self, model: MeteredModel, tools: Tools) -> list[Span]:
         """The pages in order; [] for a text without words."""
         spans: list[Span] = []
         start, missed = 0, 0
         while start < len(self.units):
             end = self._page_end(start)
             labels = self._offered_labels(start, end)
-            if sum(self.words[start:]) < self.last:
+            if sum(self.words[start:]) < self.config.last_words:
                 end = len(self.units)
             elif len(labels) > 1:
-                label = tools.keep(f"page {start}", partial(self._pick_label, start, end, labels, model, prompt))
+                label = tools.keep(f"page {start}", partial(self._pick_label, start, end, labels, model))
                 missed += label is None
                 end = end if label is None else int(label)
             spans.append((self.units[start][0], self.units[end - 1][1]))
@@ -89,42 +88,37 @@ class Pages:
             self.notes.append(f"{missed} of {len(spans)} pages end at their last label, for want of a reply with one")
         return spans
 
-    def _pick_label(self, start: int, end: int, labels: list[int], model: MeteredModel, prompt: Prompt) -> int | None:
+    def _pick_label(self, start: int, end: int, labels: list[int], model: MeteredModel) -> int | None:
         """The label that the model picks; None if it picks none of the offered ones."""
         marked: list[str] = []
         for i in range(start, end):
             a, b = self.units[i]
             marked += [str(i) if i in labels else "", self.text[a:b] + " "]
         marked += [str(end), ""]
-        response = ask_parsed(
-            model,
-            break_request(marked, prompt),
-            self.reply_tokens,
-            lambda reply: numbers_in(reply, "Break"),
-            Retry(retries=0),
-        )
+        request, limit = _break_request(marked, self.config), self.config.reply_tokens
+        response = ask_parsed(model, request, limit, lambda reply: numbers_in(reply, "Break"), Retry(retries=0))
         return next((number for number in response.found or () if number in labels), None)
 
     def _page_end(self, start: int) -> int:
         """Behind the last unit that a page from `start` has room for; one unit at least."""
         end, words = start + 1, self.words[start]
-        while end < len(self.units) and words + self.words[end] <= self.max_words:
+        while end < len(self.units) and words + self.words[end] <= self.config.page_words:
             words += self.words[end]
             end += 1
         return end
 
     def _offered_labels(self, start: int, end: int) -> list[int]:
-        """The places where this page may end: behind each unit from its `min_words`-th word on, and at `end`."""
+        """The places where this page may end: behind each unit from its `least_words`-th word on, and at `end`."""
         labels, words = [], 0
         for i in range(start, end):
             words += self.words[i]
-            if words >= self.min_words or i == end - 1:
+            if words >= self.config.least_words or i == end - 1:
                 labels.append(i + 1)
         return labels
 
     def _units(self) -> Iterator[Span]:
         """Spans of the lines; a line too long for a page is cut into sentences or runs of words."""
-        longest = self.max_words - self.min_words
+        longest = self.config.page_words - self.config.least_words
         for line in _LINE.finditer(self.text):
             a, b = line.span()
             if _word_count(self.text[a:b]) <= longest:
@@ -199,15 +193,13 @@ class Gist(reading.ReadingMethod):
 
     def skills(self) -> list[Skill]:
         """Page breaks, summaries, the look-up, short answers and choices."""
-        config, page_break = self.config, PAUSE.of(self.config)
+        config = self.config
 
         def lookup(scene: Scene, tools: Tools) -> None:
             reading.play_turns(tools, "searcher", _lookup_request(scene.question, scene.texts, config))
 
         def pause(scene: Scene, tools: Tools) -> None:
-            pairs = zip(scene.texts[::2], scene.texts[1::2], strict=True)
-            marked = [piece for label, text in pairs for piece in (label, text)]
-            reading.play_turns(tools, "builder", break_request(marked, page_break))
+            reading.play_turns(tools, "builder", _break_request(scene.texts, config))
 
         own = [Skill("gist page break", "pause", pause), Skill("gist look-up", "lookup", lookup)]
         return [*own, *summary.skills(SUMMARY.of(config)), *reading.skills(config)]
@@ -215,8 +207,8 @@ class Gist(reading.ReadingMethod):
     def index(self, document: Document, tools: Tools) -> Index:
         """Pages as spans, their gists, and what did not go as usual."""
         config, model = self.config, tools.model("builder")
-        pages = Pages(document.text, config.page_words, config.least_words, config.last_words, config.reply_tokens)
-        spans = pages.spans(model, tools, PAUSE.of(config))
+        pages = Pages(document.text, config)
+        spans = pages.spans(model, tools)
         most, prompt = self._gist_tokens(len(spans), model), SUMMARY.of(config)
 
         def gist(number: int) -> str:

@@ -113,13 +113,12 @@ class HippoRAG(reading.ReadingMethod):
 
     def _reply_to(self, prompt: Prompt, text: str, entities: str, model: MeteredModel) -> str:
         """The reply to `prompt` about a passage. Raises WindowExceeded where it leaves no room for one."""
-        retry = Retry(window=self.config.window)
         pieces = prompt.of(self.config).fill(text=[text], entities=[entities])
         used = prompt_tokens(pieces, model)
-        require_room(used + 1, model, retry)
+        require_room(used + 1, model, self.config.window)
         with model.session() as s:
             feed(s, pieces)
-            return s.write(min(self.config.reply_tokens, window_of(retry.window, model) - used)).text
+            return s.write(min(self.config.reply_tokens, window_of(self.config.window, model) - used)).text
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Link the question to triples, rank the passages, read the best."""

@@ -83,18 +83,19 @@ class InContext(TopK):
             return [str(error)]
         return []
 
-    def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Chunk scores where one pass holds all chunks; else the negated ranks of `_rank_in_passes`."""
-        return self._rank_in_passes(question, texts, tools) if texts else np.zeros(0)
-
     def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
         """Steps of the trace: the chunks that are shown, with their scores."""
         flops = tools.meter.flops()
         pairs = zip(kept, shown, strict=True)
         return [Step("rank", i, scores={"attention": float(ranks[i])}, flops=flops, shown=s) for i, s in pairs]
 
-    def _rank_in_passes(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
-        """Pass after pass from the end of the text; the better half of each goes into the next, as in ICR's code."""
+    def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+        """Chunk scores where one pass holds all chunks; else negated ranks of the chunks, [chunks].
+
+        Pass after pass from the end of the text; the better half of each goes into the next, as in ICR's code.
+        """
+        if not texts:
+            return np.zeros(0)
         model = tools.model()
         frame = prompt_tokens(self._prompt().fill(text=[""], question=question_text(question)), model)
         room = model.window - frame - model.count(NO_CONTENT)

@@ -21,7 +21,7 @@ from harness.types import Answer, Document, Question, Step
 from methods.chunks import passage_chunks, sentences, shown_spans
 from methods.reading import SEPARATOR, Reading, ReadingMethod, ask_fitting, how_many_fit, question_text
 from methods.retrieval import best_first, bm25
-from methods.retry import Retry, require_room, window_of
+from methods.retry import require_room, window_of
 
 REASON = Prompt(
     "next sentence",
@@ -111,7 +111,7 @@ class IRCoT(ReadingMethod):
             return REASON.of(config).fill(text=text, question=[question_text(question)], reasoning=[so_far])
 
         used = prompt_tokens(pieces([]), model) + config.sentence_tokens
-        require_room(used, model, Retry(window=config.window))
+        require_room(used, model, config.window)
         count = how_many_fit(texts, window_of(config.window, model) - used, model)
         with model.session() as s:
             feed(s, pieces(texts[:count]))

@@ -19,7 +19,7 @@ from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import fixed_chunks
 from methods.reading import options, question_text
-from methods.retry import Retry, require_room
+from methods.retry import require_room
 
 # The released code's, but for the form of the answer, which is the data set's instruction. The paper's table 1 has a
 # shorter update: configs/methods/memagent-printed-prompt.yaml.
@@ -90,7 +90,7 @@ class MemAgent(Method):
     def _write(self, pieces: Pieces, max_tokens: int, model: MeteredModel) -> tuple[str, int]:
         """The reply, stripped, and the tokens of the request."""
         tokens = prompt_tokens(pieces, model)
-        require_room(tokens + max_tokens, model, Retry(window=self.config.window))
+        require_room(tokens + max_tokens, model, self.config.window)
         with model.session() as s:
             feed(s, pieces)
             return s.write(max_tokens).text.strip(), tokens

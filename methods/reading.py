@@ -64,11 +64,6 @@ def question_text(question: Question) -> str:
     return question.text + options(question)
 
 
-def frame(question: Question, task: Task, config: MethodConfig | None = None) -> str:
-    """The shared prompt without a text."""
-    return "".join(Reading(task, config=config).pieces(question, [""]))
-
-
 def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading: Reading | None = None) -> int:
     """Tokens of text that fit beside the prompt, the question and the answer.
 
@@ -151,6 +146,10 @@ class ReadingMethod(Method):
     def templates(self) -> Sequence[Prompt]:
         """Its own prompts, and the shared reading prompts."""
         return (*self.own_prompts, *PROMPTS)
+
+    def frame(self, question: Question, task: Task) -> str:
+        """The shared reading prompt without a text."""
+        return "".join(Reading(task, config=self.config).pieces(question, [""]))
 
     def skills(self) -> list[Skill]:
         """What it asks of a model: short answers and choices after a text."""

@@ -24,12 +24,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from harness.method import Index, Indexes, MethodConfig, Task, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, fixed_chunks, packed, packed_chunks, passage_chunks, sentence_chunks, shown_spans
-from methods.reading import Reading, ReadingMethod, ask, frame, how_many_fit, question_text, room_for_text
+from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
 
 
 class RetrievalConfig(MethodConfig):
@@ -82,10 +82,6 @@ class TopK(ReadingMethod):
     def piece_tokens(self) -> int:
         """Tokens of a chunk at its full size."""
         return int(self.config.chunk_tokens)
-
-    def frame(self, question: Question, task: Task) -> str:
-        """The shared reading prompt around the chunks."""
-        return frame(question, task, self.config)
 
     def reads(self, tokens: int, room: int) -> Reads:
         """Forecast: the chunks that are shown; chunks of sentences are mostly shorter than chunk_tokens."""

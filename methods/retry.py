@@ -67,12 +67,12 @@ def fit_lines(pieces: Callable[[int], Pieces], lines: int, room: int, model: Met
     return pieces(n), n
 
 
-def require_room(tokens: int, model: MeteredModel, retry: Retry) -> None:
+def require_room(tokens: int, model: MeteredModel, window: int | None) -> None:
     """Raise WindowExceeded if a request of `tokens` tokens, its reply included, does not fit the window."""
-    window = window_of(retry.window, model)
-    if tokens > window:
+    limit = window_of(window, model)
+    if tokens > limit:
         raise WindowExceeded(
-            f"a request with its reply takes {tokens} tokens, more than the window of {window} tokens of "
+            f"a request with its reply takes {tokens} tokens, more than the window of {limit} tokens of "
             f"'{model.name}'; raise method.window or model.window, or lower the method's sizes of segments and replies"
         )
 
@@ -85,7 +85,7 @@ def ask_parsed(
     Raises WindowExceeded if the request with its reply does not fit the window.
     """
     tokens = prompt_tokens(pieces, model)
-    require_room(tokens + limit, model, retry)
+    require_room(tokens + limit, model, retry.window)
     with model.session() as s:
         feed(s, pieces)
         return reply_to(s, ParsedReply(tokens), limit, parse, retry)

@@ -39,7 +39,7 @@ from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
-from methods.chunks import Packing, Span, packed_chunks, sentence_chunks, sentences
+from methods.chunks import Packing, Span, packed_chunks, sentence_chunks, sentences, trimmed
 from methods.retrieval import ROLES, Scoring, best_first, distinct_documents, score_passages
 
 CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included, as in the released code
@@ -141,12 +141,8 @@ def packed_segments(text: str, size: int, model: MeteredModel) -> list[Span]:
     Tokens are those of the whole text: a span encoded on its own may have one or two more.
     """
     starts = [start for start, _ in model.offsets(text)]
-    spans = []
-    for a, b in _Cutting(text, starts, size).pack(0, len(text)):
-        inside = text[a:b]
-        if inside.strip():
-            spans.append((b - len(inside.lstrip()), a + len(inside.rstrip())))
-    return spans
+    spans = (trimmed(text, a, b) for a, b in _Cutting(text, starts, size).pack(0, len(text)))
+    return [(a, b) for a, b in spans if a < b]
 
 
 class _Cutting(Packing):
@@ -222,7 +218,9 @@ class _Segmented(reading.ReadingMethod):
         reason = "exhausted"
         for i in best_first(scores):
             document, (a, b) = places[i]
-            text = self._as_read(document, document.text[a:b])
+            text, title = document.text[a:b], document.title.strip()
+            if config.titles and title and not text.startswith(title):
+                text = f"{title}\n{text}"
             tokens = model.count(text)
             used += tokens + (separator if texts else 0)
             if used > limit:
@@ -235,11 +233,6 @@ class _Segmented(reading.ReadingMethod):
             reason = f"{reason}: not even one segment fits" if places else "no text"
         reply = reading.ask(question, texts, tools, model, request)
         return Answer(reply, tuple(s.shown for s in steps if s.shown), reason, tuple(steps))
-
-    def _as_read(self, document: Document, text: str) -> str:
-        """A segment as it is read, under its document's title where titles are shown."""
-        title = document.title.strip()
-        return f"{title}\n{text}" if self.config.titles and title and not text.startswith(title) else text
 
 
 class SentenceSegments(_Segmented):

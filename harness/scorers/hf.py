@@ -55,10 +55,6 @@ def _pieces(item: Sequence[dict[str, Any]]) -> list[Shown]:
     return shown
 
 
-def _supports(item: Sequence[dict[str, Any]]) -> list[Support]:
-    return [Support(span["document_id"], span["start"], span["end"]) for span in item]
-
-
 class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyped
     """One scorer; `compute` takes its extra inputs (all_classes, backend ...) as keyword arguments."""
 
@@ -89,12 +85,10 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
         if kind in ("corpus", "retrieval"):
             return {self.scorer: score(self.scorer, list(predictions), list(references), **given)}
         if kind == "facts":
-            predictions, references = ([_pairs(item) for item in predictions], [_pairs(item) for item in references])
+            predictions, references = ([_pairs(item) for item in side] for side in (predictions, references))
         elif kind == "shown":
-            predictions, references = (
-                [_pieces(item) for item in predictions],
-                [_supports(item) for item in references],
-            )
+            predictions = [_pieces(item) for item in predictions]
+            references = [[Support(s["document_id"], s["start"], s["end"]) for s in item] for item in references]
         scores: list[float | None] = []
         flags: dict[int, str] = {}
         for at, (prediction, gold) in enumerate(zip(predictions, references, strict=True)):

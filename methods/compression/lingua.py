@@ -35,26 +35,8 @@ from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span
+from methods.compression import ranking, show
 from methods.compression.config import LinguaConfig, LLMLinguaConfig, LongLLMLinguaConfig
-from methods.compression.ranking import (
-    RESTRICTIVE,
-    Chosen,
-    choose_contexts,
-    choose_sentences,
-    context_spans,
-    priorities,
-)
-from methods.compression.show import (
-    SEPARATOR,
-    TEXT,
-    Compressed,
-    CompressedMethod,
-    Piece,
-    answer_from,
-    ranking_skill,
-    spans_in_document,
-    with_blank_lines,
-)
 from methods.compression.surprise import Context, Units, spans_of_kept, units_of
 
 Windows = list[list[tuple[int, float]]]
@@ -183,7 +165,7 @@ def threshold(scores: np.ndarray, ratio: float) -> float:
     return float(np.sort(scores)[::-1][rank])
 
 
-class LLMLingua(CompressedMethod):
+class LLMLingua(show.CompressedMethod):
     """Drop the tokens that a small model predicts well; the question plays no part."""
 
     Config = LLMLinguaConfig
@@ -202,24 +184,24 @@ class LongLLMLingua(reading.ReadingMethod):
     summary = "contexts and tokens that matter to the question are kept (LongLLMLingua)"
     draws = False
     needs: ClassVar[Needs] = {"reader": frozenset(), "compressor": frozenset({"score"})}
-    own_prompts = (RESTRICTIVE,)  # behind the question while contexts are ranked
+    own_prompts = (ranking.RESTRICTIVE,)  # behind the question while contexts are ranked
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text; likely questions after texts, and likely texts after questions."""
-        return [*reading.skills(self.config), ranking_skill(RESTRICTIVE.of(self.config)), TEXT]
+        return [*reading.skills(self.config), show.ranking_skill(ranking.RESTRICTIVE.of(self.config)), show.TEXT]
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Compress the document for the question, then read what is left."""
         (document,), config = documents, self.config
         before = question.text if config.prefixed else ""
         if config.add_instruction:
-            before += SEPARATOR + tools.task.instruction
+            before += show.SEPARATOR + tools.task.instruction
         request = reading.Reading(tools.task, config.window, config)
         # Cutting off what does not fit loses its end; a lower target loses what matters least.
         room = max(reading.room_for_text(question, tools, tools.model(), request), 1)
         with tools.phase("search"):
             compressed = compress_document(document, config, tools, question.text, before, room)
-        return answer_from(question, document, compressed, tools, self.config)
+        return show.answer_from(question, document, compressed, tools, self.config)
 
 
 def compress_document(
@@ -229,27 +211,28 @@ def compress_document(
     question: str = "",
     before: str = "",
     max_tokens: int | None = None,
-) -> Compressed:
+) -> show.Compressed:
     """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `max_tokens` tokens.
 
     question: as contexts are ranked by it; before: what the token level reads first, "" for nothing.
     """
     model, text = tools.model("compressor"), document.text
-    spans = [span for span in context_spans(document, question, config, model) if text[slice(*span)].strip()]
+    spans = [span for span in ranking.context_spans(document, question, config, model) if text[slice(*span)].strip()]
     sizes = [model.count(text[a:b]) for a, b in spans]
     total = sum(sizes)
     target = float(total * config.rate if config.target_tokens is None else config.target_tokens)
     target = target if max_tokens is None else min(target, max_tokens)
     if not spans:
-        return Compressed([], 0, 0)
+        return show.Compressed([], 0, 0)
     if config.use_context_level_filter and len(spans) > 1:
-        priority = priorities([text[a:b] for a, b in spans], question + RESTRICTIVE.of(config).text, config, tools)
-        chosen = choose_contexts(sizes, priority, target, config)
+        asked = question + ranking.RESTRICTIVE.of(config).text
+        priority = ranking.priorities([text[a:b] for a, b in spans], asked, config, tools)
+        chosen = ranking.choose_contexts(sizes, priority, target, config)
     else:
-        chosen = [Chosen(i, 0.0, 0.0) for i in range(len(spans))]
+        chosen = [ranking.Chosen(i, 0.0, 0.0) for i in range(len(spans))]
     groups = [[spans[c.number]] for c in chosen]
     if config.use_sentence_level_filter:
-        groups = choose_sentences(text, [spans[c.number] for c in chosen], question, target, config, tools)
+        groups = ranking.choose_sentences(text, [spans[c.number] for c in chosen], question, target, config, tools)
     pieces, after = _drop_tokens(text, groups, [c.offset for c in chosen], before, target, config, tools)
     steps = [
         Step(
@@ -261,7 +244,7 @@ def compress_document(
         )
         for c in chosen
     ]
-    return Compressed(pieces, total, after, steps)
+    return show.Compressed(pieces, total, after, steps)
 
 
 def _drop_tokens(
@@ -272,22 +255,23 @@ def _drop_tokens(
     target: float,
     config: LinguaConfig,
     tools: Tools,
-) -> tuple[list[Piece], int]:
+) -> tuple[list[show.Piece], int]:
     """Apply the token level, behind `before`, to contexts, spans of `text`; return the kept pieces and their tokens."""
     model = tools.model("compressor")
-    layout = with_blank_lines(groups)
+    layout = show.with_blank_lines(groups)
     shown = ["".join(text[a:b] for a, b in group) for group in groups]
     if not config.use_token_level_filter:
-        return layout, sum(map(model.count, shown)) + model.count(SEPARATOR) * max(len(shown) - 1, 0)
+        return layout, sum(map(model.count, shown)) + model.count(show.SEPARATOR) * max(len(shown) - 1, 0)
     parts = [units_of(context, model) for context in shown if context]
     offsets = [offset for offset, context in zip(offsets, shown, strict=True) if context]
     keep = keep_ratios([sum(units.sizes) for units in parts], target, offsets)
-    head = before + SEPARATOR if before else ""
-    units = units_of(head + SEPARATOR.join(c for c in shown if c), model)
+    head = before + show.SEPARATOR if before else ""
+    units = units_of(head + show.SEPARATOR.join(c for c in shown if c), model)
     # A token may hold the end of the head and the beginning of the text; it is then the text's.
     start = next((i for i in range(len(units)) if units.cuts[i + 1] > len(head)), len(units))
     windows = window_stretches([len(p) for p in parts], keep, config.iterative_size)
     alive = _WindowLoop(units, start, config).run(windows, model, tools.progress)
     alive[:start] = False
     after = sum(size for size, stays in zip(units.sizes, alive.tolist(), strict=True) if stays)
-    return spans_in_document(layout, [(a - len(head), b - len(head)) for a, b in spans_of_kept(units, alive)]), after
+    kept = [(a - len(head), b - len(head)) for a, b in spans_of_kept(units, alive)]
+    return show.spans_in_document(layout, kept), after

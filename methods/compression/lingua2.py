@@ -29,10 +29,10 @@ from pydantic import Field
 from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.types import Answer, Document, Question
 from methods import reading
-from methods.chunks import Span
+from methods.chunks import Span, join_spans
 from methods.compression.classifier import Style, TokenClassifier, Tokenized, Weights, find, load
 from methods.compression.ranking import titled_lines
-from methods.compression.show import Compressed, Piece, answer_from, with_blank_lines
+from methods.compression.show import Compressed, answer_from, with_blank_lines
 
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
@@ -165,7 +165,7 @@ class LLMLingua2(reading.ReadingMethod):
                 after += sum(word.last - word.first for word, stays in zip(chunk.words, keep, strict=True) if stays)
                 done += len(chunk.tokens.tokens)
                 tools.progress(done, left, "tokens classified")
-        return Compressed(_merge_adjacent(with_blank_lines(groups)), total, after)
+        return Compressed(with_blank_lines([join_spans(group) for group in groups]), total, after)
 
 
 def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_Context]:
@@ -256,15 +256,3 @@ def _kept_spans(text: str, words: list[Word], keep: list[bool], config: Lingua2C
             spans.append((word.gap, word.start))
             last = "\n"
     return spans
-
-
-def _merge_adjacent(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces with adjacent spans joined into one."""
-    merged: list[Piece] = []
-    for piece in pieces:
-        before = merged[-1] if merged else None
-        if isinstance(piece, tuple) and isinstance(before, tuple) and before[1] == piece[0]:
-            merged[-1] = (before[0], piece[1])
-        else:
-            merged.append(piece)
-    return merged

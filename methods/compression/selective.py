@@ -35,10 +35,17 @@ class SelectiveContext(CompressedMethod):
     index_version = "3"
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: the document, compressed."""
+        """The index: the document, compressed. Raises QuestionError where the compressor's window holds no sentence."""
         config: SelectiveConfig = self.config
-        units = units_of(document.text, tools.model("compressor"))
-        groups = _sentence_groups(units, self._max_sentence_tokens(tools))
+        model = tools.model("compressor")
+        max_tokens = min(config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)
+        if max_tokens < 2:
+            raise QuestionError(
+                f"the window of the compressor '{model.name}' ({model.window} tokens) holds no sentence; raise "
+                "model.window"
+            )
+        units = units_of(document.text, model)
+        groups = _sentence_groups(units, max_tokens)
         values = _self_information(units, groups, tools)
         if config.level == "sentence":
             for first, last in groups:
@@ -47,21 +54,10 @@ class SelectiveContext(CompressedMethod):
         if config.target_tokens is None:
             alive = _at_percentile(values, config.reduce_ratio)
         else:
-            alive = _cut_to_fit(units, values, config.target_tokens, tools.model("compressor"))
+            alive = _cut_to_fit(units, values, config.target_tokens, model)
         sizes = np.array(units.sizes, dtype=int)
         pieces: list[Piece] = list(spans_of_kept(units, alive))
         return Compressed(pieces, int(sizes.sum()), int(sizes[alive].sum()) if len(sizes) else 0).to_index()
-
-    def _max_sentence_tokens(self, tools: Tools) -> int:
-        """How long a sentence may be to be scored whole, in tokens; a longer one is scored in parts."""
-        model = tools.model("compressor")
-        max_tokens = min(self.config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)
-        if max_tokens < 2:
-            raise QuestionError(
-                f"the window of the compressor '{model.name}' ({model.window} tokens) holds no sentence; raise "
-                "model.window"
-            )
-        return int(max_tokens)
 
 
 def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:

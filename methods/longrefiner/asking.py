@@ -19,11 +19,11 @@ from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document, Question, Step
-from methods.chunks import Span, kept_spans
+from methods.chunks import Span, join_spans, kept_spans
 from methods.longrefiner import prompts
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Part, parse
-from methods.longrefiner.pages import body_spans, join_spans
+from methods.longrefiner.pages import body_spans
 from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build
 from methods.reading import play_turns, question_text

@@ -137,9 +137,6 @@ class _OpenPart:
     title: str
     children: list[Clip | Part]
 
-    def closed(self) -> Part:
-        return Part(self.kind, self.title, tuple(self.children))
-
 
 def parse(text: str) -> Part:
     """The outline that `text` spells, as its root; paragraphs outside all tags are children of the root.
@@ -151,7 +148,7 @@ def parse(text: str) -> Part:
     def close(depth: int) -> None:
         while _DEPTH[stack[-1].kind] >= depth:
             done = stack.pop()
-            stack[-1].children.append(done.closed())
+            stack[-1].children.append(Part(done.kind, done.title, tuple(done.children)))
 
     at = 0
     for tag in _TAG.finditer(text):
@@ -165,19 +162,15 @@ def parse(text: str) -> Part:
             close(_DEPTH[kind])
     stack[-1].children += _read_clips(text[at:])
     close(1)
-    return _lift_subsections(stack[0].closed())
+    # A sub-section outside of any section becomes a section.
+    children = tuple(
+        replace(child, kind="section") if isinstance(child, Part) and child.kind == "sub-section" else child
+        for child in stack[0].children
+    )
+    return Part("root", "", children)
 
 
 def _kind_of_tag(tag: re.Match[str]) -> Kind:
     if tag["abstract"]:
         return "abstract"
     return "section" if tag["name"].lower() == "section" else "sub-section"
-
-
-def _lift_subsections(root: Part) -> Part:
-    """The root; a sub-section outside of any section becomes a section."""
-    children = tuple(
-        replace(child, kind="section") if isinstance(child, Part) and child.kind == "sub-section" else child
-        for child in root.children
-    )
-    return replace(root, children=children)

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from methods.chunks import join_spans
 from methods.longrefiner.grammar import Clip, Part, clip
 
 K = 8
@@ -87,17 +88,6 @@ def body_spans(text: str) -> list[tuple[int, int]]:
             spans.append((at, end))
         at = end
     return join_spans(spans)
-
-
-def join_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in order, those that touch joined."""
-    whole: list[tuple[int, int]] = []
-    for start, end in spans:
-        if whole and whole[-1][1] == start:
-            whole[-1] = (whole[-1][0], end)
-        else:
-            whole.append((start, end))
-    return whole
 
 
 def _heading(line: str) -> tuple[int, str] | None:

@@ -94,18 +94,12 @@ def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -
             scores[i] = 1.0 if chosen[i] else scores[parent] / len(children[parent]) if parent >= 0 else 0.0
         else:
             scores[i] = chosen[i]
-            if node.parent >= 0 and chosen[node.parent]:
-                scores[i] += _released_share(tree, node.parent, children)
+            kind = tree.nodes[node.parent].kind
+            if node.parent >= 0 and chosen[node.parent] and kind != "abstract":
+                siblings = (tree.nodes[child] for child in children[node.parent])
+                counted = sum(sibling.leaf == (kind == "sub-section") for sibling in siblings)
+                scores[i] += 1 / (counted + 1)
     return scores
-
-
-def _released_share(tree: Tree, parent: int, children: Sequence[Sequence[int]]) -> float:
-    """The score that a selected part gives to each of its children under the code's rule."""
-    kind = tree.nodes[parent].kind
-    if kind == "abstract":
-        return 0.0
-    counted = [child for child in children[parent] if tree.nodes[child].leaf == (kind == "sub-section")]
-    return 1 / (len(counted) + 1)
 
 
 def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:

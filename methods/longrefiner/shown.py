@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from harness.models import MeteredModel
 from harness.types import Document, Shown
 from methods.longrefiner.config import PartTitles
-from methods.longrefiner.tree import Node, Tree
+from methods.longrefiner.tree import Tree
 from methods.reading import SEPARATOR
 
 Leaf = tuple[int, int]
@@ -71,14 +71,14 @@ class Showing:
         """The piece of adjacent leaves; top: the node they were chosen as, -1 for leaves alone."""
         nodes = self.trees[document].nodes
         start, end = nodes[leaves[0]].start, nodes[leaves[-1]].end
-        here = frozenset(leaves)
+        source, here = self.documents[document], frozenset(leaves)
         whole = [part for part, under in self._parts[document].items() if part >= top and under <= here]
         headings = tuple(
             (nodes[part].start, f"{line}\n")
             for part in whole
-            if (line := self._heading(document, part, whole)) and not self._starts_with_title(document, nodes[part])
+            if (line := self._heading(document, part, whole))
+            and not source.text.startswith(nodes[part].title, nodes[part].start)
         )
-        source = self.documents[document]
         title = source.title.strip()
         titled = self.titles and first and bool(title) and not source.text[start:end].startswith(title)
         return Piece(document, start, end, titled, headings)
@@ -93,9 +93,6 @@ class Showing:
             return ""
         before = [n for n in nodes[:part] if n.kind == node.kind and n.parent == node.parent]
         return f"Subsection {len(before) + 1}: {node.title}"
-
-    def _starts_with_title(self, document: int, node: Node) -> bool:
-        return self.documents[document].text.startswith(node.title, node.start)
 
     def text(self, piece: Piece) -> str:
         """The text of a piece as the reader sees it."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from harness.method import Index
 from harness.models import MeteredModel
 from harness.types import Document
-from methods.chunks import Span, packed_chunks, sentence_chunks
+from methods.chunks import Span, packed_chunks, sentence_chunks, trimmed
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.filling import coverage, place_clips
 from methods.longrefiner.grammar import Clip, Part
@@ -291,8 +291,7 @@ def _leaves(run: _Run, text: str, config: LongRefinerConfig, model: MeteredModel
     elif model.count(inside) > max_tokens:
         spans = packed_chunks(inside, max_tokens, model)
     else:
-        blank = len(inside) - len(inside.lstrip())
-        spans = [(blank, len(inside.rstrip()))]
+        spans = [trimmed(inside, 0, len(inside))]
     for a, b in spans:
         yield _Run(run.start + a, run.start + b, run.path, run.gap)
 

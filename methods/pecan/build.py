@@ -23,7 +23,7 @@ from harness.models import MeteredModel, Session, Span
 from harness.prompts import prompt_tokens
 from harness.types import Document
 from methods import summary
-from methods.chunks import fixed_chunks, packed_chunks
+from methods.chunks import fixed_chunks, packed_chunks, trimmed
 from methods.graph import Graph
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import BULLET, POINTS
@@ -79,10 +79,7 @@ def _points_matching(text: str, pattern: re.Pattern[str]) -> list[Point]:
 
 def _trimmed_point(text: str, start: int, end: int) -> Point | None:
     """The point text[start:end] without white space around it; None where it has no word."""
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
+    start, end = trimmed(text, start, end)
     # A mark or an ellipsis alone says nothing.
     if not re.search(r"\w", text[start:end]):
         return None

@@ -32,7 +32,7 @@ from functools import partial
 from typing import Any
 
 from harness.entities.recogniser import is_opening, recogniser
-from harness.method import IndexTools, Tools
+from harness.method import IndexTools
 from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens, turn_texts
 from harness.types import Document, Question
@@ -45,53 +45,6 @@ from methods.reading import question_text
 from methods.retrieval import words
 from methods.retry import ParsedReply, Retry, ask_parsed, fit_lines, reply_to, window_of
 from methods.summary import SUMMARY, one_summary
-
-
-@dataclass
-class RelationMerger:
-    """Merges relations of a pair of entities for one question; segments: their texts, summary: of the document."""
-
-    question: Question
-    summary: str
-    segments: list[str]
-    config: QRMeMConfig
-    retry: Retry
-
-    def merge(
-        self, pair: tuple[int, int], relations: list[tuple[int, str]], model: MeteredModel, tools: Tools
-    ) -> tuple[str, bool]:
-        """Merge the `relations` (segment, text) of `pair` into one text; False if a reply failed or was too long.
-
-        On failure the texts are joined with a space: no reply could be parsed, or two segments and their relations are
-        longer than the window.
-        """
-        (place, text), *rest = relations
-        understood = True
-        for number, (k, other) in enumerate(rest):
-            first, second = Relation(self.segments[place], text), Relation(self.segments[k], other)
-            key = f"fusion {pair[0]} {pair[1]} {number}"
-            merged = tools.keep(key, partial(self._merge_pair, first, second, model))
-            understood &= merged is not None
-            place, text = k, f"{text} {other}" if merged is None else str(merged)
-        return text, understood
-
-    def _merge_pair(self, first: Relation, second: Relation, model: MeteredModel) -> str | None:
-        """One sentence for two relations; None where no reply was understood or the request is too long."""
-        config = self.config
-        asking = prompts.Asking(config, self.question, self.summary)
-        pieces = asking.fuse(first, second, config.questions)
-        tokens = prompt_tokens(pieces, model)
-        tail = 2 * model.turn_tokens() + model.count(asking.fused())
-        if tokens + config.question_tokens + tail + config.relation_tokens > window_of(config.window, model):
-            return None
-        with model.session() as s:
-            feed(s, pieces)
-            doubts: ParsedReply[list[str]] = ParsedReply(tokens)
-            reply_to(s, doubts, config.question_tokens, replies.parse_questions, self.retry)
-            s.reply("\n".join(f"* {doubt}" for doubt in doubts.found or ["none"]))
-            s.user(asking.fused())
-            response: ParsedReply[str] = ParsedReply(s.length())
-            return reply_to(s, response, config.relation_tokens, replies.parse_sentence, self.retry).found
 
 
 class Pool:
@@ -148,9 +101,8 @@ def build_memory(document: Document, question: Question, config: QRMeMConfig, to
     entities = merge_entities(graphs, segments)
     memory = Memory(spans, entities.names, entities.mentions, entities.places)
     memory.questions, memory.document_summary = building.pool.questions, summary
-    merger = RelationMerger(question, summary, segments, config, retry_of(config, tools.seed))
     relations = list(merge_relations(graphs, entities).items())
-    fused = tools.map(lambda relation: merger.merge(relation[0], relation[1], model, tools), relations)
+    fused = tools.map(lambda relation: building.merge(*relation), relations)
     memory.edges = [(a, b, text) for ((a, b), _), (text, _) in zip(relations, fused, strict=True)]
     memory.notes = building.notes()
     if invalid := sum(not understood for _, understood in fused):
@@ -166,7 +118,7 @@ def build_memory(document: Document, question: Question, config: QRMeMConfig, to
 
 @dataclass
 class _GraphBuilder:
-    """The graphs of all segments, segment by segment in each step."""
+    """The graphs of all segments, segment by segment in each step, and the relations that are merged of them."""
 
     question: Question
     summary: str
@@ -288,6 +240,40 @@ class _GraphBuilder:
         if items is None:
             self._lost.setdefault(what, []).append(k)
         return list(items or [])
+
+    def merge(self, pair: tuple[int, int], relations: list[tuple[int, str]]) -> tuple[str, bool]:
+        """Merge the `relations` (segment, text) of `pair` into one text; False if a reply failed or was too long.
+
+        On failure the texts are joined with a space: no reply could be parsed, or two segments and their relations are
+        longer than the window.
+        """
+        (place, text), *rest = relations
+        understood = True
+        for number, (k, other) in enumerate(rest):
+            first, second = Relation(self.segments[place], text), Relation(self.segments[k], other)
+            key = f"fusion {pair[0]} {pair[1]} {number}"
+            merged = self.tools.keep(key, partial(self._merge_pair, first, second))
+            understood &= merged is not None
+            place, text = k, f"{text} {other}" if merged is None else str(merged)
+        return text, understood
+
+    def _merge_pair(self, first: Relation, second: Relation) -> str | None:
+        """One sentence for two relations; None where no reply was understood or the request is too long."""
+        config, asking, model = self.config, self.asking, self.tools.model("builder")
+        retry = retry_of(config, self.tools.seed)
+        pieces = asking.fuse(first, second, config.questions)
+        tokens = prompt_tokens(pieces, model)
+        tail = 2 * model.turn_tokens() + model.count(asking.fused())
+        if tokens + config.question_tokens + tail + config.relation_tokens > window_of(config.window, model):
+            return None
+        with model.session() as s:
+            feed(s, pieces)
+            doubts: ParsedReply[list[str]] = ParsedReply(tokens)
+            reply_to(s, doubts, config.question_tokens, replies.parse_questions, retry)
+            s.reply("\n".join(f"* {doubt}" for doubt in doubts.found or ["none"]))
+            s.user(asking.fused())
+            response: ParsedReply[str] = ParsedReply(s.length())
+            return reply_to(s, response, config.relation_tokens, replies.parse_sentence, retry).found
 
 
 def _distinct_names(names: list[str]) -> list[str]:

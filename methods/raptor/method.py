@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from harness.method import Index, Indexes, Needs, Task, Tools
+from harness.method import Index, Indexes, Needs, Tools
 from harness.method.hooks import Skill
 from harness.types import Answer, Document, Question, Step
 from methods import reading, summary
@@ -51,10 +51,6 @@ class Raptor(reading.ReadingMethod):
         """A node at its full size; None for a traversal, where top_k counts the nodes of each layer."""
         config: RaptorConfig = self.config
         return None if config.retrieval == "traversal" else max(config.chunk_tokens, config.summary_tokens)
-
-    def frame(self, question: Question, task: Task) -> str:
-        """The shared reading prompt around the nodes."""
-        return reading.frame(question, task, self.config)
 
     def index_packages(self) -> tuple[str, ...]:
         """The packages that reduce and cluster; another version may build another tree."""

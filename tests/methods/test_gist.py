@@ -82,11 +82,15 @@ def test_a_page_break_that_is_none_ends_the_page_at_its_last_label(reply):
     assert sum("Read a part" in p for p in prompts) == 1, "asked once; the rest is too short to be asked about"
 
 
+def paged(text, most, least, last):
+    return Pages(text, Gist.Config(page_words=most, least_words=least, last_words=last))
+
+
 @given(st.lists(st.integers(0, 30), max_size=12), st.integers(2, 20), st.integers(0, 10))
 def test_units_hold_all_words_and_fit_a_page(sizes, most, least):
     least = min(least, most - 1)
     text = "\n".join(" ".join(f"w{i}." if i % 7 == 6 else f"w{i}" for i in range(n)) for n in sizes)
-    pages = Pages(text, most, least, 3, 9)
+    pages = paged(text, most, least, 3)
     assert sum(pages.words) == len(text.split())
     assert all(n <= max(most - least, 1) for n in pages.words)
     assert " ".join(text[a:b] for a, b in pages.units).split() == text.split()
@@ -106,7 +110,7 @@ CHINESE = "\n".join([BOAT * 8 + "\u6cb3" * 8] * 300)
 
 
 def test_a_text_without_white_space_has_pages():
-    pages = Pages(CHINESE, 600, 280, 350, 9)
+    pages = paged(CHINESE, 600, 280, 350)
     assert (len(pages.units), set(pages.words)) == (300, {12})
     spans = pages.spans(FakeTools([Rule(reply="none")]).model(), FakeTools())
     assert [round((b - a) / 97) for a, b in spans] == [50] * 6
@@ -118,7 +122,7 @@ def test_a_text_without_white_space_has_pages():
     "text", ["x" * 1000, "a b " + "x" * 500 + " c", "\u6cb3" * 999 + "\u3002", "http://" + "ab/" * 90]
 )
 def test_a_word_longer_than_a_page_is_cut(text):
-    pages = Pages(text, 12, 4, 3, 9)  # 8 words of 8 characters behind the first label
+    pages = paged(text, 12, 4, 3)  # 8 words of 8 characters behind the first label
     assert all(0 < n <= 8 for n in pages.words)
     assert all(b - a <= 64 + 7 for a, b in pages.units)
     assert "".join("".join(text[a:b] for a, b in pages.units).split()) == "".join(text.split())
