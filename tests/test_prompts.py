@@ -29,7 +29,7 @@ from pocket.card import EMBEDDED
 from pocket.eval import card as cards
 from pocket.random_model import TEMPLATE
 from tests.datasets.support import needs_real, real
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 
 PRESETS = presets.names("methods")
 QUESTION = Question("q", "Who?", ("d",))
@@ -104,20 +104,16 @@ def test_what_replaces_a_prompt_is_what_the_model_reads(preset: str) -> None:
 
 def test_prompts_that_no_skill_sends() -> None:
     tools = FakeTools([Rule(reply="* Who was it?")])
-    text = [Document("d", "Ann was it.")]
+    text = Document("d", "Ann was it.")
     for preset, prompts in (
         ("closed-book", {"answer without text": "{instruction} M1 {question}{options}"}),
         ("sliding-window", {"sliding window": " M2"}),
         ("decom", {"sub-answers": "M3", "steps": "M4 {question} {answer}"}),
     ):
-        made = method(preset, **prompts)
-        index = made.index(text[0], tools) if made.scope == "document" else {}
-        made.answer(QUESTION, text, [index], tools)
+        answered(method(preset, **prompts), tools, text, QUESTION)
     told = "\n".join(tools.reader.prompts)
     assert all(f"M{n}" in told for n in range(1, 5))
 
-
-# --- configuration ----------------------------------------------------------------------------------------------------
 
 ANSWER = "Brief. {instruction}\n{text}\n{question}{options}"
 
@@ -173,9 +169,6 @@ def test_the_hash_follows_the_text_and_nothing_else() -> None:
     assert "prompts" not in before.config.method.params
 
 
-# --- system turns -----------------------------------------------------------------------------------------------------
-
-
 def test_a_system_turn_reaches_the_model_and_its_window() -> None:
     tools = FakeTools([Rule(reply="Ann")])
     made = method("closed-book", **{"answer without text": {"system": "Be brief."}})
@@ -215,9 +208,6 @@ def test_a_template_without_a_system_role_is_refused_by_the_plan_and_by_the_mode
         feed(model.session(Meter()), made)
 
 
-# --- adapters ---------------------------------------------------------------------------------------------------------
-
-
 def test_an_adapter_of_another_prompt_is_refused_by_the_plan() -> None:
     if "adapters" not in plan("longrefiner").facts["refiner"] or not plan("longrefiner").models["refiner"].adapters:
         pytest.skip("no adapters come with this package; make adapters trains them")
@@ -255,8 +245,6 @@ def test_adapters_whose_prompts_nobody_knows_are_a_warning(tmp_path: Path) -> No
     assert warning.startswith("no card says on which prompts these adapters were trained: analysis, selection; ")
     assert "--set method.prompts=FILE" in warning
 
-
-# --- prompts that papers print ----------------------------------------------------------------------------------------
 
 # What a preset adds to the printed words: places for what this project shows too, and the form of a reply.
 ADDED = ("Question:", "Answer: …", "Write each entity on", "Write one line for", "Ask up to", "Document", "Action: -2")

@@ -30,6 +30,12 @@ class WordEncoder:
         return np.array([len(asked & self._texts[int(p[0])]) / max(len(asked), 1) for p in passages])
 
 
+def answered(method, tools, document, question):
+    """The answer, and the index it was given ({} for a method without one)."""
+    index = {} if method.scope == "none" else method.index(document, tools)
+    return method.answer(question, [document], [index], tools), index
+
+
 class Counted(Meter):
     """Books the events of a model that tells no shape as those of a small one."""
 

@@ -62,9 +62,6 @@ def squeezed(text, settings_, model, question=ASKED):
     return "".join(p if isinstance(p, str) else text[slice(*p)] for p in found.pieces), found
 
 
-# --- units ------------------------------------------------------------------------------------------------------------
-
-
 @settings(deadline=None, max_examples=60)
 @given(st.text(alphabet="ab .\n\u5b66\U0001f600\u00e9", max_size=40), st.data())
 def test_units_tile_any_text_and_runs_are_what_is_kept(llama, text, data):
@@ -80,9 +77,6 @@ def test_a_character_of_several_tokens_is_one_unit(llama):
     units = units_of("a\u5b66b", tools_of(llama).model("compressor"))
     assert [units.piece(i) for i in range(len(units))] == ["a", "\u5b66", "b"]
     assert units.sizes == (1, 3, 1)
-
-
-# --- surprise ---------------------------------------------------------------------------------------------------------
 
 
 def test_surprise_is_minus_the_log_probability_the_network_gives(llama):
@@ -116,9 +110,6 @@ def test_unusable_log_probabilities():
         assert surprise(s, model, units_of("a", model)).tolist() == [1e4]
         with pytest.raises(ModelOutputError, match=r"gave NaN log-probabilities; try --set model.dtype=float32"):
             surprise(s, model, units_of("a", model))
-
-
-# --- contexts ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -158,9 +149,6 @@ def test_the_contexts_that_a_budget_lets_through(target, changed, numbers):
 def test_a_context_that_is_not_there_cannot_be_forced():
     with pytest.raises(QuestionError, match="force_context_ids has 7, but the text has 2 contexts"):
         choose_contexts([1, 1], np.zeros(2), 5, config.LongLLMLinguaConfig(force_context_ids=(7,)))
-
-
-# --- tokens -----------------------------------------------------------------------------------------------------------
 
 
 def lingua_by_hand(credit):

@@ -66,9 +66,6 @@ def test_a_line_that_the_compressors_window_does_not_hold_is_cut_there():
     assert rest == ["Toren\nw3 w4.", "w5 w6."]
 
 
-# --- LLMLingua-2 ------------------------------------------------------------------------------------------------------
-
-
 class Digits:
     """A token is a word with the space before it; "w7" is kept with probability 0.7. Counts its requests."""
 

@@ -103,9 +103,6 @@ def test_runs_of_the_joined_contexts_as_places_in_the_document():
     assert spans_in_document(layout, []) == []
 
 
-# --- Selective-Context ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changed", "wanted"),
     [
@@ -147,9 +144,6 @@ def test_a_sentence_longer_than_it_may_be_is_scored_in_parts():
     tools = tools_of()
     SelectiveContext(SelectiveContext.Config(max_sentence_tokens=10)).index(Document("d", "word3 " * 25), tools)
     assert len(tools.models["compressor"].contexts) == 3
-
-
-# --- LLMLingua-2 ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from harness.types import Document, Question, Shown
 from methods.decompose import Decompose, fill_in_answers
 from methods.summarised import Summarised
 from methods.summary import condense, one_summary
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 
 SEGMENTS = ["Toren wrote Velindra last winter.", "Kelford is home to Toren.", "Mira sold two green boats."]
 TEXT = " ".join(SEGMENTS)
@@ -35,8 +35,7 @@ def test_earlier_answers_are_put_in(question, answers, told):
 def decomposed(*rules, question=QUESTION, text=TEXT, window=8192, **params):
     tools = FakeTools(rules, window=window)
     method = Decompose(Decompose.Config(**{"segment_tokens": 5, "k": 1, **params}))
-    document = Document("d", text)
-    return method.answer(question, [document], [method.index(document, tools)], tools), tools.reader.prompts
+    return answered(method, tools, Document("d", text), question)[0], tools.reader.prompts
 
 
 def test_two_steps():
@@ -83,17 +82,13 @@ def test_options_are_shown_once_at_the_end():
     assert ["(A) Kelford" in p for p in prompts] == [False, False, True]
 
 
-# --- summaries --------------------------------------------------------------------------------------------------------
-
 SHORT = [Rule(when=f"Text:\n{s}", reply=f"in short {i}") for i, s in enumerate(SEGMENTS)]
 
 
 def summarised(*rules, window=8192, question=QUESTION, text=TEXT, **params):
     tools = FakeTools([*SHORT, *rules, Rule(when="Question:", reply="Kelford")], window=window)
     method = Summarised(Summarised.Config(**{"segment_tokens": 5, "summary_tokens": 5, "reserve": 10, **params}))
-    document = Document("d", text)
-    index = method.index(document, tools)
-    return method.answer(question, [document], [index], tools), index, tools.reader.prompts
+    return *answered(method, tools, Document("d", text), question), tools.reader.prompts
 
 
 def test_summaries_that_fit_are_read_as_they_are():

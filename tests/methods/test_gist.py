@@ -8,7 +8,7 @@ from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
 from methods.gist import Gist, Pages
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 
 LINES = [
     "Ann bakes bread here.",
@@ -31,9 +31,7 @@ READ = Rule(when="Read the text below", reply="Bob")
 def gist(*rules, text=TEXT, question=QUESTION, window=8192, **params):
     tools = FakeTools([*rules, READ, Rule(when="from what you know", reply="guess")], window=window)
     method = Gist(Gist.Config(**{**SIZES, **params}))
-    document = Document("d", text)
-    index = method.index(document, tools)
-    return method.answer(question, [document], [index], tools), index, tools.reader.prompts
+    return *answered(method, tools, Document("d", text), question), tools.reader.prompts
 
 
 def looked(reply):

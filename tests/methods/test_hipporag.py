@@ -8,7 +8,7 @@ import pytest
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
 from methods.hipporag import HippoRAG, phrase_key
-from tests.methods.conftest import FakeTools, WordEncoder
+from tests.methods.conftest import FakeTools, WordEncoder, answered
 
 PARAGRAPHS = ["Velindra is by Toren.", "Toren lives in Kelford.", "Mira sold boats.", "Kelford lies by a river."]
 TEXT = "\n\n".join(PARAGRAPHS)
@@ -36,7 +36,7 @@ def built(similar=None, **params):
     return {k: v if isinstance(v, np.ndarray) else json.loads(json.dumps(v)) for k, v in index.items()}, tools
 
 
-def answered(reply, **params):
+def linked(reply, **params):
     encoder = WordEncoder()
     index, _ = built(encoder, **params)
     tools = FakeTools([Rule(when="Facts:", reply=reply), Rule(when="Answer:", reply="Kelford")], similarity=encoder)
@@ -57,7 +57,7 @@ def test_the_index_has_the_triples_of_each_passage_once():
 
 
 def test_the_triples_that_the_model_keeps_lead_on():
-    answer, tools = answered("Facts: 1, 7, 2")
+    answer, tools = linked("Facts: 1, 7, 2")
     filter_, *read = answer.steps
     # Of the question's words the first triple's text has none as a word of its own ("('velindra',"), so all tie.
     assert filter_.scores == {"candidates": 3, "kept": 2}
@@ -73,7 +73,7 @@ def test_the_triples_that_the_model_keeps_lead_on():
 
 @pytest.mark.parametrize("reply", ["Facts: none", "Facts: 9", "I do not know."])
 def test_without_a_triple_passages_are_ranked_by_similarity(reply):
-    answer, _ = answered(reply)
+    answer, _ = linked(reply)
     assert answer.stop_reason == "no triple kept: ranked by similarity"
     assert [s.scores["similarity"] for s in answer.steps[1:]] == [1.0, 0.0]
 
@@ -100,7 +100,5 @@ def test_phrases(phrase, node):
 @pytest.mark.parametrize("text", ["", "no triple in here"])
 def test_a_text_without_triples_is_ranked_by_similarity(text):
     tools = FakeTools([Rule(when="Answer", reply="x"), Rule(reply="none")])
-    method, document = HippoRAG(HippoRAG.Config()), Document("d", text)
-    index = method.index(document, tools)
-    answer = method.answer(QUESTION, [document], [index], tools)
+    answer, _ = answered(HippoRAG(HippoRAG.Config()), tools, Document("d", text), QUESTION)
     assert (answer.steps[0].note, len(answer.shown)) == ("the index has no triple", bool(text))

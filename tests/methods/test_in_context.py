@@ -17,20 +17,16 @@ from methods.head_lists import heads_for
 from methods.in_context import InContext, InContextConfig, _sum_without_outliers
 from tests.llm import tiny_families as tiny
 from tests.llm.test_families import asked
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 
 TEXT = "Red fox runs fast. Blue fox sleeps now. Green bird sings well."
+DOCUMENT = Document("d", TEXT)
 QUESTION = Question("q", "Which bird?", ("d",))
 LLAMA = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}
 
 
 def config(**more):
     return InContextConfig(**{"chunk_tokens": 4, "k": 2, **more})
-
-
-def answered(method, tools):
-    document = Document("d", TEXT)
-    return method.answer(QUESTION, [document], [method.index(document, tools)], tools)
 
 
 def attend(row, column):
@@ -40,12 +36,9 @@ def attend(row, column):
     return 0.875 if "bird" in column else 0.5 if "Blue" in column else 0.25
 
 
-# --- the whole way ----------------------------------------------------------------------------------------------------
-
-
 def test_golden_trace():
     tools = FakeTools([Rule(reply="Green")], attention=attend)
-    found = answered(InContext(config()), tools)
+    found, _ = answered(InContext(config()), tools, DOCUMENT, QUESTION)
     assert found.text == "Green"
     assert [TEXT[s.start : s.end] for s in found.shown] == [" Green bird sings well.", " Blue fox sleeps now."]
     # Five tokens a chunk with its number; the line begins with the chunk's mark, so each has its chunk's weight.
@@ -64,7 +57,8 @@ def test_golden_trace():
 
 
 def test_without_calibration_nothing_is_taken_off():
-    found = answered(InContext(config(calibrate=False)), FakeTools([Rule(reply="x")], attention=attend))
+    tools = FakeTools([Rule(reply="x")], attention=attend)
+    found, _ = answered(InContext(config(calibrate=False)), tools, DOCUMENT, QUESTION)
     assert [round(s.scores["attention"], 4) for s in found.steps] == [4.375, 2.5]
 
 
@@ -76,9 +70,6 @@ def test_a_window_that_holds_two_chunks_takes_passes_from_the_end_and_finds_the_
     order = np.argsort(-method.rank(QUESTION, texts, {}, tools))
     assert order.tolist() == [2, 0, 1, 3]
     assert sum(e.requests for e in tools.meter.events) == 6  # three passes of two questions
-
-
-# --- scores -----------------------------------------------------------------------------------------------------------
 
 
 def test_tokens_far_below_their_chunk_are_left_out():
@@ -133,9 +124,6 @@ def listed(shape, heads, **more):
     sizes = dict(zip(LLAMA, (shape.width, shape.layers, shape.heads, shape.kv_heads), strict=True))
     names = [f"{layer}-{head}" for layer, head in heads]
     return {"source": "test", "found_on": "rows", "model": {"name": "m", **sizes, **more}, "heads": names}
-
-
-# --- head lists -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

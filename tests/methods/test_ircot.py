@@ -8,7 +8,7 @@ from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
 from methods.ircot import IRCoT, query_of
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 
 PARAGRAPHS = [
     "Velindra\nThe novel of the winter, written by Toren.",
@@ -27,8 +27,7 @@ def reasoned(*sentences, question=QUESTION, window=8192, **params):
     rules = [Rule(when="Next sentence:", reply=sentence, once=True) for sentence in sentences]
     tools = FakeTools([*rules, Rule(when="Answer:", reply="the Une")], window=window)
     method = IRCoT(IRCoT.Config(**{"k": 1, "sentence_tokens": 20, **params}))
-    answer = method.answer(question, [DOCUMENT], [method.index(DOCUMENT, tools)], tools)
-    return answer, tools
+    return answered(method, tools, DOCUMENT, question)[0], tools
 
 
 def test_each_sentence_retrieves_the_next_paragraph():

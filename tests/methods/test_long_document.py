@@ -17,7 +17,7 @@ from methods.pecan import Pecan
 from methods.retrieval import BM25
 from methods.window import FullContext
 from tests.datasets.support import config
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 
 SMALL, LARGE = 6_000, 24_000  # words
 QUESTION = Question("q", "Where is mill 17?", ("d",))
@@ -101,8 +101,7 @@ def test_the_work_of_an_answer_grows_with_the_text(method, tmp_path):
     share = []
     for words in (SMALL, LARGE):
         desk, document = Desk(tmp_path), story(words)
-        built = method.index(document, desk) if method.scope == "document" else {}
-        method.answer(QUESTION, [document], [built], desk)
+        answered(method, desk, document, QUESTION)
         share.append(desk.reader.characters / len(document.text))
     assert share[1] < 1.1 * share[0]
 

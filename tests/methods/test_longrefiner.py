@@ -286,9 +286,6 @@ def test_titles_of_a_reply(reply, found):
     assert parse_titles(reply) == found
 
 
-# --- presets ----------------------------------------------------------------------------------------------------------
-
-
 def plan(name, **sets):
     keys = {"dataset.tokens": 300, **{k.replace("__", "."): v for k, v in sets.items()}}
     return plan_choices(Choices(method=name, dataset="pocket/retrieved", profile="pocket", limit=2, sets=keys))

@@ -65,8 +65,6 @@ def test_clips_keep_eight_tokens_of_each_end():
     assert clip(text, tokens[:16], 8) == Clip(text)
 
 
-# --- written and read back --------------------------------------------------------------------------------------------
-
 MARKS = '<br> <skip> ... .... &lt; &amp; &#46; " </section> > < : é 字'
 awkward = st.sampled_from(["<section: x>", *MARKS.split()])
 words = st.lists(awkward | st.text(min_size=1, max_size=6), min_size=1, max_size=5).map(" ".join)
@@ -86,9 +84,6 @@ outlines = st.builds(
 @given(outlines, st.sampled_from(["<skip>", "..."]))
 def test_a_written_outline_is_read_back(outline, mark):
     assert parse(write(outline, mark)) == outline
-
-
-# --- filled from the text ---------------------------------------------------------------------------------------------
 
 
 def whole(tree, text):
@@ -218,9 +213,6 @@ def test_a_long_paragraph_is_several_leaves():
 def test_awkward_texts_are_covered(text):
     for output in ("", "<section: S>" + text[:40], "<abstract>a ... b</abstract>"):
         whole(build(text, parse(output), LongRefinerConfig(scoring="bm25", leaf_tokens=50), MODEL), text)
-
-
-# --- released samples -------------------------------------------------------------------------------------------------
 
 
 # A section without text in the document; the other seven that are empty in the outlines have some, and get it.

@@ -74,9 +74,6 @@ def test_a_page_that_says_too_little_is_none(text):
     assert page_from_text(text, words) is None
 
 
-# --- a teacher --------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Labels:
     """A teacher from a table; the base is another one."""
@@ -213,9 +210,6 @@ def test_a_text_is_an_item_once_and_the_sets_take_turns():
     assert "never" not in str(per_question)
 
 
-# --- measures ---------------------------------------------------------------------------------------------------------
-
-
 def test_measures_by_hand():
     task = Task(instruction="x", max_answer_tokens=8)
     scene = Scene(QUESTION, (), task, ("['A', 'B']",), (True,))
@@ -233,9 +227,6 @@ def test_measures_by_hand():
     assert outline_items(parse(TOLD))[0] == ("abstract", "abstract")
     assert ANALYSIS.floor is not None
     assert ANALYSIS.floor([scene, scene, Scene(QUESTION, (), task, (), (False,))]) == pytest.approx(2 / 3)
-
-
-# --- adapters by name -------------------------------------------------------------------------------------------------
 
 
 def test_auto_takes_what_the_model_has():

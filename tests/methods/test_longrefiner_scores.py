@@ -88,8 +88,6 @@ def test_one_scale_for_all_documents():
     assert normalised([]) == []
 
 
-# --- choice -----------------------------------------------------------------------------------------------------------
-
 # Local scores alone: chunk .9, leaf 5 (.8), abstract (.6), School (.55), Early (.375) ... Tokens: two a leaf; pieces that do
 # not touch have a separator of one token between.
 PAPER = [
@@ -169,8 +167,6 @@ def test_the_released_choice_of_equal_scores():
     found = choose_as_released(showing(), [np.ones(10)], 100)
     assert [node for _, node in found.nodes] == [9, 0, 2]
 
-
-# --- titles of parts --------------------------------------------------------------------------------------------------
 
 HEADED = [
     # part_titles, leaves, texts; Early is read whole with leaves 3 5 6, its sub-section School with 5 6

@@ -13,7 +13,7 @@ from methods.memwalker import MemWalker
 from methods.memwalker.config import MemWalkerConfig
 from methods.memwalker.method import even_groups
 from methods.memwalker.replies import BACK, Verdict, parse_choice, parse_verdict
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 
 # Four segments of four words; at most two children: s0 s1 | s2 s3, then a root over the two.
 SEGMENTS = ["Ann is a baker.", "Bob is a sailor.", "Cid is a weaver.", "Dan is a miner."]
@@ -40,18 +40,13 @@ def said(*replies):
 def walk(*replies, text=TEXT, window=8192, tools=None, question=QUESTION, **params):
     tools = tools or FakeTools([*TREE, *said(*replies)], window=window)
     method = MemWalker(MemWalkerConfig(**{**SIZES, **params}))
-    document = Document("d", text)
-    index = method.index(document, tools)
-    answer = method.answer(question, [document], [index], tools)
+    answer, index = answered(method, tools, Document("d", text), question)
     asked = [p for p in tools.reader.prompts if "Question: Who weaves?" in p]
     return answer, Graph.from_index(index), asked, tools
 
 
 def moves(answer):
     return [(s.action, s.node) for s in answer.steps[:-1]]
-
-
-# --- the tree ---------------------------------------------------------------------------------------------------------
 
 
 def test_tree_of_four_segments():
@@ -102,9 +97,6 @@ def test_summaries_that_do_not_fit_together_are_shortened_first():
 def test_windows_that_cannot_hold_the_tree(params, window, message):
     with pytest.raises(QuestionError, match=message):
         walk(window=window, **params)
-
-
-# --- the walk ---------------------------------------------------------------------------------------------------------
 
 
 def test_straight_down_to_the_answer():
@@ -318,8 +310,6 @@ def test_skills_ask_in_the_words_of_the_walk():
         skills[kind].play(Scene(QUESTION, texts, tools.task), tools)
         assert tools.reader.prompts == [wanted]
 
-
-# --- replies ----------------------------------------------------------------------------------------------------------
 
 CHOICES = [
     ("Action: 2", 3, False, 2),

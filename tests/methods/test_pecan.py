@@ -184,9 +184,6 @@ def test_pack_spreads_nodes_evenly(lengths, most):
     assert all(len(b) <= most and sum(lengths[i] for i in b) <= 12 for b in tight)
 
 
-# --- PecanConfig.batch_tokens -----------------------------------------------------------------------------------------
-
-
 WORDS = " ".join(f"w{n}" for n in range(60))
 REPLY = Rule(reply="* one two\n* three")
 

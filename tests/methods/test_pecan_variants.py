@@ -100,9 +100,6 @@ def test_a_sum_over_tokens_makes_long_nodes_heavier():
     assert weights("mean") == pytest.approx([0.2, 0.2, 0.6])
 
 
-# --- without progress control -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("max_nodes", "similar", "nodes", "left_out"),
     [
@@ -133,8 +130,6 @@ def test_a_node_that_comes_back_has_the_rank_it_is_shown_at():
     answer, _, _ = search(similar=similar, progress_control=False, max_nodes=3)
     assert answer.steps[2].scores["relevance"] == pytest.approx(4 * 0.5)  # the question is 1, so the third node is 4
 
-
-# --- without the graph of points --------------------------------------------------------------------------------------
 
 TREE = [
     Rule(when="aa ab ac\nba bb bc\n\nThe text ends", reply=" left side\n"),
@@ -197,8 +192,6 @@ def test_a_tree_asks_for_raptors_summary_and_shows_its_prompts():
     assert "summary" not in points.prompts()
 
 
-# --- GARLIC ------------------------------------------------------------------------------------------------------------
-
 # p_yes 0.6, but a third token is likelier; 0.25; 0.529 and Yes on top; 0.25; 0.9 and on top.
 ASKED = [
     {"Yes": 0.3, "No": 0.2, "Well": 0.5},
@@ -234,9 +227,6 @@ def test_garlic_counts_greedy_yes_and_pecan_shares(params, probed):
     assert asked[0].p_yes == pytest.approx(0.6)
 
 
-# --- choices left open -------------------------------------------------------------------------------------------------
-
-
 def test_the_plain_wording_asks_the_same_in_other_words():
     tools = FakeTools([SUMMARY, Rule(reply="x")], probes(0.9), attention)
     run([], tools, probe_wording="plain")
@@ -254,9 +244,6 @@ def test_sentences_are_a_choice_of_the_graph():
     tools = FakeTools([SUMMARY, Rule(reply="x")], probes(), lambda row, column: 0.1)
     _, graph, _ = run([], tools, text, chunk_tokens=4, chunk_boundaries="sentences")
     assert graph.text[:3] == ["Ann is here.", "Bob left it. Who", "first point"]
-
-
-# --- two models by role ------------------------------------------------------------------------------------------------
 
 
 def test_edges_come_from_the_builder_and_the_rest_from_the_searcher():
@@ -291,8 +278,6 @@ def test_the_suite_of_two_models_has_the_papers_five_pairs():
             pairs.append("/".join(sizes))
     assert list(dict.fromkeys(pairs)) == ["8B/8B", "3B/3B", "1B/1B", "8B/3B", "8B/1B"]
 
-
-# --- presets -----------------------------------------------------------------------------------------------------------
 
 T_P = {"narrativeqa": 0.5, "qasper": 0.98, "hotpotqa": 0.5, "musique": 0.55}
 FIXED = {"narrativeqa": 48, "qasper": 36, "hotpotqa": 17, "musique": 30}
@@ -393,9 +378,6 @@ def test_fields_that_change_the_graph_are_in_its_key():
 def test_the_plan_names_the_key_to_change():
     with pytest.raises(UserError, match=r"^method\.record_stops=2 \(--set\): without progress control no probe"):
         planned("pecan-no-progress-control", **{"method.record_stops": 2})
-
-
-# --- the graph as arrays -----------------------------------------------------------------------------------------------
 
 
 @st.composite

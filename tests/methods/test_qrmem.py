@@ -60,9 +60,6 @@ def test_the_pool_is_asked_as_a_whole_and_its_bound_is_open():
     assert pool.questions == ["A b c d e?", "A b x y z?"]
 
 
-# --- ablations: what is no longer asked -------------------------------------------------------------------------------
-
-
 def test_without_update_nobody_asks_questions():
     memory, tools = build(update=False)
     assert not asked(tools, about=DOUBT)
@@ -107,9 +104,6 @@ def test_one_memory_serves_every_navigation():
     assert {"update", "open_entities", "recogniser"} <= set(INDEX_FIELDS)
 
 
-# --- entities that are one --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("segments", "names"),
     [
@@ -145,9 +139,6 @@ def test_relations_of_one_pair_are_gathered_and_those_of_one_entity_dropped():
 )  # fmt: skip
 def test_occurs(name, text, found):
     assert occurs(name, text) is found
-
-
-# --- replies ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -189,9 +180,6 @@ def test_replies(parse, reply, found):
 )
 def test_marked(text, names, told):
     assert prompts.marked(text, names) == told
-
-
-# --- bad input --------------------------------------------------------------------------------------------------------
 
 
 def test_replies_that_never_parse():

@@ -89,9 +89,6 @@ def test_the_rules_know_acronyms_from_pronouns(text, names):
     assert [name for name in found if name.split()[0] not in ("SAID", "ALL")] == names
 
 
-# --- profile paper ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("preset", FAMILY)
 def test_profile_paper_finds_entities_with_stanza_and_the_default_with_rules(preset):
     plain, paper = (

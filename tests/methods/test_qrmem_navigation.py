@@ -37,9 +37,6 @@ def spans(*numbers):
     return tuple(Shown("span", "d", *SPANS[k]) for k in numbers)
 
 
-# --- algorithm 1 ------------------------------------------------------------------------------------------------------
-
-
 def test_entities_that_the_question_does_not_name_are_reached():
     reasons = ("It is by Toren, whose birthplace is missing.", "The river is missing.")
     answer, asked, encoder, _ = go(*map(no, reasons), yes("the Une"))
@@ -124,9 +121,6 @@ def test_no_edge_leads_on():
     assert answer.stop_reason == "no edge leads on"
 
 
-# --- the window -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("room", "kept"), [(30, {1: 0.5, 2: 0.9, 3: 0.5}), (29, {1: 0.5, 2: 0.9}), (20, {1: 0.5, 2: 0.9}), (19, {2: 0.9}), (9, {})]
 )  # fmt: skip
@@ -195,9 +189,6 @@ def test_an_entity_in_every_segment():
     assert "of 4 segments fit" in answer.steps[0].note
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
-
-
 def test_replies_that_never_parse_end_the_search_with_a_recorded_fallback():
     answer, asked, *_ = go(*["I do not know."] * 9)
     assert (answer.text, answer.stop_reason) == ("read", "replies never parsed")
@@ -238,9 +229,6 @@ def test_a_choice_without_options_is_asked_as_a_question_and_one_with_them_shows
 def test_an_answer_is_no_longer_than_the_task_allows():
     answer, *_ = go(yes("a b c d e f g h i j"))
     assert answer.text == "a b c d e f g h"
-
-
-# --- entity trial and graph expansion ---------------------------------------------------------------------------------
 
 
 def test_entity_trial():

@@ -13,7 +13,7 @@ from harness.llm.scripted import Rule
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LongLLMLingua
 from methods.memwalker import MemWalker
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 from tests.methods.qrmem_memory import DOUBT, ENTITY, RELATION, asked, build
 from tests.methods.table_model import Table
 
@@ -71,9 +71,6 @@ def test_relations_that_grow_too_long_to_be_fused_stand_side_by_side():
     assert set(seen) == {"refused", "too long", "asked"}
 
 
-# --- the window of the tables' other rows -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("preset", ["memwalker-4k", "llmlingua-4k"])
 def test_rows_of_qrmems_tables_have_its_window(preset):
     suite = suites.read_suite("pocket-qrmem-table1")
@@ -98,9 +95,7 @@ def test_memwalkers_requests_stay_within_its_window(fallback):
     def longest(**params):
         tools = FakeTools(rules, window=8192)
         method = MemWalker(MemWalker.Config(**sizes, **params))
-        document = Document("d", text)
-        index = method.index(document, tools)
-        method.answer(QUESTION, [document], [index], tools)
+        answered(method, tools, Document("d", text), QUESTION)
         return max(e.new + e.cached + e.out for e in tools.meter.events)
 
     assert longest() > 250
@@ -110,13 +105,11 @@ def test_memwalkers_requests_stay_within_its_window(fallback):
 @pytest.mark.parametrize("method", [LLMLingua, LongLLMLingua])
 def test_a_compressed_text_is_read_in_the_window(method):
     text = " ".join(f"w{n % 10}" for n in range(300))
-    document = Document("d", text)
 
     def read(**params):
         tools = FakeTools([Rule(reply="x")], compressor=Table(), window=8192)
         made = method(method.Config(rate=1.0, iterative_size=10, chunk_tokens=10, **params))
-        index = made.index(document, tools) if made.scope == "document" else {}
-        answer = made.answer(QUESTION, [document], [index], tools)
+        answer, _ = answered(made, tools, Document("d", text), QUESTION)
         reader = [e for e in tools.meter.events if e.role == "reader"]
         return answer, max(e.new + e.cached + e.out for e in reader)
 

@@ -31,9 +31,6 @@ QUESTION = Question("q", "who?", ("d",))
 PCA = RaptorConfig(reduction="pca")
 
 
-# --- chunks -----------------------------------------------------------------------------------------------------------
-
-
 class Letters:
     """A model whose tokens are characters, as those of Chinese are."""
 
@@ -88,9 +85,6 @@ def test_chunks_lose_no_word_and_keep_the_order(text, size):
     assert all(b - a <= size for a, b in packed(text, size, Letters()))
 
 
-# --- clusters ---------------------------------------------------------------------------------------------------------
-
-
 def points(count, width=16, seed=0):
     return np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)
 
@@ -141,9 +135,6 @@ def test_no_cluster_has_more_tokens_than_it_may(vectors):
     found = clusters(vectors, [10] * len(vectors), 45, PCA)
     assert {i for group in found for i in group} == set(range(len(vectors)))
     assert max(map(len, found)) <= 4
-
-
-# --- trees ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 11])
@@ -233,8 +224,6 @@ def test_every_process_makes_the_same_tree(reduction, tmp_path):
     assert other.split() == [fingerprint(made), str(max(made["level"])), str(made["level"].count(2))]
     assert 2 in made["level"]
 
-
-# --- what is shown ----------------------------------------------------------------------------------------------------
 
 # Level 1: nodes 0 to 3; level 2: 4 over 0 1, 5 over 1 2 3; level 3: 6 over 4 5. Node 1 has two parents.
 TEXT = "c0 x. c1 x x. c2 x. c3 x."
@@ -328,9 +317,6 @@ def test_the_window_ends_the_list():
     assert [n for n, _ in seen] == sorted(n for n, _ in seen)
     assert {n for n, _ in seen} == set(range(8))
     assert all(reason == ("window" if n < 7 else "exhausted") for n, reason in seen if n)
-
-
-# --- settings ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -145,9 +145,6 @@ def test_a_search_that_shows_nothing_is_recorded_too():
     assert usage(more, "search", "answer") == usage(tools, "search", "answer")
 
 
-# --- what it costs ----------------------------------------------------------------------------------------------------
-
-
 def counted(**params):
     """The steps of a search, and its usage by the sizes of a small model."""
     meter = Counted("answer")

@@ -19,7 +19,7 @@ from methods.chunks import packed_chunks, passage_chunks, sentence_chunks, sente
 from methods.retrieval import BM25, Dense, DosRag, RandomChunks, Reranked, RetrievalConfig, bm25_scores, words
 from tests.datasets.support import config as dataset_config
 from tests.datasets.support import needs_real, real
-from tests.methods.conftest import FakeTools, WordEncoder
+from tests.methods.conftest import FakeTools, WordEncoder, answered
 
 TEXT = "Red fox runs. Blue fox sleeps! Is red red fish? Green bird sings. Blue whale."
 QUESTION = Question("q", "Which RED fox?", ("d",))
@@ -27,13 +27,8 @@ REPLY = [Rule(reply="x")]
 
 
 def answer(method, tools=None, text=TEXT, question=QUESTION):
-    tools = tools or FakeTools(REPLY)
-    document = Document("d", text)
-    found = method.answer(question, [document], [method.index(document, tools)], tools)
+    found, _ = answered(method, tools or FakeTools(REPLY), Document("d", text), question)
     return [text[s.start : s.end] for s in found.shown], found
-
-
-# --- cutting ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -106,8 +101,6 @@ def test_chunks_of_words():
     assert [text[a:b] for a, b in word_chunks(text, 2)] == ["one two", "three  four", "five"]
     assert word_chunks(" \n", 2) == []
 
-
-# --- choosing ---------------------------------------------------------------------------------------------------------
 
 SENTENCES = {"chunks": "sentences", "chunk_sentences": 1}
 
@@ -233,9 +226,6 @@ def test_passages_are_encoded_once_a_document_and_questions_once_each():
     assert [TEXT[s.start : s.end] for s in found.shown] == ["Blue whale."]
 
 
-# --- the floor --------------------------------------------------------------------------------------------------------
-
-
 def drawn(seed, question_id, text="a b c d e f", k=2):
     tools = FakeTools(REPLY)
     tools.seed = seed
@@ -252,9 +242,6 @@ def test_chance_is_drawn_by_the_seed_and_the_question_alone():
 
 def test_chance_shows_as_much_as_bm25():
     assert resolve_params("random", "musique") == resolve_params("bm25", "musique")
-
-
-# --- the presets ------------------------------------------------------------------------------------------------------
 
 
 def resolve_params(method, dataset):
@@ -299,9 +286,6 @@ def test_the_suite_has_the_rows_of_the_papers_table_in_their_order():
         "raptor-ct-topx": {"top_k": "from:pecan"},
     }
     assert list(suite.datasets) == [f"pocket/{name}" for name in ("narrativeqa", "qasper", "hotpotqa", "musique")]
-
-
-# --- real rows --------------------------------------------------------------------------------------------------------
 
 
 @needs_real

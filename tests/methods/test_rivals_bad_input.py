@@ -15,7 +15,7 @@ from methods.memwalker import MemWalker
 from methods.raptor import Raptor
 from methods.retrieval import BM25, Dense, RandomChunks, Reranked
 from methods.window import FullContext, SlidingWindow
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 from tests.methods.raptor_tree import Vectors
 from tests.methods.table_model import Table
 from tests.methods.test_retrieval_rows import ByLength
@@ -62,13 +62,13 @@ ROWS = {
 }
 
 
-def answered(method, text):
+def read(method, text):
     replies = [Rule(when="Action:", reply="Action: 0"), Rule(reply="Mira")]
     tools = FakeTools(replies, compressor=Table(), similarity=Vectors(), reranker=ByLength(), window=16_384)
-    document, question = Document("d", text), Question("q", "\u6821\u957f\u662f\u8c01 word7?", ("d",))
-    index = method.index(document, tools) if method.scope == "document" else {}
+    question = Question("q", "\u6821\u957f\u662f\u8c01 word7?", ("d",))
+    told, index = answered(method, tools, Document("d", text), question)
     json.dumps({k: v for k, v in index.items() if not isinstance(v, np.ndarray)})
-    return method.answer(question, [document], [index], tools), tools
+    return told, tools
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -77,7 +77,7 @@ def answered(method, text):
 )
 def test_every_row_answers_from_what_is_in_the_text(row, text):
     began = time.process_time()
-    told, tools = answered(ROWS[row], text)
+    told, tools = read(ROWS[row], text)
     assert time.process_time() - began < 10
     assert told.text == ("" if row == "memwalker" else "Mira")  # it was told to go on for ever, and ended
     prompts = tools.reader.prompts
@@ -92,6 +92,6 @@ def test_every_row_answers_from_what_is_in_the_text(row, text):
 @pytest.mark.parametrize("row", ["longllmlingua", "llmlingua", "selective-context"])
 def test_a_target_smaller_than_one_context_still_reads_some_of_it(row):
     method = type(ROWS[row])(type(ROWS[row]).Config(target_tokens=1))
-    told, _ = answered(method, "one w3 three w9 five w1 seven. " * 40)
+    told, _ = read(method, "one w3 three w9 five w1 seven. " * 40)
     assert told.text == "Mira"
     assert told.stop_reason in ("compressed", "nothing was kept of the text")

@@ -4,7 +4,7 @@ from harness.llm.scripted import Rule
 from harness.method import Task
 from harness.types import Document, Question, Shown
 from methods.self_route import SelfRoute
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 
 TEXT = "red fox runs | blue fox sleeps | green bird sings | blue whale swims"  # chunks of four words
 QUESTION = Question("q", "Where is the whale that swims?", ("d",))
@@ -14,9 +14,8 @@ DECLINE = "write “unanswerable”."
 def routed(*replies, task=None, text=TEXT, **params):
     tools = FakeTools([Rule(reply=reply, once=True) for reply in replies])
     tools.task = task or tools.task
-    method, document = SelfRoute(SelfRoute.Config(**{"chunk_words": 4, "k": 2, **params})), Document("d", text)
-    answer = method.answer(QUESTION, [document], [method.index(document, tools)], tools)
-    return answer, tools
+    method = SelfRoute(SelfRoute.Config(**{"chunk_words": 4, "k": 2, **params}))
+    return answered(method, tools, Document("d", text), QUESTION)[0], tools
 
 
 def test_an_answer_from_the_chunks_is_accepted():

@@ -8,7 +8,7 @@ from harness.method import Task
 from harness.types import Document, Question
 from methods.reading import room_for_text
 from methods.window import ClosedBook, FullContext, SlidingWindow
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import FakeTools, answered
 
 TEXT = " ".join(str(i) for i in range(400))
 QUESTION = Question("q", "Which number?", ("d",))
@@ -16,11 +16,8 @@ REPLY = [Rule(reply="x")]
 
 
 def answer(method, tools=None, text=TEXT, question=QUESTION):
-    found = method.answer(question, [Document("d", text)], [{}], tools or FakeTools(REPLY))
+    found, _ = answered(method, tools or FakeTools(REPLY), Document("d", text), question)
     return [text[s.start : s.end] for s in found.shown], found
-
-
-# --- one end ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -70,9 +67,6 @@ def test_a_question_that_a_small_window_cannot_hold():
         answer(FullContext(FullContext.Config(window=40)))
     with pytest.raises(WindowExceeded, match="raise model.window"):
         answer(FullContext(FullContext.Config(window=4096)), FakeTools(REPLY, window=40))
-
-
-# --- window after window ----------------------------------------------------------------------------------------------
 
 
 def slide(replies, text="w0 w1 w2 w3 w4 w5 w6 w7 w8 w9", task=None, window=8192, **config):

@@ -23,7 +23,10 @@ def rows(path):
 
 
 def hand_cases():
-    """Metric -> its (prediction, references, extra, value); a value of None means that the published code raises."""
+    """Metric -> its (prediction, references, extra, value); a value of None means that the published code raises.
+
+    "F1" is not one metric: rows with a "why" tell the rules of its origins apart, quirks that are kept among them.
+    """
     cases = {}
     for row in rows(HAND):
         for metric, value in row["values"].items():
