@@ -2,8 +2,7 @@
 
     Event(role, model, phase, kind, new, cached, logits, seconds) ── usage.py, flops.py ──► usage {phase: {...}}
 
-FLOPs are a pure function of events and the model's shape (harness/cost/flops.py). They are kept under every
-convention, so a table can be made under another one after the run.
+FLOPs are kept under every convention, so a table can be made under another one after the run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LoRA adapters: whether a folder holds one, whether it is whole and fits the base; and one merged into the weights.
 
-A check reads only headers of the safetensors files: no torch, no weights. An adapter that `harness train` wrote has a
-card that says of which weights it is; of the same model with other weights it is stale, of another model it is refused.
+A check reads only headers of the safetensors files. An adapter that `harness train` wrote has a card that says of which
+weights it is; of the same model with other weights it is stale, of another model it is refused.
 """
 
 from __future__ import annotations
@@ -239,8 +239,7 @@ def adapter_folder(named: str) -> Path:
 def merge(net: torch.nn.Module, folder: Path) -> None:
     """Add the adapter in `folder` to the weights of `net`, for good: W + alpha / rank x B A for every matrix.
 
-    So a session runs as fast as on the base alone, and needs no peft. The sum is taken in float32 and rounded to the
-    model's type: nothing is lost beyond the rounding that every weight has in that type anyway.
+    So a session runs as fast as on the base alone. The sum is taken in float32 and rounded to the model's type.
 
     Raises CannotRun for an adapter of another kind than plain LoRA, or of another base.
     """

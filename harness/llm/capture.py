@@ -6,10 +6,8 @@
     writing                       the query rows are kept and reduced 64 at a time, so a step costs no extra pass
     by head                       softmax(q K^T) for the same blocks; each head's rows are summed on their own
 
-`install()` registers the attention function under the name "harness" with transformers; a model loaded with that name
-runs plain fused attention until a Capture is active in the thread, or a Pack: then the tokens of several contexts stand
-behind each other, and each context's tokens attend to its own keys alone, in a kernel call of their own. No padding, so
-a context's arithmetic is what it is alone.
+`install()` registers the attention function "harness" with transformers: plain fused attention until the thread has an
+active Capture, or a Pack, in which the tokens of each context attend to its own keys alone, without padding.
 
 The weights are those of softmax(q K^T * scaling) under the causal mask and nothing else. harness.llm.families refuses
 other attention from config.json; what it misses raises CannotRun here, at the first call.
@@ -35,8 +33,7 @@ from harness.llm.kv import Arena, slot_of
 
 NAME = "harness"
 # Above this share of watched keys whole rows may cost less: at a half, columns take 0.1 to 0.4 of their time, at nine
-# tenths 0.2 to 1.9 (4 and 9 heads, 40 and 512 rows, 1,000 and 4,096 keys, float32 and bfloat16). A second call of the
-# fused CPU kernel, over the watched keys alone, takes 1.2 to 3 times as long as columns for up to 1,000 of 4,096 keys.
+# tenths 0.2 to 1.9 (4 and 9 heads, 40 and 512 rows, 1,000 and 4,096 keys, float32 and bfloat16).
 MOST_COLUMNS = 0.75
 # Arguments of an attention call that leave its scores alone; a sliding window works through the mask.
 _NEUTRAL = """

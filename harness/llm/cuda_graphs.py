@@ -7,7 +7,7 @@ A recording has fixed addresses and a fixed number of contexts, a power of two; 
 that are thrown away. When the arena of keys grows its addresses change, and the recordings are made anew.
 
 The first step of each size also runs eagerly. Where the two differ or recording fails (a mixture that picks its experts
-in Python, say), the model goes on without recordings, and `RecordedSteps.problem` says why.
+in Python, say), the model goes on without recordings.
 """
 
 import functools

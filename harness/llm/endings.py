@@ -3,10 +3,9 @@
     endings = endings_pattern(["<|eot_id|>"])
     reply_end("Paris<|eot_id|>\\n", (), endings)      (5, True)
 
-A tokenizer leaves the tokens out that it flags as special. A marker comes through where its tokenizer does not flag it,
-where the model writes it in ordinary tokens, or where a server leaves it in its reply. Scorers keep the published rules
-and know nothing of markers, so both back ends cut them off with this module; `endings_cut` in a record's usage counts
-the replies. docs/methods/shared.md#end-markers.
+A marker comes through where its tokenizer does not flag it as special, where the model writes it in ordinary tokens, or
+where a server leaves it in its reply. Scorers keep the published rules and know nothing of markers;
+`endings_cut` in a record's usage counts the replies. docs/methods/shared.md#end-markers.
 """
 
 import re

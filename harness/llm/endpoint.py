@@ -6,14 +6,10 @@
     user, feed, feed ─► text of the open turn ─► write: POST /chat/completions with all turns so far ─► reply, usage
                                               └► probe: the same with max_tokens 1 and logprobs; the turns stay open
 
-endpoint_info.py    names, numbers and files, checked before a run       endpoint_http.py    retries, waits, the key
-endpoint_tokens.py  tokens counted here, for budgets
-
-A server keeps nothing that we may count on, so every write and probe reads the whole context again: that is what it
-costs, and what is booked. What a server finds in its prefix cache depends on the order of the questions, on what runs
-beside them and on earlier runs, so it is told apart (`Event.reused`) and taken off no cost. Token counts are the
-server's own (`usage`), and the local tokenizer's where it sends none, or one that cannot be true (`Event.recounted`).
-Spans, room and budgets are counted with the local tokenizer.
+A server keeps nothing that we may count on, so every write and probe reads the whole context again, and that is booked;
+what it finds in its prefix cache is told apart (`Event.reused`) and taken off no cost. Tokens are the server's counts
+(`usage`), or the local tokenizer's where it sends none, or one that cannot be true (`Event.recounted`); spans, room and
+budgets are always counted here.
 """
 
 from __future__ import annotations
@@ -53,8 +49,7 @@ class Reply:
 
     tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in); counts_refused: how
     many of its counts cannot be true and are None; first_token: (token, log-probability) of what might have come first;
-    ending: whether markers of the end of a turn were cut off; thinking: what a reasoning model wrote before its answer;
-    unclosed: whether that did not end."""
+    ending: whether end markers were cut off; thinking: in front of the answer; unclosed: whether that did not end."""
 
     text: str
     finish: str

@@ -1,8 +1,7 @@
 """HTTP exchanges that end in time, whatever the server does, and never go to another host.
 
 The timeouts of HTTP libraries start anew with every byte that arrives. Here it is one deadline for connecting, the TLS
-handshake, the headers and the body. Looking up the host's name is left to the system's limit. A redirect, which would
-hand the key to wherever it points, is a reply like any other.
+handshake, the headers and the body. A redirect, which would hand the key to where it points, is a reply like any other.
 """
 
 from __future__ import annotations

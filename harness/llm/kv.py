@@ -5,10 +5,7 @@
 
 A pass over several contexts writes its keys with one call a layer, and attention may read all contexts in one call
 (kernels.py). A token is written in place, where transformers' DynamicLayer copies the whole cache. A roll-back moves
-a mark, so what stays is bit-identical because it is never touched.
-
-A context may copy what another one holds of the same beginning (harness/llm/prefixes.py). For that a slot knows the
-names of its first blocks of BLOCK tokens, and a few contexts that ended stay for those that come later.
+a mark, so what stays is bit-identical. A context may copy what another one holds, or held (prefixes.py).
 """
 
 from __future__ import annotations

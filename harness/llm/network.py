@@ -8,8 +8,8 @@ In deterministic mode a row's arithmetic must not depend on what else is in its 
 number of rows, so every pass that contexts share has the same number (`fixed_rows`, filled up with a context of zeros),
 and asks of more tokens run alone. Which of the two it is depends on the ask's own length.
 
-What another context has read before, a document say, is copied from it (harness/llm/prefixes.py); where several would
-read the same in one pass, one does, and the others copy it in the next. Its cost is booked as if it ran.
+What another context has read before is copied from it (prefixes.py); where several would read the same in one pass, one
+does, and the others copy it in the next. Its cost is booked as if it ran.
 """
 
 import contextlib

@@ -110,7 +110,7 @@ class ScriptedSession(Session):
         self._meter.record(e, None)
 
     def flush(self, requests: int = 0) -> None:
-        """Book what is queued, as `requests` requests."""
+        """Book what is queued."""
         if self._n_read < self.length():
             self._book("prefill", self.length() - self._n_read, self._n_read, requests=requests)
             self._n_read = self.length()

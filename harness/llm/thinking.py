@@ -3,8 +3,7 @@
     split_thinking("<think>A city.</think>\\n\\nParis", Thinking())     ("<think>A city.</think>\\n\\n", "Paris", True)
 
 `model.thinking` names the markers and how many tokens the model may think, beyond those that a method allows for the
-answer. The thinking is not part of the answer, of what scorers see, or of the context behind the reply: chat templates
-of these models drop it from earlier turns too. docs/methods/shared.md#thinking.
+answer. The thinking is part neither of the answer nor of the context behind it. docs/methods/shared.md#thinking.
 """
 
 from harness.config.schema import ModelConfig, Thinking

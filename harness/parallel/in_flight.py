@@ -161,9 +161,8 @@ def _end(scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupt
 def places_for(models: Sequence[Any], requested: int, note: Note) -> int:
     """Number of questions in flight: `requested`, or fewer if fewer contexts of a model fit into memory.
 
-    It counts full windows, not what contexts hold: no question declares how long its contexts will become, and on a CPU
-    a question admitted on a guess that proves too low could end the process.
-    Calls `note` if the number is lower, and for each model that cannot run several contexts in one pass.
+    It counts full windows: no question declares how long its contexts will become. Calls `note` if the number is lower,
+    and for each model that cannot run several contexts in one pass.
     """
     places = requested
     for model in models:

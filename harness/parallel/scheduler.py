@@ -14,10 +14,9 @@
     scheduler.stop(); scheduler.wait()    members end with Stopped at their next call; then wait for their end
 
 Method code stays sequential. A pass waits until all members wait, so that it holds as many asks as possible, and its
-lane takes as many of them as one pass holds (`Lane.take`). The others stay queued beside what the members that went on
-ask next, so none waits for all others; the ask that waits longest is in every pass, so none waits for more passes than
-there are asks before it. A member that is at work for longer than MAX_WAIT seconds delays one pass by that much, and no
-further pass until it has asked again.
+lane takes as many of them as one pass holds (`Lane.take`), the one that waits longest among them; the others stay
+queued. A member at work for longer than MAX_WAIT seconds delays one pass by that much, and no further one until it asks
+again.
 """
 
 from __future__ import annotations
