@@ -32,20 +32,17 @@ def encoder_config(tmp_path_factory):
     return bert(tmp_path_factory.mktemp("models") / "bi")
 
 
-def test_encoder_equals_the_operator_counter(encoder_config):
-    meter = Meter()
-    encoder = load_encoder(encoder_config, meter, "encoder")
-    total = counted(lambda: encoder.encode(PASSAGES, "passage"))
-    assert total > 0
-    assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
-
-
-def test_reranker_equals_the_operator_counter(reranker_config):
-    meter = Meter()
-    reranker = load_reranker(reranker_config, meter, "reranker")
-    total = counted(lambda: reranker.score("where is the bridge", PASSAGES))
-    assert total > 0
-    assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
+def test_the_formula_equals_the_operator_counter(encoder_config, reranker_config):
+    encoded, ranked = Meter(), Meter()
+    encoder = load_encoder(encoder_config, encoded, "encoder")
+    reranker = load_reranker(reranker_config, ranked, "reranker")
+    for meter, run in (
+        (encoded, lambda: encoder.encode(PASSAGES, "passage")),
+        (ranked, lambda: reranker.score("where is the bridge", PASSAGES)),
+    ):
+        total = counted(run)
+        assert total > 0
+        assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
 
 
 def test_reranker_edges(reranker_config, encoder_config, monkeypatch, tmp_path):

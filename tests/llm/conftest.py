@@ -11,6 +11,7 @@ WORDS = (
     "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. "
     "Yes No Question Information answer \u00e9t\u00e9 \u6771\u4eac caf\u00e9 \U0001f409 * Given the above. "
 )
+NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4}
 
 

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.llm.endpoint import EndpointModel
 from harness.llm.endpoint_http import RetryPolicy
 from harness.llm.load import load_model
+from tests.llm.loopback import Loopback
 
 POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
 QUICK = RetryPolicy(timeout=0.4, retries=2, first=0.01, longest=0.02)
@@ -22,6 +24,16 @@ def loaded(loopback, **more):
     found = load_model(config(loopback.url, retries=1, timeout=5.0, **more))
     assert isinstance(found, EndpointModel)
     return found
+
+
+def asked(reply, text="?", most=9, stop=(), **more):
+    """(The reply of a server to one question, what it cost, the model)."""
+    with Loopback([reply if callable(reply) else lambda _: reply]) as server:
+        meter, model = Meter(), loaded(server, **more)
+        with model.session(meter) as s:
+            s.user(text)
+            written = s.write(most, stop=stop)
+    return written, meter, model
 
 
 def words(server, *more, method="keep-left", limit=6, timeout=5):

@@ -13,12 +13,9 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import batched_forward, network, trial_passes
-from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.parallel.scheduler import Scheduler
-from tests.llm.conftest import WORDS
-
-NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
+from tests.llm.conftest import NODES
 
 
 def play(model, actions, written=9, adapter=None):
@@ -122,28 +119,6 @@ def test_contexts_that_share_passes_say_what_each_says_alone(request, which, pas
     assert max(map(len, passes)) > 1, "nothing was packed"
 
 
-def test_logits_of_a_packed_pass_equal_those_alone(tiny):
-    """Empty and filled caches, one new token and many, logits for all, some and no rows, in one pass."""
-    texts = [tiny.text.plain(NODES[2]), tiny.text.plain(WORDS), tiny.text.plain(NODES[0]), tiny.text.plain(NODES[1])]
-    cuts, wanted = (0, 30, len(texts[2]) - 1, 2), (len(texts[0]), 3, 1, 0)
-    arena = Arena(tiny.layers)
-    own, caches = [arena.cache() for _ in texts], [arena.cache() for _ in texts]
-    for cache, text, cut in [*zip(own, texts, cuts, strict=True), *zip(caches, texts, cuts, strict=True)]:
-        if cut:
-            batched_forward.run_alone(tiny.net, tiny.device, batched_forward.Ask(text[:cut], cache))
-    rest = [text[cut:] for text, cut in zip(texts, cuts, strict=True)]
-    asks = [[batched_forward.Ask(*one) for one in zip(rest, held, wanted, strict=True)] for held in (own, caches)]
-    alone = [batched_forward.run_alone(tiny.net, tiny.device, ask) for ask in asks[0]]
-    packed = batched_forward.run_packed(tiny.net, tiny.device, asks[1])
-    assert packed[3] is None
-    for rows, a, b in zip(wanted[:3], alone, packed, strict=False):
-        assert b.shape == (rows, tiny.net.config.vocab_size)
-        assert (a - b).abs().max() < 1e-4
-    for a, b in zip(own, caches, strict=True):
-        assert a.get_seq_length() == b.get_seq_length()
-        assert (a.layers[-1].keys - b.layers[-1].keys).abs().max() < 1e-5
-
-
 def test_a_pass_that_fails_is_taken_back_and_run_context_by_context(tiny_folder, monkeypatch):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=990))
     jobs = scripts_of(model, SCRIPTS[:3])
@@ -213,6 +188,7 @@ def test_a_pass_takes_what_writes_then_the_oldest_prefills_within_its_budget(lim
 def test_a_model_with_another_kernel_runs_one_after_the_other(tiny_folder, passes):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager"))
     assert model.pack_problem == "its attention kernel is 'eager'"
+    assert model.capabilities == {"probe", "score", "sampling"}
 
     def ask():
         with model.session(Meter()) as s:
@@ -257,18 +233,6 @@ def test_a_trial_finds_a_cache_that_cannot_be_rolled_back(tiny, monkeypatch):
     assert trial_passes.trial_cache_problem(*asked) is None
     monkeypatch.setattr(trial_passes, "rewind", lambda _cache, _length: None)
     assert "gave other logits than one pass" in trial_passes.trial_cache_problem(*asked)
-
-
-def test_bfloat16_packs_too(tiny_folder, passes):
-    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="bfloat16"))
-    assert model.pack_problem is None
-    passes.clear()
-    found = side_by_side([lambda: play(model, ("feed", "probe"), 1)] * 3)
-    expected = play(model, ("feed", "probe"), 1)
-    assert max(map(len, passes)) == 3
-    for one in found:
-        assert one["events"] == expected["events"]
-        assert np.array(one["numbers"]) == pytest.approx(expected["numbers"], rel=0.05, abs=1e-3)
 
 
 class Scaled(torch.nn.Module):

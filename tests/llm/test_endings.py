@@ -12,8 +12,8 @@ from harness.cost.meter import Meter
 from harness.llm import session as sessions
 from harness.llm.endings import KNOWN, endings_pattern, markers_of, reply_end
 from harness.llm.load import load_model
-from tests.llm.endpoints import loaded
-from tests.llm.loopback import Loopback, completion
+from tests.llm.endpoints import asked
+from tests.llm.loopback import completion
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,7 @@ def test_the_models_own_markers():
 
 @pytest.mark.parametrize(("sent", "finish"), [("Paris<|eot_id|>", "length"), ("Paris</s>\n", "stop")])
 def test_what_a_server_leaves_is_cut_and_counted(sent, finish):
-    with Loopback([lambda body: completion(sent, finish)]) as server:
-        meter = Meter()
-        with loaded(server).session(meter) as s:
-            s.user("Where?")
-            written = s.write(8)
+    written, meter, _ = asked(completion(sent, finish))
     assert (written.text, written.finish, written.ending) == ("Paris", "stop", True)
     assert len(written.offsets) == len(written.span)
     assert meter.usage()["answer"]["endings_cut"] == 1
@@ -56,15 +52,10 @@ def test_what_a_server_leaves_is_cut_and_counted(sent, finish):
 
 
 def test_a_stop_string_comes_first_and_a_plain_reply_stays():
-    replies = [lambda body: completion("Paris<|eot_id|>\n\nmore", "length"), lambda body: completion("Rome", "length")]
-    with Loopback(replies) as server:
-        model, meter = loaded(server), Meter()
-        for text, stop, ending, finish in (("Paris", ["\n\n"], True, "stop"), ("Rome", [], False, "length")):
-            with model.session(meter) as s:
-                s.user("Where?")
-                written = s.write(8, stop=stop)
-            assert (written.text, written.ending, written.finish) == (text, ending, finish)
-    assert meter.usage()["answer"]["endings_cut"] == 1
+    for sent, ending, finish in (("Paris<|eot_id|>\n\nmore", True, "stop"), ("Paris", False, "length")):
+        written, meter, _ = asked(completion(sent, "length"), stop=["\n\n"])
+        assert (written.text, written.ending, written.finish) == ("Paris", ending, finish)
+        assert meter.usage()["answer"]["endings_cut"] == ending
 
 
 def _says(monkeypatch, ids):

@@ -18,7 +18,7 @@ from harness.llm.fast_tokenizer import FastTokenizer
 from harness.llm.model_info import model_facts
 from harness.llm.template import cut_template
 from harness.llm.text import Text
-from tests.llm.endpoints import POCKET, config, loaded
+from tests.llm.endpoints import POCKET, asked, config, loaded
 from tests.llm.loopback import Loopback, completion
 
 SHAPE = {"layers": 2, "width": 8, "heads": 2, "kv_heads": 1, "head_size": 4, "mlp": 16, "vocab": 50}
@@ -73,17 +73,9 @@ def test_counts_are_those_of_the_model_loaded_here():
 @pytest.mark.parametrize("cached", [0, 20])
 def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached):
     """A prefix that the server still had depends on who asked before: the same question has the same cost."""
-
-    def reply(_):
-        told = completion()
-        told["usage"] |= {"prompt_tokens_details": {"cached_tokens": cached}}
-        return told
-
-    with Loopback([reply]) as loopback:
-        meter = Meter()
-        s = loaded(loopback, shape=Shape(**SHAPE)).session(meter)
-        s.user("?")
-        s.write(9)
+    reply = completion()
+    reply["usage"] |= {"prompt_tokens_details": {"cached_tokens": cached}}
+    _, meter, _ = asked(reply, shape=Shape(**SHAPE))
     usage = meter.usage()["answer"]
     told = {k: usage[k] for k in ("tokens_in", "tokens_cached", "tokens_reused", "tokens_out")}
     assert told == {"tokens_in": 50, "tokens_cached": 0, "tokens_reused": cached, "tokens_out": 4}
@@ -116,15 +108,8 @@ def test_without_a_shape_flops_are_unknown_and_without_usage_tokens_are_counted_
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((POCKET / name).read_bytes())
 
-    def reply(_):
-        return {k: v for k, v in completion("Paris town").items() if k != "usage"}
-
-    with Loopback([reply]) as loopback:
-        meter = Meter()
-        model = loaded(loopback, tokenizer=str(tmp_path), window=2048)
-        s = model.session(meter)
-        s.user("Where?")
-        s.write(9)
+    reply = {k: v for k, v in completion("Paris town").items() if k != "usage"}
+    _, meter, model = asked(reply, "Where?", tokenizer=str(tmp_path), window=2048)
     usage = meter.usage()["answer"]
     assert usage["uncounted"] == 2
     assert usage["flops"]["full"] == 0
@@ -142,12 +127,7 @@ def test_without_a_shape_flops_are_unknown_and_without_usage_tokens_are_counted_
     ],
 )
 def test_counts_that_cannot_be_true_are_replaced_and_the_record_says_so(counts, booked, recounted):
-    with Loopback([lambda _: completion("Paris town") | {"usage": counts}]) as loopback:
-        meter = Meter()
-        model = loaded(loopback)
-        s = model.session(meter)
-        s.user("Where?")
-        s.write(9)
+    _, meter, model = asked(completion("Paris town") | {"usage": counts}, "Where?")
     usage = meter.usage()["answer"]
     here = (model.turn_tokens() + model.count("Where?"), model.count("Paris town"))
     assert (usage["tokens_in"], usage["tokens_out"]) == (booked or here)

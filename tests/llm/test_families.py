@@ -19,8 +19,8 @@ from harness.llm import families
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
 from tests.llm import tiny_families as tiny
+from tests.llm.conftest import NODES
 
-NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
 AFTER = " lies north"
 # Families that cannot be built tiny. From config.json alone they are refused all the same.
 UNBUILT = {

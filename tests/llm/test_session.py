@@ -10,11 +10,9 @@ import torch
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.errors import CannotRun, ModelOutputError, WindowExceeded
+from harness.errors import ModelOutputError, WindowExceeded
 from harness.llm.load import load_model
-from tests.llm.conftest import WORDS
-
-NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
+from tests.llm.conftest import NODES, WORDS
 
 
 def eager_attention(model, ids):
@@ -224,14 +222,6 @@ def test_capture_fails_when_the_kernel_is_not_in_use(tiny_folder):
     s, asked = opened(model)
     with pytest.raises(RuntimeError, match="captured in 0 of 3 layers"):
         _ = s.feed("x", watch=[asked]).attention
-
-
-def test_eager_model_has_no_attention_capability(tiny_folder):
-    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager"))
-    s, asked = opened(model)
-    with pytest.raises(CannotRun, match="no capability 'attention'"):
-        s.feed("x", watch=[asked])
-    assert s.probe(["Yes", "No"]).p["Yes"] > 0
 
 
 @pytest.mark.parametrize("which", ["tiny", "tiny_pieces"])

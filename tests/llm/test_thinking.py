@@ -49,7 +49,7 @@ def _server(text, finish="stop", reasoning=None, tokens=None):
     reply["usage"]["completion_tokens"] = 9
     if tokens is not None:
         reply["usage"]["completion_tokens_details"] = {"reasoning_tokens": tokens}
-    return lambda body: reply
+    return reply
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def _server(text, finish="stop", reasoning=None, tokens=None):
     ],
 )
 def test_a_server_s_reply(reply, text, finish, thought, unclosed):
-    with Loopback([reply]) as server:
+    with Loopback([lambda body: reply]) as server:
         meter = Meter()
         with loaded(server, thinking={"tokens": 12}).session(meter) as s:
             s.user("Where?")
