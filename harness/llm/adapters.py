@@ -129,9 +129,6 @@ def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelCon
     return config.model_copy(update={"adapters": {**bundled, **config.adapters}}) if bundled else config
 
 
-# --- the files --------------------------------------------------------------------------------------------------------
-
-
 def _read_adapter(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
     """Settings of an adapter, and the shapes of its matrices. Raises CannotRun."""
     if not (folder / SETTINGS).is_file():
@@ -173,9 +170,6 @@ def _base_shapes(folder: Path) -> Shapes:
         except (OSError, ValueError):
             return {}  # loading the base will say what is wrong with it
     return shapes
-
-
-# --- does it fit ------------------------------------------------------------------------------------------------------
 
 
 def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Iterator[str]:

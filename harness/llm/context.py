@@ -91,8 +91,6 @@ class Context(Session):
         """Tokens in the context, queued ones included."""
         return len(self.ids)
 
-    # -- kept replies (kept_replies.py) --------------------------------------------------------------------------------
-
     def _request(self) -> Any:
         """The tokens as a hash, and how many of them are booked, on which the cost of the request depends."""
         tokens = hashlib.sha256(json.dumps(self.ids).encode()).hexdigest()

@@ -208,8 +208,6 @@ class EndpointSession(Session):
         self._turns: list[tuple[str, str]] = []  # role and text
         self._length = 0
 
-    # -- the conversation ----------------------------------------------------------------------------------------------
-
     def _add_tokens(self, tokens: int) -> Span:
         """Count `tokens` more in the context. Raises WindowExceeded."""
         self._check_window(tokens)
@@ -242,8 +240,6 @@ class EndpointSession(Session):
 
     def _text(self) -> str:
         return conversation_text(self._messages()[0])
-
-    # -- asking --------------------------------------------------------------------------------------------------------
 
     def _messages(self) -> tuple[list[dict[str, str]], int]:
         """The conversation as a server gets it, and the number of markers of turns that were broken up in it."""

@@ -148,8 +148,6 @@ class Server:
                     return
         raise CannotRun(f"no server answers at {self.base_url} ({why}); start it, or correct model.base_url")
 
-    # -- one try -----------------------------------------------------------------------------------------------------
-
     def _send_once(self, path: str, content: bytes | None, timeout: float, max_bytes: int) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "longdoc-harness"}
         if self.key:
@@ -222,8 +220,6 @@ class Server:
             pass
         text = " ".join(self.mask_key(text).split())
         return f": {text[:_MAX_QUOTED]}" if text else ""
-
-    # -- waiting -----------------------------------------------------------------------------------------------------
 
     def _obey_wait(self, wait: float | None) -> None:
         """Send no request for the `wait` seconds that a server asks for (Retry-After; None: nothing).

@@ -48,8 +48,6 @@ class HFSession(Context):
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
         self._reply_logits: Tensor | None = None  # where the reply begins, if the cache was bounded there
 
-    # -- attention to what was fed -------------------------------------------------------------------------------
-
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         """Return `span`, whose attention to `watch` the next pass measures."""
         columns = tuple((w.start, w.end) for w in watch)
@@ -61,8 +59,6 @@ class HFSession(Context):
         else:
             span._attention = (0.0,) * len(watch)
         return span
-
-    # -- forward passes ------------------------------------------------------------------------------------------
 
     def _forward(self, cost: PassCost, ids: Sequence[int], logits: int = 1, **more: Any) -> Tensor | None:
         """One pass over `ids` behind what is cached; returns the last `logits` rows [logits, vocab] in float32."""
@@ -188,8 +184,6 @@ class HFSession(Context):
                 self._forward(cost, self.ids[capture.first : capture.first + step], 0, capture=capture)
         return capture.result(self._model.layers).numpy()
 
-    # -- asking --------------------------------------------------------------------------------------------------
-
     def _save(self) -> tuple[int, int]:
         return self._cached, self._content
 
@@ -235,8 +229,6 @@ class HFSession(Context):
                 target = torch.tensor(ids[i : i + len(piece)], device=logits.device)
                 scores += logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
         return scores
-
-    # -- writing -------------------------------------------------------------------------------------------------
 
     @with_kept_replies
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:

@@ -160,8 +160,6 @@ class Guard:
         for ids in (own, *around, *whole):
             self._strings[text].update(self._cut(ids, place) for place in self._occurrences(ids, text))
 
-    # -- tokens as text --------------------------------------------------------------------------------------------
-
     @cached_property
     def _surfaces(self) -> Mapping[int, str]:
         """Each token's string without the marks of a word's beginning, continuation and end.
@@ -208,8 +206,6 @@ class Guard:
         for marker, cuts in self._strings.items():
             out += [place for place in self._occurrences(ids, marker) if self._cut(ids, place) in cuts]
         return sorted(out)
-
-    # -- breaking them up --------------------------------------------------------------------------------------------
 
     def checked(self, tokens: list[Token], before: Sequence[int] = ()) -> list[Token]:
         """Break up every marker in the `tokens` of a text, and across the border with the tokens `before`.

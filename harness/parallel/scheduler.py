@@ -129,8 +129,6 @@ class Scheduler:
         self._passes = threading.Thread(target=self._run_passes, name="passes", daemon=True)
         self._passes.start()
 
-    # -- members ---------------------------------------------------------------------------------------------------
-
     def start_threads(self, *works: Callable[[], None]) -> None:
         """Run each work() in a member's thread as soon as there is a place. It must not raise but Stopped."""
         with self._lock:
@@ -224,8 +222,6 @@ class Scheduler:
         if self.stopped:
             raise Stopped
 
-    # -- passes ----------------------------------------------------------------------------------------------------
-
     def do(self, lane: Lane, ask: Any) -> Any:
         """Run `ask` in its lane, with the asks of other members. Raises the lane's exception, or Stopped."""
         waiting = _WaitingAsk(_local.member, lane, ask)
@@ -291,8 +287,6 @@ class Scheduler:
         for waiting, outcome in zip(taken, outcomes, strict=True):
             waiting.outcome = outcome
             waiting.gate.release()
-
-    # -- the end ---------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Members end with Stopped at their next call; a pass that runs is still finished."""

@@ -1,19 +1,14 @@
 """From passages to whole documents by MaxP: a document's score is that of its best passage (Dai and Callan, 2019)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 _AT_FIRST = 16  # passages for each document asked for; a page of Wikipedia has 7 of 100 words on average
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A retrieved document by number, with the score of its best passage."""
-
-    document: int
-    score: float
+Hit = tuple[int, float]
+"""A retrieved document by number, with the score of its best passage."""
 
 
 def best_documents(
@@ -39,7 +34,7 @@ def best_documents(
             ranked: dict[int, float] = {}
             for document, score in zip(documents_of(row[known]).tolist(), values[known].tolist(), strict=True):
                 ranked.setdefault(document, score)
-            hits[q] = [Hit(*pair) for pair in list(ranked.items())[:top]]
+            hits[q] = list(ranked.items())[:top]
             if len(ranked) < top and known.all() and k < passages:
                 short.append(q)
         pending, k = short, min(8 * k, passages)

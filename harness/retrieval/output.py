@@ -73,12 +73,12 @@ class _DocumentTexts:
 
     def entry(self, hit: Hit) -> dict[str, Any]:
         """A document as a JSON object for the file; several passages are joined by a space."""
-        parts = []
-        for at, length in self._places[hit.document]:
+        (document, score), parts = hit, []
+        for at, length in self._places[document]:
             self._file.seek(at)
             parts.append(self._file.read(length).decode())
-        number, title = self._heads[hit.document]
-        return {"id": number, "title": title, "text": " ".join(parts), "score": round(hit.score, 4)}
+        number, title = self._heads[document]
+        return {"id": number, "title": title, "text": " ".join(parts), "score": round(score, 4)}
 
 
 def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], table: Passages, report: Report) -> Recall:
@@ -92,7 +92,7 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
         delete_drafts(out.parent, (glob.escape(out.name), glob.escape(manifest_path(out).name)))
         with tempfile.TemporaryFile(dir=out.parent) as spill, replacing(out) as file:
             texts = _DocumentTexts(spill)
-            texts.read(table, {hit.document for each in hits for hit in each}, report)
+            texts.read(table, {document for each in hits for document, _ in each}, report)
             for number, (row, each) in enumerate(zip(rows, hits, strict=True)):
                 report("writing questions", number, len(rows))
                 entries = [texts.entry(hit) for hit in each]

@@ -155,9 +155,6 @@ def test_a_reranker_scores_a_pair_as_its_network_does(architecture, cls, tmp_pat
     assert found == pytest.approx(alone, abs=1e-5)
 
 
-# --- folders that are broken, through the rows that use them ----------------------------------------------------------
-
-
 ROWS = {"dataset.questions": 2, "dataset.tokens": 300}
 
 

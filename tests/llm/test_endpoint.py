@@ -24,9 +24,6 @@ from tests.llm.loopback import Loopback, completion
 SHAPE = {"layers": 2, "width": 8, "heads": 2, "kv_heads": 1, "head_size": 4, "mlp": 16, "vocab": 50}
 
 
-# --- what is sent -----------------------------------------------------------------------------------------------------
-
-
 def test_every_turn_is_sent_again_and_nothing_else():
     with Loopback([lambda body: completion("one"), lambda body: completion("two", "length")]) as loopback:
         s = loaded(loopback, source="served-name").session(Meter())
@@ -65,9 +62,6 @@ def test_counts_are_those_of_the_model_loaded_here():
     assert len(span) == len(text.plain(words))
     assert s.length() == span.end == model.turn_tokens() + len(text.plain("Read: ")) + len(span)
     assert s.room() == model.window - span.end
-
-
-# --- what is booked ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cached", [0, 20])
@@ -150,9 +144,6 @@ def test_tries_are_booked_beside_the_request_they_belong_to(moods, told, retries
     assert (usage["requests"], usage["retries"]) == (1, retries)
 
 
-# --- probes -----------------------------------------------------------------------------------------------------------
-
-
 def listed(**logprobs):
     rows = [{"token": t.replace("_", " "), "logprob": math.log(p)} for t, p in logprobs.items()]
     return completion("Y", logprobs={"content": [{"token": "Y", "logprob": 0.0, "top_logprobs": rows}]})
@@ -184,9 +175,6 @@ def test_a_probe_reads_the_listed_tokens(given, p, mass, top, monkeypatch):
     sent = loopback.asked[0]
     assert (sent["max_tokens"], sent["logprobs"], sent["top_logprobs"], sent["temperature"]) == (1, True, 5, 0.0)
     assert [e.kind for e in meter.events] == ["probe"]
-
-
-# --- what is refused --------------------------------------------------------------------------------------------------
 
 
 def test_what_a_server_cannot_do_is_refused():

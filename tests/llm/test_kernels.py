@@ -140,9 +140,6 @@ def test_one_row_of_16_bits_is_nearer_to_float32_than_the_fused_kernel(keys, hea
     assert (ours[0].float() - true).abs().mean() <= 1.05 * (fused[0].float() - true).abs().mean() + 1e-6
 
 
-# --- recorded decode steps --------------------------------------------------------------------------------------------
-
-
 @torch.library.custom_op("harness_tests::attend", mutates_args=())
 def attend(
     query: torch.Tensor,

@@ -122,8 +122,6 @@ def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeyp
     assert any(moved), "nothing moved"
 
 
-# -- contexts that begin alike -------------------------------------------------------------------------------------
-
 DOCUMENTS = [f"{n}. " + WORDS * 16 for n in range(2)]
 
 

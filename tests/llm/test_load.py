@@ -156,9 +156,6 @@ def test_a_template_and_a_tokenizer_in_the_home_folder_are_those_that_were_check
     assert session.write(2).text is not None
 
 
-# --- adapters: one base, switched per session -------------------------------------------------------------------------
-
-
 def first_logprobs(model, adapter=None):
     with model.session(Meter(), adapter=adapter) as s:
         s.user("Where is the school of Mira Tal?")

@@ -238,9 +238,6 @@ def test_one_member_at_a_time_holds_a_claim_and_the_others_hold_up_no_pass():
     assert most[0] == 1
 
 
-# -- tools.map ---------------------------------------------------------------------------------------------------------
-
-
 def event(new, phase="index"):
     return Event("reader", "m", phase, "prefill", new)
 
