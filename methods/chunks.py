@@ -5,18 +5,13 @@ sentence_chunks   so many whole sentences a chunk          packed_chunks   whole
 word_chunks       so many words a chunk                    passage_chunks  the document's own paragraphs
 kept_spans        (spans, tokens of the text): its first, its last, or its first and its last tokens
 shown_spans       spans of a document as what the reader saw
+packed            "One. Two words. Three.", 3 tokens ──► "One. Two words." | " Three."
 
-Cutting a text where sentences end, by rule: no word list, no model.
-
-    packed("One. Two words. Three.", 3, model)  ──►  "One. Two words." | " Three."
-
-Sentences are packed in order up to a number of tokens. A sentence that is longer is cut behind its clauses, and a
-clause that is longer where its tokens end, into pieces that are packed the same way but with nothing else.
-
-As RAPTOR's released split_text (docs/methods/raptor.md#raptor-chunks), with these differences: the marks stay in the
-text, which the chunks tile; a mark ends a sentence only before white space ("3.14" is whole), those of Chinese and
-Japanese everywhere; pieces of a long sentence come behind what is before them, not ahead of it; no chunk is empty; none
-is longer than the limit.
+`packed` fills chunks with sentences in order. A longer sentence is cut behind its clauses, a longer clause where tokens
+end, into pieces that are packed with nothing else. It is RAPTOR's released split_text
+(docs/methods/raptor.md#raptor-chunks) but for this: the marks stay in the text, which the chunks tile; a mark ends a
+sentence only before white space ("3.14" is whole), those of Chinese and Japanese everywhere; pieces of a long sentence
+come behind what is before them, not ahead of it; no chunk is empty, none longer than the limit.
 """
 
 from __future__ import annotations

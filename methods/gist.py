@@ -7,8 +7,6 @@
 A reply that names no label offered ends the page at its last one, without a further try, as in the demo; numbers that
 are no page are dropped. Gists of a document share what the window leaves (the demo's models have no short window).
 
-Where a reader pauses: a document is cut into pages at breaks that the model picks (docs/methods/qrmem.md#gist).
-
     unit unit unit <3> unit <4> unit <5>       "Break: 4"  ──►  the next page begins behind label 4
 
 Units are lines; one of more words than a page leaves behind its first label is cut into its sentences, and a sentence

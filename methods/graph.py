@@ -10,7 +10,7 @@ Built by build.py, stored as the index of the document, searched by search.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import numpy as np
@@ -31,11 +31,11 @@ class Graph:
     text: list[str] = field(default_factory=list)
     level: list[int] = field(default_factory=list)
     span: list[tuple[int, int] | None] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     higher: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     lower: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     weight: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float64))
-    log: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
     @property
     def edges(self) -> list[tuple[int, int, float]]:
@@ -106,31 +106,13 @@ class Graph:
 
     def to_index(self) -> Index:
         """JSON values and arrays for the cache."""
-        return {
-            "text": self.text,
-            "level": self.level,
-            "span": [list(s) if s else None for s in self.span],
-            "log": self.log,
-            "notes": self.notes,
-            "higher": self.higher,
-            "lower": self.lower,
-            "weight": self.weight,
-        }
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"span": [s and list(s) for s in self.span]}
 
     @classmethod
     def from_index(cls, index: Index) -> Graph:
-        """The inverse of `to_index`."""
-        spans: list[tuple[int, int] | None] = [(s[0], s[1]) if s else None for s in index["span"]]
-        return cls(
-            list(index["text"]),
-            list(index["level"]),
-            spans,
-            np.asarray(index["higher"]),
-            np.asarray(index["lower"]),
-            np.asarray(index["weight"]),
-            list(index["log"]),
-            list(index["notes"]),
-        )
+        """The inverse of `to_index`; what else the index has is left aside."""
+        values = {f.name: index[f.name] for f in fields(cls)}
+        return cls(**{**values, "span": [s and (s[0], s[1]) for s in index["span"]]})
 
 
 def equal_weights(group: Sequence[int]) -> np.ndarray:

@@ -1,19 +1,18 @@
 """LongRefiner's rivals (LongRefiner, table 2): a document cut into segments, the best of which are read up to a budget.
 
 SentenceSegments   six sentences a segment, as for the retrieval rows (docs/methods/longrefiner.md#longrefiner-rivals)
-JinaSegments       paragraphs, lines and sentences packed up to 500 tokens: an offline stand-in for a web service
+JinaSegments       paragraphs, lines and sentences packed up to 500 tokens
 MetaChunking       cuts where a model finds the next sentence surprising again (arXiv 2410.12788)
 
 They differ in where a document is cut, and in nothing else.
 
-Cutting by rule: at blank lines first, then at line breaks, then where sentences end, then where tokens do.
+Jina's segmenter is a web service whose rules are not published (docs/methods/longrefiner.md#jina). In its place a text
+is cut at blank lines first, then at line breaks, then where sentences end, then where tokens do; neighbours that fit
+are packed together:
 
     packed_segments("A. B.\\n\\nC.", 4, model)  ──►  "A. B." | "C."
 
-The segmenter of LongRefiner's table is a web service whose rules are not published, so this takes its place
-(docs/methods/longrefiner.md#jina). Neighbours are packed together as long as they fit.
-
-Meta-Chunking by perplexity (arXiv 2410.12788; docs/methods/longrefiner.md#meta-chunking).
+Meta-Chunking by perplexity (docs/methods/longrefiner.md#meta-chunking):
 
     PPL_i = mean negative log-probability of the tokens of sentence i behind all sentences before it
     a segment ends behind sentence i where PPL_i is a local minimum: below PPL_{i-1}, not above PPL_{i+1}, and the fall

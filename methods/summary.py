@@ -8,8 +8,7 @@ Making a text shorter until it fits: summaries of its segments, then summaries o
     condense(segments, room, ...)    9 segments ──► 9 summaries ──► 5 of two each, that fit in `room` tokens together
 
 No more neighbours become one than must: where the summaries take 1.3 times the room they are joined in twos, where they
-take 2.5 times the room in threes. Indexes that ask for
-the same summary share it (tools.share).
+take 2.5 times the room in threes. Indexes that ask for the same summary share it (tools.share).
 """
 
 import hashlib

@@ -7,6 +7,7 @@ trec, triviaqa, samsum and lsht are few-shot: leading newlines go and only the f
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from harness.scorers import longbench as en
 from harness.scorers import longbench_zh as zh
@@ -51,29 +52,6 @@ def first_line(prediction: str) -> str:
     return prediction.lstrip("\n").split("\n")[0]
 
 
-def item_score(
-    prediction: str,
-    references: Sequence[str],
-    *,
-    dataset: str,
-    all_classes: Sequence[str] | None = None,
-    backend: str = "difflib",
-) -> float:
-    """One item by the rules of `dataset`, 0..1. Raises ScoreError for an unknown data set or missing classes."""
-    if dataset not in DATASETS:
-        raise ScoreError(f"LongBench has no data set {dataset!r}; it has: {', '.join(DATASETS)}")
-    metric = DATASETS[dataset]
-    if dataset in _FIRST_LINE:
-        prediction = first_line(prediction)
-    if metric is en.classification_score:
-        if all_classes is None:
-            raise ScoreError(f"LongBench's {dataset} needs all_classes, the list of its class names")
-        return en.classification_score(prediction, references, all_classes=all_classes)
-    if metric is en.code_sim_score:
-        return en.code_sim_score(prediction, references, backend=backend)
-    return metric(prediction, references)
-
-
 @scorer("longbench.scorer", "score of a list, in percent", "corpus", maximum=100.0)
 def mean_score(
     prediction: Sequence[str],
@@ -83,12 +61,22 @@ def mean_score(
     all_classes: Sequence[str] | None = None,
     backend: str = "difflib",
 ) -> float:
-    """Score of a list of predictions, 0..100. Raises ScoreError as item_score does, and for an empty list."""
-    values = [
-        item_score(p, r, dataset=dataset, all_classes=all_classes, backend=backend)
-        for p, r in zip(prediction, references, strict=True)
-    ]
-    return round(100 * mean(values), 2)
+    """Score of a list of predictions by the rules of `dataset`, 0..100.
+
+    Raises ScoreError for an unknown data set, missing classes and an empty list.
+    """
+    if dataset not in DATASETS:
+        raise ScoreError(f"LongBench has no data set {dataset!r}; it has: {', '.join(DATASETS)}")
+    metric = DATASETS[dataset]
+    if metric is en.classification_score:
+        if all_classes is None:
+            raise ScoreError(f"LongBench's {dataset} needs all_classes, the list of its class names")
+        metric = partial(metric, all_classes=all_classes)
+    elif metric is en.code_sim_score:
+        metric = partial(metric, backend=backend)
+    if dataset in _FIRST_LINE:
+        prediction = [first_line(p) for p in prediction]
+    return round(100 * mean([metric(p, r) for p, r in zip(prediction, references, strict=True)]), 2)
 
 
 @scorer("longbench.scorer_e", "the same by length", "corpus", maximum=100.0)

@@ -3,11 +3,8 @@
     document ──contexts──► ranked, within a budget ──sentences──► tokens ──► the shared reading prompt
 
 LLMLingua does not read the question, so a document is compressed once, when it is indexed; LongLLMLingua compresses for
-every question.
-
-The token level: window after window, each read behind what was kept of those before it.
-
-Source: docs/methods/compression.md#lingua-tokens.
+every question. The token level (docs/methods/compression.md#lingua-tokens) goes window after window, each read behind
+what was kept of those before it:
 
     first pass    surprise of the whole text, as much of it as the compressor's window holds
     each window   its surprise again, behind the kept tokens (the first window has the first pass's)

@@ -205,19 +205,16 @@ def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
         inside = text[a:b]
         start = b - len(inside.lstrip())
         before = words[-1].end if words else gap
-        if not words or _begins_word(token, inside, style) or text[before:start].isspace():
+        if style == "wordpiece":
+            begins = not token.startswith("##")
+        else:
+            begins = token.startswith("\u2581") or inside in string.punctuation or bool(_WIDE.match(inside))
+        if not words or begins or text[before:start].isspace():
             words.append(Word(before, max(start, before), max(b, before), i, i + 1))
         else:
             last = words[-1]
             words[-1] = Word(last.gap, last.start, max(last.end, b), last.first, i + 1)
     return words
-
-
-def _begins_word(token: str, inside: str, style: Style) -> bool:
-    """Whether a token begins a word, by the tokenizer's style; inside: its text."""
-    if style == "wordpiece":
-        return not token.startswith("##")
-    return token.startswith("\u2581") or inside in string.punctuation or bool(_WIDE.match(inside))
 
 
 def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:

@@ -1,15 +1,9 @@
-"""The context level: contexts ranked, a budget, their order, the keep ratio of each.
+"""What LLMLingua keeps before it looks at tokens: contexts, then sentences of them.
 
-Source: docs/methods/compression.md#lingua-contexts.
-
-LongLLMLingua   surprise of the question behind the context, low is good
-LLMLingua       surprise of the context itself, high is good
-
-titled_lines(document)    a document's lines as contexts, cut the way FlashRAG cuts them
-
-The sentence level: the sentences of the chosen contexts with the highest priority, up to a budget.
-
-Source: docs/methods/compression.md#lingua-sentences.
+contexts    ranked, up to a budget, their order, the keep ratio of each (docs/methods/compression.md#lingua-contexts)
+            LongLLMLingua by the surprise of the question behind the context, low is good; LLMLingua by the surprise of
+            the context itself, high is good
+sentences   those of highest priority, up to a budget (docs/methods/compression.md#lingua-sentences)
 
 Sentences are those of methods.chunks (released: nltk's). White space behind a sentence goes with it.
 """

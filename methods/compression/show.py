@@ -1,11 +1,10 @@
 """A compressed text as pieces, read by the reader: kept pieces of the document are spans, so the record tells them.
 
-What prompt compression asks of a compressor: a question is likely behind its text, and a text behind its question.
+The skills of a compressor are to find a question likely behind its text, and a text behind its question. A model that
+learns replies only finds every text about equally surprising, and what is kept of it is chance.
 
 "compressor ranking"   scene "followed": the text, then the question and the restrictive sentence are scored
 "compressor text"      scene "guessed":  the question (or nothing), then the text is scored, token by token
-
-A model that learns replies only finds every text about equally surprising, and what is kept of it is chance.
 """
 
 from __future__ import annotations

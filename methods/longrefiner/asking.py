@@ -1,12 +1,8 @@
-"""The two online tasks of the model: how broad a question is, and which titles of a document help.
-
-What LongRefiner asks of a model, for training: its three tasks. Reading is the shared skill.
+"""The three tasks of the refiner's model, and the scenes that train them. Reading is the shared skill.
 
 "breadth"    texts: none                              verdict: True where the answer is clear and fixed (Local)
-"outline"    texts: a document                        reply: its outline
-"titles"     texts: title, abstract, lines of titles  reply: ['title']
-
-Task 2, once a document: the model writes its outline, and the outline is filled from the text (LongRefiner 3.2).
+"outline"    texts: a document                        reply: its outline (LongRefiner 3.2)
+"titles"     texts: title, abstract, lines of titles  reply: ['title'], those that help
 """
 
 from collections.abc import Callable

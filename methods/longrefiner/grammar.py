@@ -66,12 +66,6 @@ def _written_clip(excerpt: Clip, mark: Mark) -> str:
     return head + mark + re.sub(r"^\.+", lambda m: "&#46;" * len(m.group()), tail)
 
 
-def _written_title(title: str) -> str:
-    title = _escaped(title)
-    quoted = len(title) > 1 and title[0] == title[-1] == '"'
-    return f'"{title}"' if quoted else title  # the outer quotes are taken off again
-
-
 def write(part: Part, mark: Mark = "<skip>") -> str:
     """The outline as text, in the spelling of the released data but for the mark."""
     inside = ""
@@ -82,7 +76,10 @@ def write(part: Part, mark: Mark = "<skip>") -> str:
             inside += write(child, mark)
     if part.kind == "root":
         return inside
-    name = part.kind if part.kind == "abstract" else f"{part.kind}: {_written_title(part.title)}"
+    title = _escaped(part.title)
+    if len(title) > 1 and title[0] == title[-1] == '"':
+        title = f'"{title}"'  # the outer quotes are taken off again
+    name = part.kind if part.kind == "abstract" else f"{part.kind}: {title}"
     return f"<{name}>{inside}</{name}>"
 
 

@@ -7,9 +7,7 @@ over too ("skip"). What was chosen is read in its original order.
 
 Equal scores: the earlier document and the earlier text first, a part before what is in it.
 
-Which nodes are read: the released code's rule, where it departs from the paper.
-
-Source: docs/methods/longrefiner.md#longrefiner-selection.
+The released code's rule, where it departs from the paper (kept for comparison):
 
 1  by falling score, nodes are pre-selected until one does not fit into twice the budget
 2  of these, until the budget is overdrawn: a leaf whose parent is in is passed over; a part takes the place of its
@@ -18,9 +16,8 @@ Source: docs/methods/longrefiner.md#longrefiner-selection.
 3  the last of the list is dropped, also where nothing was overdrawn
 4  each node is read on its own under its document's title, in the order of the list: by score, not by place
 
-Equal scores: leaves before parts, a sub-section before its section.
-
-Kept for comparison: text can be read twice (a section and a paragraph of its sub-section), and one node less than fits.
+Equal scores: leaves before parts, a sub-section before its section. Text can be read twice (a section and a
+paragraph of its sub-section), and one node less than fits.
 
 The scores of a document's nodes (LongRefiner 3.3; docs/methods/longrefiner.md#longrefiner-local).
 

@@ -4,7 +4,7 @@ analysis      accuracy: the likelier of Local and Global is right; the floor is 
 structuring   F1 of outlines: parts (kind and title) and clips (head, tail and where they stand) of what was written
 selection     F1 of selected titles; where none helps, 1 for an empty list and 0 for any other
 
-Labels for the three tasks by a teacher model, where no world knows them (LongRefiner, appendix D, in our words).
+Labels by a teacher model, where no world knows them (LongRefiner, appendix D, in our words):
 
 analysis      the teacher says whether a question is local or global          one scene a question
 structuring   the page's own headings, else the teacher's outline             one scene a document

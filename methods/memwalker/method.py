@@ -1,9 +1,7 @@
-"""MemWalker as the engine sees it.
+"""MemWalker as the engine sees it, and its skills, played with the method's own prompts.
 
-What MemWalker asks of a model, played with the method's own prompts.
-
-The texts of a scene: "shortened" has the summaries of consecutive parts; "triage" the working memory, a line each (""
-for none), then the summaries to choose from; "leaf" the working memory, then the segment.
+The texts of a skill's scene: "shortened" has the summaries of consecutive parts; "triage" the working memory, a line
+each ("" for none), then the summaries to choose from; "leaf" the working memory, then the segment.
 
 The memory tree (docs/methods/memwalker.md#memwalker-tree), the same for every question.
 

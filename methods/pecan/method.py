@@ -1,7 +1,4 @@
-"""PECAN as the engine sees it.
-
-What PECAN asks of a model, played with the method's own functions, so that prompts and training stay the same.
-"""
+"""PECAN as the engine sees it, and its skills, played with its own functions: training sees the same prompts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal

@@ -191,7 +191,9 @@ class Search:
         Source: docs/methods/pecan.md#pecan-top-level.
         """
         top = self.graph.top()
-        max_nodes = self._max_top_nodes(len(top))
+        max_nodes = len(top) if self.config.max_nodes is None else self.config.max_nodes
+        if self.config.max_nodes is not None and not self.config.progress_control:
+            max_nodes = max(1, max_nodes // max(self.graph.level, default=1))
         costs = {i: self._cost(i) for i in top}
         room = context.room()
         over = len(top) > max_nodes or sum(costs.values()) > room
@@ -207,14 +209,6 @@ class Search:
         spans = [(i, self._append(context, i)) for i in sorted(fits)]
         for i, span in spans:
             self._visit(i, span, "start", {}, note if i == spans[-1][0] else "")
-
-    def _max_top_nodes(self, top: int) -> int:
-        """Nodes of the top level that may be visited at the start; `top` is how many there are."""
-        if self.config.max_nodes is None:
-            return top
-        if self.config.progress_control:
-            return self.config.max_nodes
-        return max(1, self.config.max_nodes // max(self.graph.level, default=1))
 
     def _cost(self, node: int) -> int:
         """Tokens that appending `node` takes; counted for the nodes in question only, not for the whole graph."""

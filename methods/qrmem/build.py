@@ -10,12 +10,6 @@ What the model lists is kept only where it stands in the segment. A pronoun or q
 of a sentence either: "which" and "They" would make every question name one. A request that was never understood leaves
 what is there without it, and the memory's notes say so.
 
-The question pool: a question enters only if it is unlike every one that is in it (QRMeM 2.1, note 2).
-
-pool = Pool(0.6)
-pool.add("Who wrote Velindra?")        True
-pool.add("Who wrote the Velindra?")    False: ROUGE-L 0.857
-
 Relations of one pair of entities from several segments become one (QRMeM 2.1, appendix E "Relation Update").
 
     segment 1: r1 ┐
@@ -48,7 +42,7 @@ from methods.summary import SUMMARY, one_summary
 
 
 class Pool:
-    """Questions that differ. novelty: ROUGE-L with any question of the pool that a new one must stay below."""
+    """Questions that differ (QRMeM 2.1, note 2). novelty: the ROUGE-L with any of them that a new one must stay below."""
 
     def __init__(self, novelty: float) -> None:
         self.novelty = novelty

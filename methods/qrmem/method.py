@@ -18,9 +18,8 @@ Entity trial        no edges: the model is shown all entities and lists those to
 Graph expansion     no reflection: neighbours over edges similar to the question join, round by round; the model writes
                     an elaborated question from them; segments are retrieved by the question and that one, and read
 
-What QRMeM asks of a model, played with the method's own prompts.
-
-The texts of a scene, lists a line an item and "" for none (pocket/tasks/entity_memory.py):
+Its skills are played with the method's own prompts. The texts of their scenes, lists a line an item and "" for none
+(pocket/tasks/entity_memory.py):
 "entities"    summary, questions, segment              "relations"   summary, entities, questions, segment
 "doubts"      summary, segment, entities, relations    "fusion"      summary, segment, relation, segment, relation
 "reflection"  segments                                 "trial"       reason, chosen, others, segments

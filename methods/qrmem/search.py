@@ -13,8 +13,6 @@ there, without any answer: a run whose maximum ends it at step i spends steps[i]
 and answer. Of equal segments the answer is written once, as the likeliest reply is the same. A recording that fails is
 left out, and a step says so; it never costs the question.
 
-One question on one memory: which segments fit the window, whether they answer, and the answer in the end.
-
 room      what the window leaves for segments beside the question and a reply, in every prompt that shows them
 start     S_imp, the segments of the question's entities; without any, the most similar segments
 fit       S_mix = S_imp u S_add, where S_add loses its lowest scores until all fit (algorithm 1, lines 16 to 19)

@@ -1,6 +1,4 @@
-"""RAPTOR as the engine sees it.
-
-Which nodes of a tree are shown (docs/methods/raptor.md#raptor-retrieval).
+"""RAPTOR as the engine sees it: which nodes of a tree are shown (docs/methods/raptor.md#raptor-retrieval).
 
 collapsed (CT)   all nodes of all levels together, the nearest first; the first `top_k` of them
 traversal (TT)   the `top_k` nearest of the highest level, then those of their children, and so on down to the chunks

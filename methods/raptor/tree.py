@@ -18,9 +18,8 @@ vectors are one point and share its clusters (there too they share labels, but a
 posterior above the threshold goes to its likeliest component instead of being lost; a duplicate cluster is kept once;
 one that cannot be split is cut in order instead of being clustered for ever.
 
-Keep what numba compiles for UMAP, so that the next process does not compile it again.
-
-UMAP asks numba to compile some ten functions at their first call, 10 s on a CPU core, and does not store them.
+UMAP asks numba to compile some ten functions at their first call, 10 s on a CPU core, and does not store them; here
+they are kept for the next process.
 """
 
 import os
