@@ -42,7 +42,7 @@ from methods.summary import SUMMARY, one_summary
 
 
 class Pool:
-    """Questions that differ (QRMeM 2.1, note 2). novelty: the ROUGE-L with any of them that a new one must stay below."""
+    """Questions that differ (QRMeM 2.1, note 2). novelty: ROUGE-L with any of them that a new one must stay below."""
 
     def __init__(self, novelty: float) -> None:
         self.novelty = novelty

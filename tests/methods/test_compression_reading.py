@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from harness.errors import CannotRun, WindowExceeded
+from harness.errors import CannotRun
 from harness.llm.scripted import Rule
 from harness.method import MethodConfig
 from harness.types import Document, Question
@@ -91,11 +91,6 @@ def test_what_the_window_does_not_hold_is_cut_and_told():
     assert kept == pytest.approx(told.truncated["tokens_after"], abs=1)
 
 
-def test_a_question_that_fills_the_window():
-    with pytest.raises(WindowExceeded, match="raise model.window"):
-        answered(METHODS[1], WORDS, tools_of(window=40))
-
-
 def test_runs_of_the_joined_contexts_as_places_in_the_document():
     # "abcd" + blank line + "efgh", whose places in the document are 10 and 3
     layout = [(10, 14), "\n\n", (3, 7)]
@@ -134,16 +129,14 @@ def test_selective_context_by_hand(changed, wanted):
     assert index["tokens"] == [8, len(wanted)]
 
 
-def test_every_sentence_is_scored_alone():
+@pytest.mark.parametrize(
+    ("text", "params"),
+    [("One w2. Two w3. Three w4.", {}), ("word3 " * 25, {"max_sentence_tokens": 10})],  # the longer one in parts
+)
+def test_every_sentence_is_scored_alone(text, params):
     tools = tools_of()
-    SelectiveContext(SelectiveContext.Config()).index(Document("d", "One w2. Two w3. Three w4."), tools)
+    SelectiveContext(SelectiveContext.Config(**params)).index(Document("d", text), tools)
     assert [context.strip() for context in tools.models["compressor"].contexts] == ["[user]"] * 3
-
-
-def test_a_sentence_longer_than_it_may_be_is_scored_in_parts():
-    tools = tools_of()
-    SelectiveContext(SelectiveContext.Config(max_sentence_tokens=10)).index(Document("d", "word3 " * 25), tools)
-    assert len(tools.models["compressor"].contexts) == 3
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ The sizes here are small enough for every run of the suite: twice two points on 
 
 import json
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -49,18 +50,11 @@ class Counting(ScriptedModel):
         return self._rules[table][0]  # without keeping every prompt, as a real model would not
 
 
-class Vectors:
-    """An encoder whose vectors cost nothing to make."""
-
-    def encode(self, texts, kind):
-        return np.ones((len(texts), 4), dtype=np.float32)
-
-
 class Desk(FakeTools):
     """A counting model, and durable parts on disk."""
 
     def __init__(self, folder, window=1024):
-        super().__init__(similarity=Vectors())
+        super().__init__(similarity=SimpleNamespace(encode=lambda texts, kind: np.ones((len(texts), 4), np.float32)))
         self.reader, self.made = Counting(window), []
         key = {"method": "methods.pecan:Pecan", "document": "d"}
         self.parts = IndexCache(folder, note=lambda text: None).parts(key)

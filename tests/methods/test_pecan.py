@@ -133,11 +133,12 @@ def test_chunks_are_shown_as_spans_of_the_document():
     assert kinds == [("generated", "first point"), ("generated", "second point"), ("span", "da db dc")]
 
 
-@pytest.mark.parametrize("reply", ["", "* \n*  \n", "\u2026\u2026"])
-def test_a_summary_without_any_text_fails_the_question(reply):
-    tools = FakeTools([Rule(when="Summary", reply=reply)], probes(), attention)
-    with pytest.raises(QuestionError, match="wrote no summary for 4 nodes of level 1"):
-        run([], tools)
+@pytest.mark.parametrize(
+    ("reply", "graph"), [("", "points"), ("* \n*  \n", "points"), ("\u2026\u2026", "points"), (" \n", "tree")]
+)
+def test_a_summary_without_any_text_fails_the_question(reply, graph):
+    with pytest.raises(QuestionError, match="the builder wrote no summary for 4 nodes of level 1"):
+        run([], FakeTools([Rule(reply=reply)], probes(), attention), graph=graph)
 
 
 def test_a_window_without_room_says_what_to_change():

@@ -89,12 +89,6 @@ def test_of_a_repeated_point_the_first_copy_and_its_weights_are_kept():
     assert drop == keep[:2]
 
 
-def test_a_summary_without_a_word_fails_for_a_tree_too():
-    tools = FakeTools([Rule(when="The text ends", reply=" \n")], probes(), attention)
-    with pytest.raises(QuestionError, match="the builder wrote no summary for 2 nodes of level 1"):
-        run([], tools, "aa ab ac ba bb bc", graph="tree")
-
-
 @pytest.mark.parametrize(("graph", "said"), [("points", "no room to write"), ("tree", "no room for a summary")])
 def test_a_node_that_fills_the_builders_window_is_refused_with_numbers(graph, said):
     # One chunk, longer than what a call has room for: it gets a call of its own, and as it grows by a token at a time,

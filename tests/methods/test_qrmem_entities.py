@@ -44,6 +44,7 @@ def test_an_acronym_is_no_pronoun_and_a_name_in_capitals_is_that_name():
     assert found.mentions == [["US"], ["us"], ["TOREN", "Toren"]]
 
 
+POEM = "The Who sang the poem of which nobody knew who wrote it."
 PRONOUNS = "I You He She It We They My Your His Her Its Our Their Mine Hers Theirs This That These Those Us Me Him Them"
 
 
@@ -68,6 +69,12 @@ def test_a_capitalised_pronoun_at_the_start_of_a_sentence_is_no_entity(word, bef
         ("US", "US voters told us.", "US"),
         ("I", "Then I left.", ""),
         ("The Who", "The Who sang.", "The Who"),
+        ("which", POEM, ""),
+        ("of which", POEM, ""),
+        ("Which", POEM, ""),  # as the segment writes it
+        ("who", POEM, ""),
+        ("the poem", POEM, "the poem"),
+        ("a poem by Toren", POEM, ""),  # not in the segment
     ],
 )
 def test_which_function_words_are_names(name, segment, kept):

@@ -242,28 +242,14 @@ def hand_made():
     return graph
 
 
-class Fixed:
-    """An encoder with a fixed similarity for each node."""
-
-    name, identity = "fixed", {}
-
-    def __init__(self, values):
-        self.values = np.array(values, dtype=np.float32)
-
-    def encode(self, texts, kind):
-        return np.zeros((len(texts), 1), dtype=np.float32)
-
-    def similarity(self, query, passages):
-        return self.values[: len(passages)]
-
-
 SIMILARITY = [0.9, 0.5, 0.1, 0.5, 0.2, 0.6, 0.4]
 
 
 def shown_by(graph, vectors=None, similarity=None, window=8192, **params):
     vectors = np.zeros((len(graph.text), 1)) if vectors is None else vectors
-    values = np.arange(len(graph.text))[::-1] if similarity is None else similarity
-    tools = FakeTools([Rule(reply=" the reply ")], similarity=Fixed(values), window=window)
+    values = np.array(np.arange(len(graph.text))[::-1] if similarity is None else similarity, dtype=np.float32)
+    encoder = SimpleNamespace(encode=lambda texts, kind: np.zeros((1, 1)), similarity=lambda query, nodes: values)
+    tools = FakeTools([Rule(reply=" the reply ")], similarity=encoder, window=window)
     index = {**graph.to_index(), "embeddings": vectors}
     return Raptor(RaptorConfig(**params)).answer(QUESTION, [Document("d", TEXT)], [index], tools), tools
 

