@@ -56,8 +56,8 @@ def loader_of(name: str) -> Any | None:
     return None if target is None else importlib.import_module(target.partition(":")[0])
 
 
-def _row_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
-    """The parser of the format's rows, and the keys of a row if a file may be one object {id: row, ...}."""
+def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
+    """Import the parser of the format's rows; also returns a row's keys if a file may be one object {id: row, ...}."""
     name = config.format
     known = registry.shipped("row_formats")
     module, _, function = known.get(name, name).partition(":")
@@ -99,7 +99,7 @@ def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[st
     The config lacks the options of the placement (None: no move). Row keys are those by which a file that is one
     object {id: row, ...} is told from a row. Raises ConfigError, UnknownName.
     """
-    parser, row_keys = _row_parser(config)
+    parser, row_keys = _find_parser(config)
     if config.format not in (*PLACED, LOOKED_UP):
         return config, parser, row_keys, None
     try:

@@ -212,17 +212,16 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         if not run.summary or not run.records or run.summary.get("state") not in ("finished", "interrupted", "stopped"):
             raise UserError(f"{run.path} has not ended; run the same command again before you export it")
         keep = keep_texts and bool(run.config["dataset"].get("keep_texts", True))
-        rows = _ExportedRecords(run, keep)
         manifest = run.manifest if keep else {k: v for k, v in run.manifest.items() if k != "first_prompts"}
         shown.append(replace(run, manifest=manifest))
         try:
-            content = _run_files(shown[-1], rows)
-            entries[place], digests[f"{place}/{RECORDS}"] = _index_entry(run, rows)
+            content = _run_files(shown[-1], keep)
+            entries[place], digests[f"{place}/{RECORDS}"] = _index_entry(run, keep)
         except ValueError as error:  # a key that nobody reads may hold Infinity
             raise UserError(f"{run.path} holds a number that JSON has not, so it is not exported ({error})") from None
         digests |= {f"{place}/{name}": digest(data) for name, data in content.items()}
         files |= {f"{place}/{name}": [data] for name, data in content.items()}
-        files[f"{place}/{RECORDS}"] = map(json_line, rows)
+        files[f"{place}/{RECORDS}"] = map(json_line, _exported_records(run, keep))
     index = {
         "format": FORMAT,
         "made_with": f"longdoc-harness {VERSION}",
@@ -240,26 +239,20 @@ def _folder_name(run: StoredRun) -> str:
     return f"runs/{str(run.config['dataset']['name']).replace('/', '~')}/{run.path.name}"
 
 
-@dataclass(frozen=True)
-class _ExportedRecords:
-    """The records of a run as its bundle holds them, made anew at each pass; keep: with the data set's texts."""
-
-    run: StoredRun
-    keep: bool
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.run.whole_records) if self.keep else map(_hash_texts, self.run.whole_records)
+def _exported_records(run: StoredRun, keep: bool) -> Iterator[dict[str, Any]]:
+    """The records of a run as its bundle holds them; keep: with the data set's texts."""
+    return iter(run.whole_records) if keep else map(_hash_texts, run.whole_records)
 
 
-def _index_entry(run: StoredRun, rows: _ExportedRecords) -> tuple[dict[str, Any], str]:
+def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
     """A run's entry in bundle.json, and the digest of its records. Raises ValueError for what JSON cannot hold."""
     dataset, whole = run.config["dataset"], hashlib.sha256()
     answers, questions = dict[str, str](), dict[str, str | None]()
-    for row in rows:
+    for row in _exported_records(run, keep):
         whole.update(json_line(row))
         answers[row["question_id"]], questions[row["question_id"]] = answer_digest(row), texts_digest(row)
     entry = {
-        "texts": "whole" if rows.keep else "hashed",
+        "texts": "whole" if keep else "hashed",
         "dataset": dataset["name"],
         "fingerprint": (run.manifest.get("dataset") or {}).get("fingerprint"),
         "licence": dataset.get("licence"),
@@ -270,7 +263,7 @@ def _index_entry(run: StoredRun, rows: _ExportedRecords) -> tuple[dict[str, Any]
     return entry, whole.hexdigest()
 
 
-def _run_files(run: StoredRun, rows: _ExportedRecords) -> dict[str, bytes]:
+def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
     """The files of a run, name -> content, without its records."""
     texts = run.texts(run.whole_records)
     described = {"config": run.config, "origins": run.origins}
@@ -280,7 +273,7 @@ def _run_files(run: StoredRun, rows: _ExportedRecords) -> dict[str, bytes]:
         DOCUMENTS: b"".join(map(json_line, run.documents)),
         SUMMARY: _json_bytes(run.summary),
     }
-    if rows.keep and texts:
+    if keep and texts:
         lines = b"".join(json_line({"sha256": key, "text": texts[key]}) for key in sorted(texts))
         files[TEXTS] = gzip.compress(lines, mtime=0)
     return files
@@ -319,10 +312,10 @@ def _json_cell(value: Any) -> Any:
 
 @contextmanager
 def open_bundle(path: Path) -> Iterator[Bundle]:
-    """Read the bundle at `path` from a temporary folder, which exists inside the block.
+    """Unpack the bundle at `path`, compare its files with their checksums in bundle.json, and read its runs.
 
-    Files have names of this program there. Raises DataError for what is no bundle, or a run in it that cannot be
-    read.
+    They lie in a temporary folder, which exists inside the block; files have names of this program there. Raises
+    DataError for what is no bundle, or a run in it that cannot be read.
     """
     damaged: list[str] = []
     with tempfile.TemporaryDirectory(prefix="harness-bundle-") as temporary:

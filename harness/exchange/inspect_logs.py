@@ -36,6 +36,8 @@ def eval_log(run: StoredRun) -> dict[str, Any]:
     """The log as JSON values."""
     samples = [_sample(run, question) for question in asked_questions(run)]
     model, usages = str(run.config["model"]["name"]), [sample["output"]["usage"] for sample in samples]
+    counted = usages[0] if usages and None not in usages else {}
+    total = {key: sum(usage.get(key, 0) for usage in usages) for key in counted}
     state = run.summary.get("state")
     return {
         "version": VERSION,
@@ -46,7 +48,7 @@ def eval_log(run: StoredRun) -> dict[str, Any]:
         "stats": {
             "started_at": run.manifest.get("started") or "",
             "completed_at": run.manifest.get("finished") or "",
-            "model_usage": {} if None in usages else {model: _sum_usages(usages)},
+            "model_usage": {} if None in usages else {model: total},
         },
         **({"error": _error({"type": "Stopped", "message": "the run stopped early"})} if state == "stopped" else {}),
         "samples": samples,
@@ -177,7 +179,3 @@ def _event(run: StoredRun, asked: AskedQuestion, number: int, step: Mapping[str,
 def _error(error: Mapping[str, Any]) -> dict[str, str]:
     trace = str(error.get("traceback") or "")
     return {"message": f"{error['type']}: {error['message']}", "traceback": trace, "traceback_ansi": trace}
-
-
-def _sum_usages(usages: list[dict[str, int]]) -> dict[str, int]:
-    return {key: sum(usage.get(key, 0) for usage in usages) for key in (usages[0] if usages else ())}

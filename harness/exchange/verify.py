@@ -5,6 +5,7 @@
     report.notes          what could not be checked, a sentence each
 
     file            bytes that are not those that were exported, by name
+                    (harness/exchange/bundle.py compares these as it opens the bundle)
     other answers   an answer that is not the exported one, by question
     other texts     a question or gold answer that is not the exported one
     other scoring   an answer as exported, whose score here is not the stored one

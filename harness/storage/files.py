@@ -41,14 +41,6 @@ def save_error(path: Path, error: OSError, place: str = "--out") -> SaveError:
     return SaveError(f"cannot write {path}: {why}; {fix}.")
 
 
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def no_link(path: str, flags: int) -> int:
     """An opener for `open` that refuses links (OSError): a run folder may come from a stranger."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o644)
@@ -91,7 +83,11 @@ def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.replace(draft, path)
         if sync_folder:
-            _sync_folder(path.parent)
+            fd = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
     except BaseException as error:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)

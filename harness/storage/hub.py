@@ -24,7 +24,6 @@ from harness.storage.home import home, read_lock, write_json
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT = 10.0
-_DEFAULT_ENDPOINT = "https://huggingface.co"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def weights_of(key: str, more: str = "", noun: str = "model") -> Kind:
 
 def endpoint() -> str:
     """The hub's address: HF_ENDPOINT, else Hugging Face's."""
-    return (os.environ.get("HF_ENDPOINT") or _DEFAULT_ENDPOINT).rstrip("/")
+    return (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
 
 
 _no_weights: ContextVar[bool] = ContextVar("no_weights", default=False)
@@ -98,13 +97,8 @@ def _read_locked(kind: Kind, repo: str) -> dict[str, Any] | None:
 
 
 def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
-    path = kind.lock_path
-    entry = {
-        "revision": revision,
-        "files": sorted(files),
-        "endpoint": endpoint(),
-        "looked_up": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    path, now = kind.lock_path, datetime.now(UTC).isoformat(timespec="seconds")
+    entry = {"revision": revision, "files": sorted(files), "endpoint": endpoint(), "looked_up": now}
     try:
         write_json(path, {**read_lock(path), repo: entry})
     except OSError as error:
@@ -188,13 +182,5 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
     if printable(name) != name:  # a progress bar shows it
         raise CannotRun(f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}")
     with _hub_errors(kind, repo, commit), bars_allowed():
-        path = hf_hub_download(
-            repo,
-            name,
-            repo_type=kind.repo_type,
-            revision=commit,
-            endpoint=endpoint(),
-            etag_timeout=_TIMEOUT,
-            local_files_only=offline(kind),
-        )
-    return Path(path)
+        how = {"repo_type": kind.repo_type, "revision": commit, "local_files_only": offline(kind)}
+        return Path(hf_hub_download(repo, name, endpoint=endpoint(), etag_timeout=_TIMEOUT, **how))

@@ -41,231 +41,157 @@ def _date(text: str) -> str:
 Date = Annotated[str, AfterValidator(_date)]
 Count = Annotated[int, Field(ge=0, le=2**63)]
 Costs = dict[str, float]
+# Types that are made at run time, which a type checker would refuse under their own names.
+_typed_dict: Any = TypedDict
+_not_required: Any = NotRequired
+_list: Any = list
+_dict: Any = dict
 
 
-class _Open(TypedDict):
-    __pydantic_config__ = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)  # type: ignore[misc]
+def _mapping(needed: dict[str, Any], optional: dict[str, Any] | None = None) -> Any:
+    """The type of a mapping with the keys `needed`, the keys `optional` where they are there, and any others."""
+    fields = {**needed, **{key: _not_required[kind] for key, kind in (optional or {}).items()}}
+    made = _typed_dict("mapping", fields)
+    made.__pydantic_config__ = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    return made
 
 
-class _Probes(_Open):
-    requests: NotRequired[Count]
-    tokens: Count
-    flops: Costs
-
-
-class _Thinking(_Open):
-    tokens: Count
-    unclosed: Count
-    flops: Costs
-
-
-class _Usage(_Open):
-    flops: NotRequired[Costs]
-    tokens_in: NotRequired[Count]
-    tokens_cached: NotRequired[Count]
-    tokens_reused: NotRequired[Count]
-    tokens_out: NotRequired[Count]
-    requests: NotRequired[Count]
-    seconds: NotRequired[float]
-    uncounted: NotRequired[Count]
-    texts: NotRequired[Count]
-    texts_cut: NotRequired[Count]
-    retries: NotRequired[Count]
-    endings_cut: NotRequired[Count]
-    recounted: NotRequired[Count]
-    encoder_requests: NotRequired[Count]
-    roles: NotRequired[Costs]
-    probes: NotRequired[_Probes]
-    thinking: NotRequired[_Thinking]
-
-
-class _Support(_Open):
-    document_id: str
-    start: Count
-    end: Count
-
-
-class _Gold(_Open):
-    answers: list[str]
-    supporting: list[_Support]
-    extra: dict[str, Any]
-
-
-class _Shown(_Open):
-    text_sha256: NotRequired[str]
-    kind: Literal["span", "generated"]
-    document_id: NotRequired[str]
-    start: NotRequired[Count]
-    end: NotRequired[Count]
-    text: NotRequired[str]
-    sources: NotRequired[list[tuple[str, Count, Count]]]
-
-
-class _Step(_Open):
-    action: str
-    node: int | None
-    level: int | None
-    scores: dict[str, float]
-    tokens: Count
-    p_yes: float | None
-    flops: Costs | float
-    shown: _Shown | None
-    note: str
-    answer: NotRequired[str | None]
-    answer_flops: NotRequired[Costs | float]
-    probe_flops: NotRequired[Costs | float]
-
-
-class _Error(_Open):
-    type: str
-    message: str
-    stage: NotRequired[str]
-
-
-class _Notes(_Open):
-    flags: NotRequired[dict[str, str]]
-    counts: NotRequired[dict[str, list[Count]]]
-    answer_prefix: NotRequired[str]
-    scored: NotRequired[str]
-    judges: NotRequired[dict[str, dict[str, str]]]
-    seconds: NotRequired[float]
-
-
-class _Record(_Open):
-    question_id: str
-    question: NotRequired[str | None]
-    options: NotRequired[list[str] | None]
-    document_ids: list[str]
-    document_characters: NotRequired[list[Count]]
-    gold: NotRequired[_Gold | None]
-    prediction: str
-    scores: dict[str, float]
-    usage: dict[str, _Usage]
-    shown: list[_Shown]
-    stop_reason: str
-    steps: list[_Step]
-    truncated: dict[str, Any] | None
-    error: _Error | None
-    notes: _Notes
-
-
-class _Document(_Open):
-    document_id: str
-    key: NotRequired[str]
-    status: Literal["built", "hit", "failed"]
-    usage: dict[str, _Usage]
-    question_id: NotRequired[str]
-
-
-class _Start(_Open):
-    started: NotRequired[Date | None]
-    finished: NotRequired[Date | None]
-    state: NotRequired[str | None]
-    changed: NotRequired[list[str] | dict[str, Any] | None]
-    parallel: NotRequired[Count]
-    command: NotRequired[list[str]]
-
-
-class _Rows(_Open):
-    fingerprint: NotRequired[str | None]
-    questions: NotRequired[Count]
-
-
-class _File(_Open):
-    name: str
-    sha256: str
-
-
-class _Imported(_Open):
-    tool: str
-    files: list[_File]
-
-
-class _Manifest(_Open):
-    started: NotRequired[Date | None]
-    dataset: NotRequired[_Rows | None]
-    models: NotRequired[dict[str, dict[str, Any]] | None]
-    scorers: NotRequired[dict[str, str | int | None] | None]
-    judges: NotRequired[dict[str, dict[str, Any]] | None]
-    packages: NotRequired[dict[str, str | None] | None]
-    prompts: NotRequired[dict[str, Any] | None]
-    first_prompts: NotRequired[dict[str, Any]]
-    starts: NotRequired[list[_Start] | None]
-    warnings: NotRequired[list[str] | None]
-    git: NotRequired[dict[str, Any] | None]
-    imported: NotRequired[_Imported]
-
-
-class _Mean(_Open):
-    mean: float | None
-    low: float | None
-    high: float | None
-    n: NotRequired[Count]
-
-
-class _StoppedEarly(_Open):
-    questions: Count
-    of: Count
-    seed: Count
-    verdicts: list[str]
-
-
-class _Built(_Open):
-    documents: NotRequired[Count]
-
-
-class _Summary(_Open):
-    index: NotRequired[_Built | None]
-    state: NotRequired[str]
-    n_asked: NotRequired[Count]
-    stopped_early: NotRequired[_StoppedEarly]
-    n_total: NotRequired[Count]
-    n_scored: NotRequired[Count]
-    n_failed: NotRequired[Count]
-    scores: NotRequired[dict[str, _Mean]]
-    errors: NotRequired[dict[str, Count]]
-
-
-class _DatasetConfig(_Open):
-    name: str
-    scorers: Annotated[list[str], Field(min_length=1)]
-    format: NotRequired[str]
-    instruction: NotRequired[str]
-    answer_prefix: NotRequired[str | None]
-    options: NotRequired[dict[str, Any] | None]
-
-
-class _MethodConfig(_Open):
-    name: str
-    implementation: NotRequired[str]
-    view: NotRequired[str | None]
-    params: NotRequired[dict[str, Any] | None]
-
-
-class _ModelConfig(_Open):
-    name: str
-    source: NotRequired[str | None]
-
-
-class _Config(_Open):
-    method: _MethodConfig
-    dataset: _DatasetConfig
-    model: _ModelConfig
-    roles: NotRequired[dict[str, _ModelConfig] | None]
-    encoder: NotRequired[dict[str, Any] | None]
-    seed: Count
-    failed: NotRequired[Literal["zero", "skip"]]
-    limit: NotRequired[int | None]
-
-
-class _Run(_Open):
-    config: _Config
-    origins: NotRequired[dict[str, str] | None]
-
-
-class _Layout(_Open):
-    files: dict[str, list[tuple[str, Count]]]
-    time: Annotated[float, Field(ge=0)]
+_PROBES = _mapping({"tokens": Count, "flops": Costs}, {"requests": Count})
+_THINKING = _mapping({"tokens": Count, "unclosed": Count, "flops": Costs})
+_COUNTERS = """tokens_in tokens_cached tokens_reused tokens_out requests uncounted texts texts_cut retries endings_cut
+    recounted encoder_requests"""
+USAGE_KEYS = {
+    "flops": Costs,
+    "seconds": float,
+    "roles": Costs,
+    "probes": _PROBES,
+    "thinking": _THINKING,
+    **dict.fromkeys(_COUNTERS.split(), Count),
+}
+"""The keys of a phase's usage and their types."""
+_USAGE = _dict[str, _mapping({}, USAGE_KEYS)]  # by phase
+_GOLD = _mapping(
+    {
+        "answers": list[str],
+        "supporting": _list[_mapping({"document_id": str, "start": Count, "end": Count})],
+        "extra": dict[str, Any],
+    }
+)
+_SHOWN = _mapping(
+    {"kind": Literal["span", "generated"]},
+    {
+        "text_sha256": str,
+        "document_id": str,
+        "start": Count,
+        "end": Count,
+        "text": str,
+        "sources": list[tuple[str, Count, Count]],
+    },
+)
+_STEP = _mapping(
+    {
+        "action": str,
+        "node": int | None,
+        "level": int | None,
+        "scores": dict[str, float],
+        "tokens": Count,
+        "p_yes": float | None,
+        "flops": Costs | float,
+        "shown": _SHOWN | None,
+        "note": str,
+    },
+    {"answer": str | None, "answer_flops": Costs | float, "probe_flops": Costs | float},
+)
+_NOTES = _mapping(
+    {},
+    {
+        "flags": dict[str, str],
+        "counts": dict[str, list[Count]],
+        "answer_prefix": str,
+        "scored": str,
+        "judges": dict[str, dict[str, str]],
+        "seconds": float,
+    },
+)
+_RECORD = _mapping(
+    {
+        "question_id": str,
+        "document_ids": list[str],
+        "prediction": str,
+        "scores": dict[str, float],
+        "usage": _USAGE,
+        "shown": _list[_SHOWN],
+        "stop_reason": str,
+        "steps": _list[_STEP],
+        "truncated": dict[str, Any] | None,
+        "error": _mapping({"type": str, "message": str}, {"stage": str}) | None,
+        "notes": _NOTES,
+    },
+    {
+        "question": str | None,
+        "options": list[str] | None,
+        "document_characters": list[Count],
+        "gold": _GOLD | None,
+    },
+)
+_DOCUMENT = _mapping(
+    {"document_id": str, "status": Literal["built", "hit", "failed"], "usage": _USAGE},
+    {"key": str, "question_id": str},
+)
+_START = _mapping(
+    {},
+    {
+        "started": Date | None,
+        "finished": Date | None,
+        "state": str | None,
+        "changed": list[str] | dict[str, Any] | None,
+        "parallel": Count,
+        "command": list[str],
+    },
+)
+_MANIFEST = _mapping(
+    {},
+    {
+        "started": Date | None,
+        "dataset": _mapping({}, {"fingerprint": str | None, "questions": Count}) | None,
+        "models": dict[str, dict[str, Any]] | None,
+        "scorers": dict[str, str | int | None] | None,
+        "judges": dict[str, dict[str, Any]] | None,
+        "packages": dict[str, str | None] | None,
+        "prompts": dict[str, Any] | None,
+        "first_prompts": dict[str, Any],
+        "starts": _list[_START] | None,
+        "warnings": list[str] | None,
+        "git": dict[str, Any] | None,
+        "imported": _mapping({"tool": str, "files": _list[_mapping({"name": str, "sha256": str})]}),
+    },
+)
+_SUMMARY = _mapping(
+    {},
+    {
+        "index": _mapping({}, {"documents": Count}) | None,
+        "state": str,
+        **dict.fromkeys(("n_asked", "n_total", "n_scored", "n_failed"), Count),
+        "stopped_early": _mapping({"questions": Count, "of": Count, "seed": Count, "verdicts": list[str]}),
+        "scores": _dict[str, _mapping(dict.fromkeys(("mean", "low", "high"), float | None), {"n": Count})],
+        "errors": dict[str, Count],
+    },
+)
+_DATASET = _mapping(
+    {"name": str, "scorers": Annotated[list[str], Field(min_length=1)]},
+    {"format": str, "instruction": str, "answer_prefix": str | None, "options": dict[str, Any] | None},
+)
+_METHOD = _mapping({"name": str}, {"implementation": str, "view": str | None, "params": dict[str, Any] | None})
+_MODEL = _mapping({"name": str}, {"source": str | None})
+_CONFIG = _mapping(
+    {"method": _METHOD, "dataset": _DATASET, "model": _MODEL, "seed": Count},
+    {
+        "roles": _dict[str, _MODEL] | None,
+        "encoder": dict[str, Any] | None,
+        "failed": Literal["zero", "skip"],
+        "limit": int | None,
+    },
+)
 
 
 class Schema:
@@ -301,5 +227,6 @@ def _readable_error(error: ValidationError) -> ValueError:
     return WrongValue(".".join(str(part) for part in first["loc"])[:200], first["msg"][:1].lower() + first["msg"][1:])
 
 
-RECORD, DOCUMENT, MANIFEST, SUMMARY = map(Schema, (_Record, _Document, _Manifest, _Summary))
-RUN, LAYOUT = map(Schema, (_Run, _Layout))
+RECORD, DOCUMENT, MANIFEST, SUMMARY = map(Schema, (_RECORD, _DOCUMENT, _MANIFEST, _SUMMARY))
+RUN = Schema(_mapping({"config": _CONFIG}, {"origins": dict[str, str] | None}))
+LAYOUT = Schema(_mapping({"files": dict[str, list[tuple[str, Count]]], "time": Annotated[float, Field(ge=0)]}))

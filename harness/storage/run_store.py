@@ -17,7 +17,6 @@ import os
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -80,7 +79,12 @@ class RunStore:
                 if problem := cut_torn_member(place.path(name)):
                     note(problem)
             for path in dict.fromkeys([place.folder / MANIFEST, place.path(MANIFEST)]):
-                _check_same_data(path, fingerprint)
+                before = read_json(path).get("dataset", {}).get("fingerprint")
+                if before is not None and fingerprint is not None and before != fingerprint:
+                    raise UserError(
+                        f"the rows of the data set are not those that {path.parent} was begun with "
+                        f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or delete that folder."
+                    )
             place.check_fits()
             store = cls(place, stack)
             store._stack = stack.pop_all()  # from here on the store closes the files, not this block
@@ -284,12 +288,3 @@ class RunStore:
 
 def _document_key(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["document_id"], row.get("key"), row.get("question_id"), row.get("status") == "failed"
-
-
-def _check_same_data(manifest: Path, fingerprint: str | None) -> None:
-    before = read_json(manifest).get("dataset", {}).get("fingerprint")
-    if before is not None and fingerprint is not None and before != fingerprint:
-        raise UserError(
-            f"the rows of the data set are not those that {manifest.parent} was begun with "
-            f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or delete that folder."
-        )

@@ -48,10 +48,8 @@ def summarise(
     tally = _Tally(failed, form)
     for row in rows if unique else {row["question"]: row for row in rows}.values():
         tally.add(row)
-    index = _Index()
-    for document in documents:
-        index.add(document)
-    texts, cut = index.texts + tally.texts
+    index, index_texts = _index_numbers(documents)
+    texts, cut = index_texts + tally.texts
     return {
         "n_total": tally.total,
         "n_scored": tally.total - tally.errors.total(),
@@ -61,7 +59,7 @@ def summarise(
         "failed_count_as": failed,
         "scores": tally.scores(seed),
         "usage": _divide_all(tally.usage, tally.total - tally.errors.total()),
-        "index": index.numbers(),
+        "index": index,
         **({"texts_cut": {"texts": None if np.isnan(texts) else int(texts), "cut": int(cut)}} if cut else {}),
         "errors": dict(sorted(tally.errors.items())),
     }
@@ -157,27 +155,18 @@ def _encoder_texts(usage: dict[str, dict[str, Any]]) -> NDArray[np.float64]:
     return np.array([np.nan if given is None else given, cut])
 
 
-class _Index:
-    """Sums over the lines of documents.jsonl; what a failed index spent is not among them."""
-
-    def __init__(self) -> None:
-        self.usage: dict[str, dict[str, Any]] = {}
-        self.texts = np.zeros(2)
-        self._counts = {"built": 0, "hit": 0, "failed": 0}
-        self._ids: set[str] = set()
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Count a line."""
-        self._counts[row["status"]] += 1
+def _index_numbers(documents: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], NDArray[np.float64]]:
+    """Sum up documents.jsonl: the summary's "index", and the texts of encoders; failed indexes are left out."""
+    usage: dict[str, dict[str, Any]] = {}
+    texts, counts, ids = np.zeros(2), {"built": 0, "hit": 0, "failed": 0}, set()
+    for row in documents:
+        counts[row["status"]] += 1
         if row["status"] != "failed":
-            self._ids.add(row["document_id"])
-            add_usage(self.usage, row["usage"])
-            self.texts += _encoder_texts(row["usage"])
-
-    def numbers(self) -> dict[str, Any]:
-        """The value of the summary's "index"."""
-        mean = _divide_all(self.usage, len(self._ids))
-        return {"documents": len(self._ids), **self._counts, "usage": self.usage, "usage_per_document": mean}
+            ids.add(row["document_id"])
+            add_usage(usage, row["usage"])
+            texts += _encoder_texts(row["usage"])
+    mean = _divide_all(usage, len(ids))
+    return {"documents": len(ids), **counts, "usage": usage, "usage_per_document": mean}, texts
 
 
 def _divide_all(value: Any, by: int) -> Any:
