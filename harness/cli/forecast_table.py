@@ -24,7 +24,7 @@ from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money, short_count
 from harness.engine.command_limits import first_limit_hit
-from harness.engine.forecast import Forecast, forecast
+from harness.engine.forecast import Forecast, append_actual, expected_hours, forecast, measured_runs
 from harness.engine.numbers_from_rows import RowKey, row_key, with_numbers
 from harness.engine.plan import Plan
 from harness.engine.rows import plan_all
@@ -142,7 +142,6 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: WorkerOpti
 
 def row_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
     """The forecast of each row, by stored runs or by what its method declares."""
-    from harness.engine.measured_speed import expected_hours, measured_runs
 
     known = measured_runs(options.folder)
     convention = options.convention or DEFAULT
@@ -175,7 +174,6 @@ class BesideForecast(Hook):
 
     def ended(self, plan: Plan, result: RunResult) -> None:
         """Print both figures, where the row had a forecast."""
-        from harness.engine.measured_speed import append_actual
 
         if (expected := self._expected.get(plan.row_name)) is None:
             return

@@ -78,8 +78,7 @@ def judge(
             print(json_.dumps({"run": str(folder), "agreement": pairs}) if json else f"{folder}\n{_table(pairs)}")
         return 0
     check_home()
-    from harness.engine.judge_prompts import published_for
-    from harness.engine.model_judge import make_judge
+    from harness.engine.model_judge import make_judge, published_for
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}

@@ -56,13 +56,9 @@ def find_heads(plan: Plan, say: Callable[[str], None]) -> HeadScores:
             f"no question of '{plan.dataset.name}' has marked passages that fit the window of "
             f"'{plan.config.model.name}' together; name another data set or a larger model.window"
         )
-    shape = models.model("reader").shape
-    sizes = {} if shape is None else {
-        "hidden_size": shape.width,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.kv_heads,
-    }  # fmt: skip
+    shape, names = models.model("reader").shape, {"hidden_size": "width", "num_hidden_layers": "layers"}
+    names |= {"num_attention_heads": "heads", "num_key_value_heads": "kv_heads"}
+    sizes = {} if shape is None else {name: getattr(shape, field) for name, field in names.items()}
     return HeadScores(total / used, used, len(plan.dataset.examples) - used, sizes)
 
 

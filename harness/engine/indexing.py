@@ -108,7 +108,10 @@ class Indexer:
 
     def _build(self, document: Document, question: Question | None, key: dict[str, Any]) -> Entry:
         """Call the method's `index` and keep its cost; what it raises is remembered and raised as Failed."""
-        plan, digest = self._plan, key_digest(key)
+        plan, digest, method = self._plan, key_digest(key), self._plan.method
+        if (fields := method.index_fields) is not None:
+            method = copy.copy(method)
+            method.config = _IndexSettings(plan.method, fields)
         meter = Meter("index", keeps_requests=plan.config.keep_prompts)
         scope = IndexScope(plan.method.index_roles, self._cache.parts(key))
         task = plan.task if question is not None else None
@@ -116,7 +119,7 @@ class Indexer:
         tools.question = question
         self._models.reseed(digest)
         try:
-            value = _with_index_settings(plan.method).index(document, tools)
+            value = method.index(document, tools)
             if not isinstance(value, dict):
                 raise TypeError(f"{type(plan.method).__name__}.index returned {type(value).__name__}, not a dict")
             entry = Entry.of(value, meter.events, meter)
@@ -168,15 +171,6 @@ class _IndexSettings:
                 f"{type(self._method).__name__}.index reads the setting {name!r}, which its index_fields lacks; add it"
             )
         return getattr(self._method.config, name)
-
-
-def _with_index_settings(method: Method) -> Method:
-    """The method itself, or a copy that can read only the settings in its `index_fields`."""
-    if method.index_fields is None:
-        return method
-    builder = copy.copy(method)
-    builder.config = _IndexSettings(method, method.index_fields)
-    return builder
 
 
 def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +33,7 @@ from harness.engine.plan import Plan
 from harness.engine.plan_models import server_shapes as served_sizes
 from harness.errors import UserError
 from harness.llm.model_info import local_folder
+from harness.storage.code_version import installed
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
 from harness.storage.untrusted import read_object
 from harness.types import VERSION
@@ -187,13 +187,7 @@ def with_end(manifest: dict[str, Any], state: str, extra: dict[str, Any] | None 
 @cache
 def _packages() -> dict[str, str]:
     """Version by package, read once a process: parsing the metadata took a quarter of the time of a short run."""
-    packages = {"longdoc-harness": VERSION}
-    for name in _PACKAGES.split():
-        try:
-            packages[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return packages
+    return {"longdoc-harness": VERSION, **installed(_PACKAGES.split())}
 
 
 def _memory_gib() -> float | None:

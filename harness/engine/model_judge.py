@@ -3,6 +3,15 @@
 Decoding is greedy. A reply is kept under HARNESS_HOME by all that it depends on, so that none is paid for twice; the
 model is loaded when the first reply is missing.
 Question, gold answers and answer are pieces of their own, as in a method's prompt: they cannot forge a turn.
+
+The authors of some data sets publish prompts for a judge, which take the place of PROMPT: configs/judges/NAME.yaml.
+
+    source: repository and file
+    max_tokens: 10                              of a reply
+    prompts: {fact: "..", abstention: ".."}     with {question}, {answers}: the gold answer, {answer}
+
+A gold answer names its prompt: `judge: NAME/fact` in Gold.extra. As in the authors' code the question is asked without
+what the data set added to it (`question` in Gold.extra), and a reply is a yes where "yes" stands anywhere in it.
 """
 
 from __future__ import annotations
@@ -17,8 +26,8 @@ from typing import Any
 
 from harness.config.resolve import part
 from harness.config.schema import ModelConfig
+from harness.config.yaml_tree import read_yaml
 from harness.cost.meter import Meter
-from harness.engine.judge_prompts import PublishedPrompts
 from harness.errors import QuestionError, UserError, raise_all
 from harness.llm import load
 from harness.llm.model_facts import check_greedy
@@ -30,6 +39,7 @@ from harness.storage.files import save_error
 from harness.storage.home import home, write_json
 from harness.storage.index_cache import key_digest
 from harness.storage.untrusted import read_object, regular_only
+from harness.types import Example
 
 VERSION = "1"
 """Version of PROMPT: change it with any character of the prompt, because scores of two prompts are not comparable."""
@@ -54,6 +64,7 @@ YES, NO, UNCLEAR, EMPTY, FAILED, NO_GOLD = "yes", "no", "unclear", "empty answer
 """The verdicts of a judgement. Only the first three are a model's; all but the first score 0."""
 
 _WORD = re.compile(r"\w+")
+_PUBLISHED = {path.stem: path for path in (Path(__file__).parents[2] / "configs" / "judges").glob("*.yaml")}
 
 
 @dataclass(frozen=True)
@@ -126,6 +137,28 @@ def read_prompt(path: str | None) -> tuple[Prompt, str]:
     return Prompt(PROMPT.name, text), f"file {file_hash(file)[:8]}"
 
 
+@dataclass(frozen=True)
+class PublishedPrompts:
+    """One file. version: its name and hash."""
+
+    version: str
+    source: str
+    max_tokens: int
+    prompts: Mapping[str, Prompt]
+
+
+def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
+    """The published prompts that a run's questions name in `Gold.extra`, all in one file; None where they name none."""
+    first = next(iter(examples.values()), None)
+    name = "" if first is None else str(first.gold.extra.get("judge", "")).partition("/")[0]
+    if name not in _PUBLISHED:  # a name of a received run opens nothing
+        return None
+    values = read_yaml(_PUBLISHED[name], f"configs/judges/{name}.yaml")
+    prompts = {kind: Prompt(kind, text) for kind, text in values["prompts"].items()}
+    version = f"{name} {file_hash(_PUBLISHED[name])[:8]}"
+    return PublishedPrompts(version, values["source"], values["max_tokens"], prompts)
+
+
 class JudgeReplies:
     """Cache of replies, a JSON file each: <root>/<first 2>/<digest>.json. They hold no text of a data set."""
 
@@ -162,7 +195,7 @@ class Judge:
     """A model and its prompt; name: of its score, for instance "judge.endpoint".
 
     identity: everything that changes the model's output, as in a run's manifest; published: prompts that take the place
-    of `prompt` (harness/engine/judge_prompts.py).
+    of `prompt`.
     """
 
     name: str

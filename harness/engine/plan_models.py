@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.config import presets, registry
 from harness.config.resolve import Resolution
-from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, canonical
+from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, ModelConfig, canonical
 from harness.config.yaml_tree import Tree
 from harness.cost.flops import ModelShape
 from harness.embed import encoder_info
@@ -186,21 +186,16 @@ def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, A
         encoders[role], identities[role] = config, facts.identity
         if role == "encoder" and not facts.problems and (cut := encoder_info.chunk_warning(config, chunk)):
             r.warnings.append(cut)
-        _mark_other_encoder(r, role, config.name)
-    origins = r.origins
+        # An encoder that is not the preset's own stands in the row's name: "dragon[minilm]".
+        choice, suffix = parts["method"], f"[{config.name}]"
+        own: str | None = getattr(choice, role, None)
+        if own is not None and presets.fold(own) != presets.fold(config.name) and not choice.name.endswith(suffix):
+            parts["method"] = choice.model_copy(update={"name": choice.name + suffix})
     for role in ("encoder", "reranker"):
-        is_set = any(o == "--set" for path, o in origins.items() if path.startswith(role + "."))
+        is_set = any(o == "--set" for path, o in r.origins.items() if path.startswith(role + "."))
         if is_set and role not in method.encoders:
             r.warnings.append(f"'{parts['method'].name}' uses no {role}, so the one set is not used")
     return encoders
-
-
-def _mark_other_encoder(r: Resolution, role: str, used: str) -> None:
-    """Show an encoder that is not the preset's own in the row's name: "dragon[minilm]"."""
-    choice: MethodChoice = r.parts["method"]
-    own, suffix = getattr(choice, role, None), f"[{used}]"
-    if own is not None and presets.fold(own) != presets.fold(used) and not choice.name.endswith(suffix):
-        r.parts["method"] = choice.model_copy(update={"name": choice.name + suffix})
 
 
 def server_shapes(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | None]:

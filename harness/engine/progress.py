@@ -41,20 +41,17 @@ class Progress:
         self._live = self._stream.isatty()
         self._total = self._done = self._failed = self._done_now = self._tokens = 0
         self._flops = self._score = 0.0
-        self._uncounted = False
-        self._headline = ""
-        self._begun = time.monotonic()
-        self._drawn = self._begun
+        self._uncounted = self._closed = False
+        self._headline = self._part = ""
+        self._begun = self._drawn = time.monotonic()
         self._tenth = -1
-        self._part = ""
-        self._closed = False
         self.budget = Budget({})
         self._lock = threading.RLock()
 
     def start(self, total: int, headline: str) -> None:
         """Begin a run over `total` questions; headline: the scorer whose running mean is shown."""
-        self._total, self._headline, self._begun = total, headline, time.monotonic()
-        self._drawn = self._begun
+        self._total, self._headline = total, headline
+        self._begun = self._drawn = time.monotonic()
 
     def more(self, count: int) -> None:
         """Add `count` questions to the total."""
@@ -206,17 +203,13 @@ class Quiet(Progress):
         """Print nothing."""
 
 
-class Silent(Progress):
+class Silent(Quiet):
     """Counts and shows nothing. Notes are kept in `notes`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._live = False
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
         """Keep the note."""
         self.notes.append(text)
-
-    def _write(self, text: str) -> None:
-        """Show nothing."""

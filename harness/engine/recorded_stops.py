@@ -57,7 +57,8 @@ def with_stops(
     left_out = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
     for name, methods in left_out.items():
         if not mixed or all(f"method.{name}" not in row.sets for row in out):
-            known = methods_with(name)
+            found_by_name = ((preset, method_of(Choices(method=preset))) for preset in presets.names("methods"))
+            known = [preset for preset, found in found_by_name if found is not None and name in found[1]]
             have = f"these have it: {', '.join(known)}" if known else "no method has it"
             raise UserError(
                 f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take method.{name}; {have}"
@@ -65,12 +66,6 @@ def with_stops(
     for name, methods in left_out.items():
         note(f"note: {FLAGS[name]} does not apply to {', '.join(methods)}")
     return out
-
-
-def methods_with(name: str) -> list[str]:
-    """The presets whose method has the field `name`, sorted."""
-    found = {method: method_of(Choices(method=method)) for method in presets.names("methods")}
-    return [method for method, own in found.items() if own is not None and name in own[1]]
 
 
 def _accepts(row: Choices, settings: Mapping[str, float]) -> bool:

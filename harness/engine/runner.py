@@ -122,9 +122,12 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
         resume.score_unscored(store, plan, progress.note)
         job = Job(plan, store, progress, command, options)
-        with job.recorded_end():
+        try:
             job.begin()
             yield job
+        except BaseException as error:
+            job.record_early_end(error)
+            raise
 
 
 def _check_ids(plan: Plan) -> None:
@@ -157,23 +160,18 @@ class Job:
         self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, asking.parallel)
         self.manifest |= store.place.manifest(len(asked))
 
-    @contextlib.contextmanager
-    def recorded_end(self) -> Iterator[None]:
-        """Where the block raises, write the summary of what was answered, with the run's state, and raise again."""
-        try:
-            yield
-        except KeyboardInterrupt:
+    def record_early_end(self, error: BaseException) -> None:
+        """Write the summary of what was answered before `error`, with the run's state."""
+        if isinstance(error, KeyboardInterrupt):
             self._write_summary("interrupted")
-            raise
-        except BaseException as error:
-            self._write_summary("stopped")
-            for problem in self.problems:
-                error.add_note(problem)
-            if isinstance(error, HarnessError):
-                error.midway = self.recorded > 0
-            if isinstance(error, UserError):
-                self.store.discard()
-            raise
+            return
+        self._write_summary("stopped")
+        for problem in self.problems:
+            error.add_note(problem)
+        if isinstance(error, HarnessError):
+            error.midway = self.recorded > 0
+        if isinstance(error, UserError):
+            self.store.discard()
 
     def begin(self) -> None:
         """Write the manifest of this start, and read which questions are answered already."""

@@ -137,31 +137,19 @@ class Models:
             return None
         return Sampling(derived_seed(config.seed, question.id), **config.model.sampling)
 
-    def encoder(self, role: str, meter: Meter) -> Encoder:
-        """The encoder of `role`, bound to `meter`. Raises as `model` does."""
-        with self._loading.hold("encoders"), _global_draws_restored(self.seed):
-            return load_encoder(self._encoder_config(role), meter, role)
-
-    def reranker(self, role: str, meter: Meter) -> Reranker:
-        """The reranker of `role`, bound to `meter`. Raises as `model` does."""
-        with self._loading.hold("encoders"), _global_draws_restored(self.seed):
-            return load_reranker(self._encoder_config(role), meter, role)
-
-    def _encoder_config(self, role: str) -> EncoderConfig:
+    def bound(self, load: Callable[[EncoderConfig, Meter, str], T], role: str, meter: Meter) -> T:
+        """The encoder or reranker of `role`, by its `load`, bound to `meter`. Raises as `model` does."""
         config = self._plan.encoders.get(role)
         if config is None:
             raise LookupError(_undeclared_role("encoders", role, self._plan.encoders))
-        return config
+        with self._loading.hold("encoders"), _global_draws_restored(self.seed):
+            return load(config, meter, role)
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
         """Role -> the first prompt sent to its model ({"text", "ids"}), where the back end keeps it."""
-        by_role: dict[str, dict[str, Any]] = {}
-        for role, config in self._plan.models.items():
-            model = self._loaded.get(config.model_dump_json())
-            prompts = getattr(model, "first_prompts", {})
-            if role in prompts:
-                by_role[role] = dict(prompts[role])
-        return by_role
+        loaded = {role: self._loaded.get(config.model_dump_json()) for role, config in self._plan.models.items()}
+        prompts = {role: getattr(model, "first_prompts", {}) for role, model in loaded.items()}
+        return {role: dict(by_role[role]) for role, by_role in prompts.items() if role in by_role}
 
 
 def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
@@ -220,12 +208,12 @@ class EngineTools:
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""
         self._check_role(role)
-        return self._models.encoder(role, self.meter)
+        return self._models.bound(load_encoder, role, self.meter)
 
     def reranker(self, role: str = "reranker") -> Reranker:
         """The reranker of `role`, metered. Raises LookupError for an undeclared role."""
         self._check_role(role)
-        return self._models.reranker(role, self.meter)
+        return self._models.bound(load_reranker, role, self.meter)
 
     def _check_role(self, role: str) -> None:
         """Raise LookupError while an index is built for a role that its key does not cover."""

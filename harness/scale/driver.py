@@ -90,8 +90,8 @@ class _Row:
     @property
     def model(self) -> str:
         """The models of this row as text: workers that have loaded them are preferred."""
-        configs = {role: c.model_dump(mode="json") for role, c in (self.plan.models | self.plan.encoders).items()}
-        return canonical(configs)
+        configs = self.plan.models | self.plan.encoders
+        return canonical({role: config.model_dump(mode="json") for role, config in configs.items()})
 
     @property
     def given_up(self) -> frozenset[str]:
@@ -130,7 +130,6 @@ class Driver:
         self._idle: set[str] = set()
         self._busy: dict[str, tuple[_Row, _Task]] = {}
         self._loaded: dict[str, str] = {}  # worker -> model of its last order
-        self._shown = False
 
     def add(self, plan: Plan, chain: Sequence[Choices]) -> None:
         """Queue a row, unless it is queued already. Raises RunLocked, UserError, SaveError, DataError.
@@ -156,22 +155,17 @@ class Driver:
         plan, asked = row.plan, row.plan.dataset.examples[: row.plan.config.limit]
         if (row.folder / RUN).exists():
             self._merge_row(row)
-        recorded: dict[str, dict[str, Any]] = {}
-        for record in read_lines(row.folder / RECORDS, "question_id"):
-            if has_answer(record) or not self._retry:
-                recorded[record["question_id"]] = record
+        stored = read_lines(row.folder / RECORDS, "question_id")
+        recorded = {record["question_id"]: record for record in stored if has_answer(record) or not self._retry}
         left = [example for example in asked if example.question.id not in recorded]
         place = {example.question.id: n for n, example in enumerate(left)}
         parts = _join_slices(partition(left, plan.dataset.documents, sum(_SLICES) * self._pool.count), self._pool.count)
         row.of = len(parts)
         row.queue.extend(_Task(n, tuple(sorted(ids, key=place.__getitem__))) for n, ids in enumerate(parts, 1))
         row.tail = RecordFollower(row.folder, range(1, row.of + 1))
-        headline = plan.config.dataset.scorers[0]
-        if self._shown:
-            self._progress.more(len(asked))
-        else:
-            self._progress.start(len(asked), headline)
-            self._shown = True
+        if not self._rows:
+            self._progress.start(0, plan.config.dataset.scorers[0])
+        self._progress.more(len(asked))
         for record in recorded.values():
             self._progress.seen(record)
 

@@ -6,8 +6,6 @@ Of a question with several records the first complete one wins: answered before 
 the shards come in the order of their numbers, after what was merged before. Memory holds where each record is, and one
 record at a time. Every file is replaced in one step and the shards are removed last, so the next merge repeats one that
 was killed, with the same result.
-
-The files of a run beside its records, merged out of its shards: manifest, shown texts, requests.
 """
 
 import gzip
@@ -43,84 +41,6 @@ from harness.storage.summary import summarise_with
 
 _TOGETHER = 200  # texts in one gzip member
 _OWNER = ("question_id", "document_id", "key")  # of a request: a question, or an index
-
-
-def merge_manifests(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
-    """The manifest of the whole run: the first description, the starts of all, each with its shard.
-
-    "shard" stays in it, with the largest "asked". Raises UserError for shards with different data or scorers.
-    """
-    merged = read_json(folder / MANIFEST)
-    for number in numbers:
-        manifest = read_json(folder / part_name(MANIFEST, number))
-        if not manifest:
-            continue  # a merge was killed after it had removed it
-        shard = manifest.get("shard") or {}
-        name = f"{shard.get('number', number)}/{shard.get('of', '?')}"
-        starts = [{**start, "shard": name} for start in manifest["starts"]]
-        if not merged:
-            merged = {**manifest, "starts": starts}
-            continue
-        for key in ("hash", "scorers"):
-            if merged.get(key) != manifest.get(key):
-                raise UserError(
-                    f"{folder}: shard {name} has other {key} ({manifest.get(key)}) than the rest ({merged.get(key)}); "
-                    "run that shard again with the same command, then merge"
-                )
-        merged["starts"] = merged["starts"] + [start for start in starts if start not in merged["starts"]]
-        merged["first_prompts"] = {**manifest.get("first_prompts", {}), **merged.get("first_prompts", {})}
-        merged["gpu"] = merged.get("gpu") or manifest.get("gpu")
-        asked = max((m.get("shard") or {}).get("asked", 0) for m in (merged, manifest))
-        merged["shard"] = {"asked": asked}
-    return merged
-
-
-def merge_texts(folder: Path, parts: Sequence[int | None]) -> None:
-    """Write texts.jsonl.gz with each text of the parts once; memory holds their checksums. Raises SaveError."""
-    if not _any_part_has(folder, TEXTS, parts[1:]):
-        return
-    seen: set[bytes] = set()
-
-    def new() -> Iterator[dict[str, Any]]:
-        for part in parts:
-            for row in read_packed(folder / part_name(TEXTS, part), "sha256"):
-                key = bytes.fromhex(row["sha256"])
-                if key not in seen:
-                    seen.add(key)
-                    yield row
-
-    rows = new()
-    _write_groups(folder / TEXTS, iter(lambda: list(itertools.islice(rows, _TOGETHER)), []))
-
-
-def merge_requests(folder: Path, parts: Sequence[int | None], source: Callable[[str], int | None]) -> None:
-    """Write requests.jsonl.gz with the requests of each question out of the part whose record of it was taken.
-
-    source: question id -> place in `parts`. Of an index the first part's requests are kept. Raises SaveError.
-    """
-    if not _any_part_has(folder, REQUESTS, parts[1:]):
-        return
-
-    def owners() -> Iterator[list[dict[str, Any]]]:
-        indexes: dict[tuple[Any, ...], int] = {}
-        for file, part in enumerate(parts):
-            rows = read_packed(folder / part_name(REQUESTS, part), "kind")
-            for owner, group in itertools.groupby(rows, lambda row: tuple(map(row.get, _OWNER))):
-                kept = source(owner[0]) if owner[0] is not None else indexes.setdefault(owner, file)
-                if kept == file:
-                    yield list(group)
-
-    _write_groups(folder / REQUESTS, owners())
-
-
-def _any_part_has(folder: Path, name: str, parts: Iterable[int | None]) -> bool:
-    return any((folder / part_name(name, part)).exists() for part in parts)
-
-
-def _write_groups(path: Path, groups: Iterable[Sequence[Mapping[str, Any]]]) -> None:
-    with replacing(path) as file:
-        for rows in groups:
-            file.write(gzip.compress(b"".join(map(json_line, rows)), mtime=0))
 
 
 Note = Callable[[str], None]
@@ -165,8 +85,8 @@ class _Merge:
         notes: list[str] = []
         manifest = merge_manifests(self.folder, self.numbers)
         self._read(notes)
-        merge_texts(self.folder, self.parts)
-        merge_requests(self.folder, self.parts, self._winning_part)
+        self._merge_texts()
+        self._merge_requests()
         with replacing(self.folder / DOCUMENTS) as file:
             for line in self.documents.values():
                 file.write(self._read_line(DOCUMENTS, line))
@@ -176,7 +96,8 @@ class _Merge:
             built = read_lines(self.folder / DOCUMENTS, "document_id")
             numbers = summarise_with(config, self._copy_records(file), built, unique=True)
         unscored = self._merge_unscored()
-        self._close()
+        for opened in self._files.values():
+            opened.close()
         before = read_json(self.folder / SUMMARY)
         asked = max(asked, before.get("n_asked") or 0)
         state = "finished" if numbers["n_total"] >= asked else "interrupted"
@@ -208,9 +129,45 @@ class _Merge:
                 if key not in self.documents or rank > self.documents[key][0]:
                     self.documents[key] = rank, file, at, size
 
-    def _winning_part(self, question_id: str) -> int | None:
-        """The place in `parts` of the file whose record of the question wins; None without a record."""
-        return self.records[question_id][1] if question_id in self.records else None
+    def _merge_texts(self) -> None:
+        """Write texts.jsonl.gz with each shown text of the parts once; memory holds their checksums."""
+        seen: set[bytes] = set()
+
+        def new_texts() -> Iterator[dict[str, Any]]:
+            for part in self.parts:
+                for row in read_packed(self.folder / part_name(TEXTS, part), "sha256"):
+                    checksum = bytes.fromhex(row["sha256"])
+                    if checksum not in seen:
+                        seen.add(checksum)
+                        yield row
+
+        rows = new_texts()
+        self._write_packed(TEXTS, iter(lambda: list(itertools.islice(rows, _TOGETHER)), []))
+
+    def _merge_requests(self) -> None:
+        """Write requests.jsonl.gz: of a question those beside the record that wins, of an index the first ones."""
+
+        def kept_requests() -> Iterator[list[dict[str, Any]]]:
+            indexes: dict[tuple[Any, ...], int] = {}  # index -> the first file with its requests
+            for file, part in enumerate(self.parts):
+                rows = read_packed(self.folder / part_name(REQUESTS, part), "kind")
+                for owner, requests in itertools.groupby(rows, lambda row: tuple(map(row.get, _OWNER))):
+                    question = owner[0]
+                    if question is None:
+                        kept = indexes.setdefault(owner, file) == file
+                    else:
+                        kept = question in self.records and self.records[question][1] == file
+                    if kept:
+                        yield list(requests)
+
+        self._write_packed(REQUESTS, kept_requests())
+
+    def _write_packed(self, name: str, groups: Iterable[Sequence[Mapping[str, Any]]]) -> None:
+        """Write groups of rows, each as one gzip member, if a shard has the file."""
+        if any((self.folder / part_name(name, number)).exists() for number in self.numbers):
+            with replacing(self.folder / name) as file:
+                for rows in groups:
+                    file.write(gzip.compress(b"".join(map(json_line, rows)), mtime=0))
 
     def _read_line(self, name: str, line: Line) -> bytes:
         """The bytes of a line in a shard's file; few files are open at a time."""
@@ -219,28 +176,28 @@ class _Merge:
         if path not in self._files:
             while len(self._files) >= _OPEN:
                 self._files.popitem(last=False)[1].close()
-            self._files[path] = open(path, "rb", opener=no_link)  # noqa: SIM115 - closed by _close
+            self._files[path] = open(path, "rb", opener=no_link)  # noqa: SIM115 - closed by `run`
         self._files.move_to_end(path)
         self._files[path].seek(at)
         return self._files[path].read(size).removesuffix(b"\n") + b"\n"
 
     def _copy_records(self, into: IO[bytes]) -> Iterator[dict[str, Any]]:
         """Copy the records, in the data set's order, and behind them those of questions that it has no more."""
-        copied = 0
-        for line in filter(None, (self.records.get(row["question_id"]) for row in read_order(self.folder))):
-            copied += 1
-            yield self._copy_line(line, into)
-        if copied < len(self.records):
-            known = {row["question_id"] for row in read_order(self.folder)}
-            others = (line for question, line in self.records.items() if question not in known)
-            for line in sorted(others, key=lambda line: line[1:3]):
-                yield self._copy_line(line, into)
 
-    def _copy_line(self, line: Line, into: IO[bytes]) -> dict[str, Any]:
-        copy = self._read_line(RECORDS, line)
-        into.write(copy)
-        row: dict[str, Any] = json.loads(copy)
-        return row
+        def lines() -> Iterator[Line]:
+            copied = 0
+            for line in filter(None, (self.records.get(row["question_id"]) for row in read_order(self.folder))):
+                copied += 1
+                yield line
+            if copied < len(self.records):
+                known = {row["question_id"] for row in read_order(self.folder)}
+                others = (line for question, line in self.records.items() if question not in known)
+                yield from sorted(others, key=lambda line: line[1:3])
+
+        for line in lines():
+            copy = self._read_line(RECORDS, line)
+            into.write(copy)
+            yield json.loads(copy)
 
     def _merge_unscored(self) -> int:
         """Merge the answers that no shard scored, for the next start to score; returns how many there are."""
@@ -259,11 +216,6 @@ class _Merge:
     def _write_json(self, name: str, value: dict[str, Any]) -> None:
         write_atomic(self.folder / name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
 
-    def _close(self) -> None:
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-
     def _remove_shards(self, whole: bool) -> None:
         """Remove the shards' files; their records last, and the order only if no question is left."""
         with ThreadPoolExecutor(_REMOVERS) as pool:
@@ -272,6 +224,36 @@ class _Merge:
                 list(pool.map(lambda path: path.unlink(missing_ok=True), paths))  # raises what a thread raised
         if whole:
             (self.folder / ORDER).unlink(missing_ok=True)
+
+
+def merge_manifests(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
+    """The manifest of the whole run: the first description, the starts of all, each with its shard.
+
+    "shard" stays in it, with the largest "asked". Raises UserError for shards with different data or scorers.
+    """
+    merged = read_json(folder / MANIFEST)
+    for number in numbers:
+        manifest = read_json(folder / part_name(MANIFEST, number))
+        if not manifest:
+            continue  # a merge was killed after it had removed it
+        shard = manifest.get("shard") or {}
+        name = f"{shard.get('number', number)}/{shard.get('of', '?')}"
+        starts = [{**start, "shard": name} for start in manifest["starts"]]
+        if not merged:
+            merged = {**manifest, "starts": starts}
+            continue
+        for key in ("hash", "scorers"):
+            if merged.get(key) != manifest.get(key):
+                raise UserError(
+                    f"{folder}: shard {name} has other {key} ({manifest.get(key)}) than the rest ({merged.get(key)}); "
+                    "run that shard again with the same command, then merge"
+                )
+        merged["starts"] = merged["starts"] + [start for start in starts if start not in merged["starts"]]
+        merged["first_prompts"] = {**manifest.get("first_prompts", {}), **merged.get("first_prompts", {})}
+        merged["gpu"] = merged.get("gpu") or manifest.get("gpu")
+        asked = max((m.get("shard") or {}).get("asked", 0) for m in (merged, manifest))
+        merged["shard"] = {"asked": asked}
+    return merged
 
 
 _STATUS_RANK = {"failed": 0, "hit": 1, "built": 2}

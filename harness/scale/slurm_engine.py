@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,12 +74,14 @@ class ShardTask:
 
 @dataclass
 class _Row:
+    """A submitted row: its shards by number, and what became of them."""
+
     folder: Path
-    jobs: dict[int, Any] = field(default_factory=dict)  # shard -> its job
-    tries: dict[int, int] = field(default_factory=dict)
-    tasks: dict[int, ShardTask] = field(default_factory=dict)
+    tasks: dict[int, ShardTask]
+    jobs: dict[int, Any]  # those that have not ended
+    tail: RecordFollower
+    tries: Counter[int] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
-    tail: RecordFollower | None = None
 
 
 class SlurmDriver:
@@ -100,33 +103,27 @@ class SlurmDriver:
         options: dict[str, Any],
     ) -> None:
         self._out, self._progress, self._workers, self._options = out.absolute(), progress, workers, options
-        self._make_executor = _make_executor(self._out / "workers" / "slurm", workers, gpus, dict(settings))
+        self._executor = _make_executor(self._out / "workers" / "slurm", workers, gpus, dict(settings))
         self._rows: dict[str, _Row] = {}
-        self._shown = False
 
     def add(self, plan: Plan, chain: Sequence[Choices]) -> None:
         """Submit a row, unless it is submitted already. Raises UserError, RunLocked."""
         if plan.folder in self._rows:
             return
-        row = _Row(self._out / plan.folder)
-        check_shared(row.folder)
+        folder = self._out / plan.folder
+        check_shared(folder)
         asked = plan.dataset.examples[: plan.config.limit]
-        shards = partition(asked, plan.dataset.documents, self._workers)
-        recorded = {r["question_id"] for r in read_lines(row.folder / RECORDS, "question_id")}
+        shards = dict(enumerate(partition(asked, plan.dataset.documents, self._workers), 1))
+        recorded = {r["question_id"] for r in read_lines(folder / RECORDS, "question_id")}
         again = self._options.get("retry_failed")
-        open_shards = [n for n, ids in enumerate(shards, 1) if not recorded.issuperset(ids) or (again and ids)]
-        for number in open_shards:
-            row.tasks[number] = ShardTask(
-                tuple(chain), plan.folder, str(self._out), os.getcwd(), number, self._workers, self._options
-            )
-        if row.tasks:
-            row.jobs = _submit_array(self._make_executor, row.tasks)
-        row.tail = RecordFollower(row.folder, open_shards)
-        if not self._shown:
+        left = [number for number, ids in shards.items() if not recorded.issuperset(ids) or (again and ids)]
+        places = (plan.folder, str(self._out), os.getcwd())
+        tasks = {number: ShardTask(tuple(chain), *places, number, self._workers, self._options) for number in left}
+        jobs = _submit_array(self._executor, tasks) if tasks else {}
+        if not self._rows:
             self._progress.start(0, plan.config.dataset.scorers[0])
-            self._shown = True
-        self._progress.more(sum(len(shards[number - 1]) for number in open_shards))
-        self._rows[plan.folder] = row
+        self._progress.more(sum(len(shards[number]) for number in left))
+        self._rows[plan.folder] = _Row(folder, tasks, jobs, RecordFollower(folder, left))
 
     def wait(self, plan: Plan) -> runner.RunResult:
         """Wait until all shards of the row ended. Raises the error of a task, and what a merge raises."""
@@ -143,7 +140,7 @@ class SlurmDriver:
 
     def _poll_row(self, row: _Row) -> None:
         """Show new records, and take the results of the tasks that ended."""
-        for record in row.tail.new_records() if row.tail else ():
+        for record in row.tail.new_records():
             self._progress.done(record)
         for number, job in [(n, job) for n, job in row.jobs.items() if job.done()]:
             del row.jobs[number]
@@ -153,12 +150,11 @@ class SlurmDriver:
                 row.problems += [problem for problem in done.problems if problem not in row.problems]
             elif done is not None and done.kind != "locked":
                 raise reported_error(done, f"shard {number}")
-            elif row.tries.get(number, 0) + 1 < TRIES:
-                row.tries[number] = row.tries.get(number, 0) + 1
-                self._progress.note(
-                    f"shard {number} ended early ({done.error if done else _one_line(error)}); queued again"
-                )
-                row.jobs[number] = self._make_executor.submit(row.tasks[number])
+            elif row.tries[number] + 1 < TRIES:
+                row.tries[number] += 1
+                why = done.error if done else _one_line(error)
+                self._progress.note(f"shard {number} ended early ({why}); queued again")
+                row.jobs[number] = self._executor.submit(row.tasks[number])
             elif done is not None:
                 raise RunLocked(done.error)
             else:
@@ -202,17 +198,16 @@ def _make_executor(folder: Path, workers: int, gpus: float, settings: dict[str, 
     cluster = str(settings.pop("cluster", "slurm"))
     if cluster not in _CLUSTERS:
         raise UserError(f"--slurm cluster={cluster}: should be slurm, or local for processes of this machine")
-    missing = next((name for name in ("sbatch", "srun") if shutil.which(name) is None), None)
-    if cluster == "slurm" and missing:
-        raise CannotRun(
-            f"there is no Slurm here (no command {missing}); --slurm cluster=local runs the shards on this machine"
-        )
-    if cluster == "slurm" and not _has_accounting():
-        _watch_squeue()
-    executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
     fixed: dict[str, Any] = {"name": "harness", "timeout_min": 24 * 60, "gpus_per_node": round(gpus)}
     if cluster == "slurm":
+        if missing := next((name for name in ("sbatch", "srun") if shutil.which(name) is None), None):
+            raise CannotRun(
+                f"there is no Slurm here (no command {missing}); --slurm cluster=local runs the shards on this machine"
+            )
+        if not _has_accounting():
+            _watch_squeue()
         fixed["slurm_array_parallelism"] = workers
+    executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
     try:
         executor.update_parameters(**{**fixed, **settings})
     except (NameError, TypeError, AssertionError, ValueError) as error:

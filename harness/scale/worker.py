@@ -12,7 +12,6 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from harness.engine.numbers_from_rows import RowKey, row_key, with_numbers
 from harness.engine.plan import Plan, plan_choices
 from harness.engine.progress import Progress
 from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
-from harness.scale.part_place import part_of
+from harness.scale.shard import part_of
+from harness.storage.code_version import installed
 from harness.storage.part_files import Part
 from harness.types import VERSION
 
@@ -32,13 +32,7 @@ _PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "ray")
 
 def versions() -> dict[str, str]:
     """Versions that have to be equal in all processes of a run."""
-    known = {"Python": platform.python_version(), "harness": VERSION}
-    for name in _PACKAGES:
-        try:
-            known[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return known
+    return {"Python": platform.python_version(), "harness": VERSION, **installed(_PACKAGES)}
 
 
 class Log(Progress):
@@ -128,7 +122,7 @@ class Worker:
     def _cached_plan(self, chain: Sequence[Choices]) -> Plan:
         known = repr(tuple(chain))
         if known not in self._plans:
-            while len(self._plans) >= _KEPT:
+            if len(self._plans) >= _KEPT:
                 self._plans.popitem(last=False)
             self._plans[known] = plan_chain(chain, self.out)
         self._plans.move_to_end(known)

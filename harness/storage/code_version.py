@@ -208,10 +208,14 @@ def _string_literals(nodes: Iterable[ast.AST]) -> list[str]:
 
 def versions(names: Iterable[str]) -> dict[str, str]:
     """Package -> its installed version, "not installed" for one that is missing."""
+    names = sorted(names)
+    return dict.fromkeys(names, "not installed") | installed(names)
+
+
+def installed(names: Iterable[str]) -> dict[str, str]:
+    """Package -> its version, of those that are installed."""
     by_name = {}
-    for name in sorted(names):
-        try:
+    for name in names:
+        with suppress(metadata.PackageNotFoundError):
             by_name[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            by_name[name] = "not installed"
     return by_name

@@ -72,8 +72,9 @@ class BackgroundTracking(Hook):
     """Logs the runs of a command. mlflow: a URI, "off", or None for the default, whose failure only warns.
 
     suite: name of the parent run that holds them; traces: of each run, at most; note: gets a sentence for what was not
-    logged; shared: several processes answer a row, so that only whoever merges it logs it. Raises ConfigError for an
-    MLflow that was asked for and cannot be used at all.
+    logged; shared: several processes answer a row, so that only whoever merges it logs it. required: MLflow was asked
+    for, so that what is not logged is an error; unusable: why the default one cannot be used, in sentences. Raises
+    ConfigError for an MLflow that was asked for and cannot be used at all.
     """
 
     def __init__(
@@ -86,18 +87,17 @@ class BackgroundTracking(Hook):
         note: Callable[[str], None] = lambda _: None,
         shared: bool = False,
     ) -> None:
-        self._out, self._note, self._shared = out, note, shared
-        self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
-        self._uri = "" if mlflow == "off" else expand_home(mlflow) if mlflow else default_uri(out)
-        self._suite, self._traces = suite, traces
+        self._out, self._suite, self._traces, self._note, self._shared = out, suite, traces, note, shared
         self._folders: list[Path] = []
         self.process: subprocess.Popen[bytes] | None = None
         self._problem = ""
-        self.unusable = uri_problems(self._uri) if self._uri else []
-        if self.unusable:
-            if self.required:
-                raise ConfigError(self.unusable)
-            self._uri = ""
+        self._uri = expand_home(mlflow) if mlflow else default_uri(out)
+        self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
+        self.unusable = [] if mlflow == "off" else uri_problems(self._uri)
+        if self.unusable and self.required:
+            raise ConfigError(self.unusable)
+        if self.unusable or mlflow == "off":
+            self._uri = ""  # nothing is logged
 
     def started(self, plan: Plan) -> None:
         """Log the run from now on."""
@@ -258,8 +258,7 @@ def _folder_state(folder: Path, running: bool) -> tuple[object, ...] | None:
     if not is_begun(folder) or (running and not any((folder / name).exists() for name in (MANIFEST, TRAINING))):
         return None
     names = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TRAINING, LOG)
-    files = [folder / name for name in names]
-    stats = [file.stat() if file.exists() else None for file in files]
+    stats = [(folder / name).stat() if (folder / name).exists() else None for name in names]
     return (running, *((state.st_ino, state.st_size, state.st_mtime_ns) if state else None for state in stats))
 
 

@@ -32,8 +32,7 @@ Point = tuple[int, str, float]
 
 _PHASES = ("index", "search", "answer")
 _ENDS = (".low", ".high")
-_LONGEST_PARAM = 100
-_LONGEST_TAG = 5000
+_LONGEST_PARAM, _LONGEST_TAG = 100, 5000  # characters
 # May differ between two starts of one run folder: they are tags, because a param can never change.
 _NOT_PARAMS = ("limit", "sample", "sample_seed", "failed", "keep_prompts", "cache")
 # Prose, what other values and the tags say already, and where a model lies and how it is run, which changes no answer
@@ -146,7 +145,7 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "model": config["model"]["name"],
         "dataset": config["dataset"]["name"],
         "hash8": run.path.name.rpartition("--")[2],
-        "embedded": _true_or_false(bool(config["model"].get("embedded"))),
+        "embedded": str(bool(config["model"].get("embedded"))).lower(),
         "profile": config.get("profile"),
         "suite": suite,
         "state": run_state(run),
@@ -154,7 +153,7 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "failed_count_as": str(config.get("failed", "zero")),
         "flops": DEFAULT,
         "git_commit": git.get("commit"),
-        "git_dirty": _true_or_false(git.get("dirty")),
+        "git_dirty": None if git.get("dirty") is None else str(git["dirty"]).lower(),
         "mlflow.source.git.commit": git.get("commit"),
         "mlflow.source.name": "harness run",
         "mlflow.source.type": "LOCAL",
@@ -162,31 +161,23 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
     return {name: str(value)[:_LONGEST_TAG] for name, value in values.items() if value}
 
 
-def _true_or_false(value: bool | None) -> str | None:
-    return None if value is None else str(value).lower()
-
-
 def running_points(run: StoredRun) -> list[Point]:
     """(step, name, value) of the means over the first 1, 2, ... questions; the step is how many these are."""
     from reports.costs import question_tflops
 
     headline: str = run.config["dataset"]["scorers"][0]
-    name = metric_name(headline)
-    skip = run.config.get("failed", "zero") == "skip"
     points: list[Point] = []
     costs = question_tflops(run)
     score = spent = 0.0
-    failed = 0
+    answered = 0
     for n, record in enumerate(run.records, start=1):
         if record["error"] is None:
+            answered += 1
             score += float(record["scores"].get(headline) or 0.0)
             spent += costs.get(record["question_id"], 0.0)
-        else:
-            failed += 1
-        answered = n - failed
-        scored = answered if skip else n
+        scored = answered if run.config.get("failed") == "skip" else n
         # MLflow compares runs by the metric that was logged first.
-        points += [(n, name, round(100 * score / scored, 2))] if scored else []
+        points += [(n, metric_name(headline), round(100 * score / scored, 2))] if scored else []
         points += [(n, "TFLOPs", float(f"{spent / answered:.4g}"))] if answered and costs else []
-        points.append((n, "failed", float(failed)))
+        points.append((n, "failed", float(n - answered)))
     return points

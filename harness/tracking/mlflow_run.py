@@ -55,6 +55,9 @@ def saved_view(columns: Sequence[str], created: int) -> str:
     without parents; the charts begin with the first column against TFLOPs and a bar chart for each score and cost.
     """
     shown = [f"metrics.`{column}`" for column in columns] + ["tags.`model`", "tags.`hash8`", "tags.`suite`"]
+    axes = {axis: {"key": key, "type": "METRIC"} for axis, key in (("xaxis", "TFLOPs"), ("yaxis", columns[0]))}
+    charts: list[dict[str, Any]] = [{"type": "SCATTER", **axes}]
+    charts += [{"type": "BAR", "metricKey": column} for column in columns if column not in ("n", "failed")]
     state = {
         "selectedColumns": shown,
         "columnOrder": shown,
@@ -63,24 +66,11 @@ def saved_view(columns: Sequence[str], created: int) -> str:
         "searchFilter": "tags.method != ''",
         "compareRunSections": [{"uuid": _SECTION, "name": "Comparison", "display": True, "isReordered": False}],
         "compareRunCharts": [
-            _chart("SCATTER", 0, xaxis=_axis("TFLOPs"), yaxis=_axis(columns[0])),
-            *(
-                _chart("BAR", n, metricKey=column)
-                for n, column in enumerate(columns, start=1)
-                if column not in ("n", "failed")
-            ),
+            {"uuid": f"{_SECTION}-{n}", "metricSectionId": _SECTION, "deleted": False, "isGenerated": False, **chart}
+            for n, chart in enumerate(charts)
         ],
     }
     return json.dumps({"name": "Comparison", "createdAt": created, "updatedAt": created, "state": json.dumps(state)})
-
-
-def _chart(kind: str, number: int, **more: Any) -> dict[str, Any]:
-    fixed = {"uuid": f"{_SECTION}-{number}", "metricSectionId": _SECTION, "deleted": False, "isGenerated": False}
-    return {"type": kind, **fixed, **more}
-
-
-def _axis(metric: str) -> dict[str, str]:
-    return {"key": metric, "type": "METRIC"}
 
 
 def experiment_guide(name: str, experiment: str) -> str:
@@ -131,9 +121,8 @@ class MlflowRun:
         self.artifacts = Artifacts(self.client, uri)
         self.parent: str | None = None
         if self.suite:
-            own = {_SUITE: self.suite}
-            runs = self._search_runs(own)
-            self.parent = str(runs[0].info.run_id) if runs else self._make_run(own, self.suite)
+            runs = self._search_runs({_SUITE: self.suite})
+            self.parent = str(runs[0].info.run_id) if runs else self._make_run({_SUITE: self.suite}, self.suite)
         self.fresh, self.id = self._find_run()
         self._log_description()
         self.traces = MlflowTraces(uri, self.experiment, self.id)
@@ -308,9 +297,10 @@ def sqlite_lock(uri: str) -> Iterator[None]:
 
 def _children_table(children: Sequence[Run], columns: Sequence[str]) -> str:
     """A markdown table, one row a child: each column with its interval, where it has one."""
-    head = ["run", *columns]
-    rows = [[_escaped(str(run.info.run_name)), *(_cell(run.data.metrics, c) for c in columns)] for run in children]
-    lines = [head, ["---", *("---:" for _ in columns)], *rows]
+    lines = [["run", *columns], ["---", *("---:" for _ in columns)]]
+    for run in children:
+        name = "".join(f"\\{c}" if c in "|\\`*_[]<>" else c for c in str(run.info.run_name))
+        lines.append([name, *(_cell(run.data.metrics, column) for column in columns)])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{text}\n\nScores in percent and TFLOPs a question (search + answer), [95 % interval].\n"
 
@@ -321,11 +311,6 @@ def _cell(metrics: Mapping[str, float], column: str) -> str:
         return "-"
     form = ".3g" if column == "TFLOPs" else ".0f" if column in ("n", "failed") else ".1f"
     return with_interval(lambda number: format(number, form), value, low, high)
-
-
-def _escaped(name: str) -> str:
-    """Escape a name for a cell of a markdown table."""
-    return "".join(f"\\{c}" if c in "|\\`*_[]<>" else c for c in name)
 
 
 def _without_quotes(value: str) -> str:

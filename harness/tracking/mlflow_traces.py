@@ -84,25 +84,18 @@ class MlflowTraces:
                     break
                 if old := [stored[trace.question_id].trace_id for trace in batch if trace.question_id in stored]:
                     self._client.delete_traces(self._experiment, trace_ids=old)
-                spans = [
-                    span
-                    for trace in batch
-                    for span in self._send_trace(trace, digests[trace.question_id], stored.get(trace.question_id))
-                ]
+                spans: list[MlflowSpan] = []
+                for trace in batch:
+                    name = trace.question_id
+                    spans += self._send_trace(trace, digests[name], stored.get(name))
                 self._client.log_spans(self._experiment, spans)
                 left -= len(batch)
         return left
 
     def _stored_traces(self) -> Iterator[TraceInfo]:
-        token = None
+        token, wanted = None, {"run_id": self._run_id, "include_spans": False, "max_results": _PAGE}
         while True:
-            page = self._client.search_traces(
-                locations=[self._experiment],
-                run_id=self._run_id,
-                include_spans=False,
-                max_results=_PAGE,
-                page_token=token,
-            )
+            page = self._client.search_traces(locations=[self._experiment], page_token=token, **wanted)
             yield from (trace.info for trace in page)
             if not (token := page.token):
                 return
@@ -156,17 +149,11 @@ def _assessments(trace: Trace, trace_id: str) -> list[Assessment]:
 
     code, people = AssessmentSource("CODE", f"{_SENDER} score"), AssessmentSource("HUMAN", f"{_SENDER} data set")
     model = AssessmentSource("LLM_JUDGE", f"{_SENDER} judge")
-    judged = [
-        Feedback(
-            name,
-            value,
-            source=model if name in trace.judges else code,
-            trace_id=trace_id,
-            rationale=trace.reasons.get(name) or None,
-        )
-        for name, value in trace.scores.items()
-    ]
-    return [*judged, *(Expectation(name, value, people, trace_id) for name, value in trace.gold.items())]
+    told: list[Assessment] = []
+    for name, value in trace.scores.items():
+        source, reason = model if name in trace.judges else code, trace.reasons.get(name) or None
+        told.append(Feedback(name, value, source=source, trace_id=trace_id, rationale=reason))
+    return told + [Expectation(name, value, people, trace_id) for name, value in trace.gold.items()]
 
 
 def _numbered_spans(span: Span, parent: int | None = None, number: int = 1) -> Iterator[tuple[Span, int, int | None]]:
@@ -182,7 +169,13 @@ def _numbered_spans(span: Span, parent: int | None = None, number: int = 1) -> I
 def _mlflow_span(trace: Trace, trace_id: str, span: Span, number: int, parent: int | None) -> MlflowSpan:
     from mlflow.entities import Span as MlflowSpan
 
-    failed = trace.error if parent is None else None
+    start, end = (round((trace.start + seconds) * 1e9) for seconds in (span.start, span.end))
+    status, events = {"code": "STATUS_CODE_OK", "message": ""}, []
+    if trace.error and parent is None:
+        status = {"code": "STATUS_CODE_ERROR", "message": trace.error.get("message", "")}
+        about = (("type", "type"), ("message", "message"), ("stacktrace", "traceback"))
+        told = {f"exception.{name}": str(trace.error[key]) for name, key in about if trace.error.get(key)}
+        events = [{"name": "exception", "time_unix_nano": end, "attributes": told}]
     attributes = {
         "mlflow.traceRequestId": trace_id,
         "mlflow.spanType": span.kind,
@@ -190,7 +183,6 @@ def _mlflow_span(trace: Trace, trace_id: str, span: Span, number: int, parent: i
         "mlflow.spanOutputs": span.outputs,
         **(span.attributes or {}),
     }
-    start, end = (round((trace.start + seconds) * 1e9) for seconds in (span.start, span.end))
     return MlflowSpan.from_dict(
         {
             "trace_id": base64.b64encode(bytes.fromhex(trace_id[3:])).decode(),
@@ -199,19 +191,11 @@ def _mlflow_span(trace: Trace, trace_id: str, span: Span, number: int, parent: i
             "name": span.name,
             "start_time_unix_nano": start,
             "end_time_unix_nano": end,
-            "status": {"code": "STATUS_CODE_ERROR", "message": failed.get("message", "")}
-            if failed
-            else {"code": "STATUS_CODE_OK", "message": ""},
+            "status": status,
             "attributes": {name: json.dumps(value) for name, value in attributes.items() if value is not None},
-            "events": [_exception_event(failed, end)] if failed else [],
+            "events": events,
         }
     )
-
-
-def _exception_event(error: Any, moment: int) -> dict[str, Any]:
-    about = {"type": error.get("type"), "message": error.get("message"), "stacktrace": error.get("traceback")}
-    attributes = {f"exception.{name}": str(value) for name, value in about.items() if value}
-    return {"name": "exception", "time_unix_nano": moment, "attributes": attributes}
 
 
 def _span_id(number: int | None) -> str:

@@ -127,7 +127,6 @@ class _TraceBuilder:
         """The whole trace. start: seconds since 1970."""
         record = self.record
         spent = [self.usage.get(phase) or {} for phase in ("search", "answer")]
-        read, written = (sum(int(u.get(key) or 0) for u in spent) for key in ("tokens_in", "tokens_out"))
         error = record["error"]
         told = {
             "method": self.run.config["method"]["name"],  # as of runs: MLflow shows the first tag in its list
@@ -145,9 +144,7 @@ class _TraceBuilder:
             request=record.get("question") or record["question_id"],
             answer=record["prediction"],
             error=error,
-            tokens={"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
-            if any("tokens_in" in usage for usage in spent)
-            else {},
+            tokens=_chat_tokens(*spent),
             tags={name: value for name, value in told.items() if value},
             scores=percent_scores(record),
             reasons={metric_name(name): reason for name, reason in _reasons(record["notes"]).items()},
@@ -161,7 +158,11 @@ class _TraceBuilder:
         index, search, answer = (self._seconds(phase) for phase in ("index", "search", "answer"))
         whole = max(float(record["notes"].get("seconds") or 0.0), search + answer)
         index = max(0.0, min(index, whole - search - answer))
-        parts = self._index_spans(index)
+        parts = []
+        if self.indexes:
+            built = [{"document_id": row["document_id"], "status": row["status"]} for row in self.indexes]
+            spent = {"costs.index": [_costs(usage) for row in self.indexes if (usage := row["usage"].get("index"))]}
+            parts.append(Span("index", "TASK", 0.0, index, None, built, _filled(spent)))
         if self.usage.get("search") or record["steps"] or record["shown"]:
             parts.append(self._search_span(index, whole - answer))
         if self.usage.get("answer"):
@@ -173,27 +174,12 @@ class _TraceBuilder:
             "notes": {k: v for k, v in record["notes"].items() if k not in _SCORING} or None,
             **{f"costs.{phase}": _costs(usage) for phase, usage in self.usage.items()},
         }
-        return Span(
-            self.run.config["method"]["name"],
-            "AGENT",
-            0.0,
-            whole,
-            asked,
-            record["prediction"],
-            _filled(about),
-            tuple(parts),
-        )
+        name = self.run.config["method"]["name"]
+        return Span(name, "AGENT", 0.0, whole, asked, record["prediction"], _filled(about), tuple(parts))
 
     def _seconds(self, phase: str) -> float:
         rows = self.indexes if phase == "index" else [self.record]
         return sum(float((row["usage"].get(phase) or {}).get("seconds") or 0.0) for row in rows)
-
-    def _index_spans(self, seconds: float) -> list[Span]:
-        if not self.indexes:
-            return []
-        built = [{"document_id": row["document_id"], "status": row["status"]} for row in self.indexes]
-        costs = [_costs(usage) for row in self.indexes if (usage := row["usage"].get("index"))]
-        return [Span("index", "TASK", 0.0, seconds, None, built, _filled({"costs.index": costs}))]
 
     def _answer_span(self, start: float, end: float) -> Span:
         usage = self.usage["answer"]
@@ -272,17 +258,15 @@ class _TraceBuilder:
 
     def _retrieved_piece(self, piece: Mapping[str, Any]) -> dict[str, Any]:
         text = piece.get("text") or self.texts.get(piece.get("text_sha256") or "")
-        span = piece["kind"] == "span"
-        place = piece.get("document_id", "")
-        place += f"[{piece['start']}:{piece['end']}]" if span else ""
-        support = {"supporting": any(_overlap(piece, mark) for mark in self.support)} if span and self.support else {}
-        about = {**support, "kind": piece["kind"], "doc_uri": place}
+        place, about = piece.get("document_id", ""), {}
+        if piece["kind"] == "span":
+            marks = [mark for mark in self.support if mark["document_id"] == place]
+            place += f"[{piece['start']}:{piece['end']}]"
+            if self.support:
+                overlaps = (piece["start"] < mark["end"] and mark["start"] < piece["end"] for mark in marks)
+                about["supporting"] = any(overlaps)
+        about |= {"kind": piece["kind"], "doc_uri": place}
         return {"page_content": cut_middle(text or f"characters of {place}", _LONGEST_PIECE), "metadata": about}
-
-
-def _overlap(piece: Mapping[str, Any], mark: Mapping[str, Any]) -> bool:
-    same = piece["document_id"] == mark["document_id"]
-    return bool(same and piece["start"] < mark["end"] and mark["start"] < piece["end"])
 
 
 def _flops(step: Mapping[str, Any]) -> float:
@@ -301,11 +285,11 @@ def _costs(usage: Mapping[str, Any]) -> dict[str, Any]:
     return {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in spent.items() if value}
 
 
-def _chat_tokens(usage: Mapping[str, Any]) -> dict[str, int]:
-    """The tokens of a phase under MLflow's names; none where a run made elsewhere tells none."""
-    if "tokens_in" not in usage:
+def _chat_tokens(*phases: Mapping[str, Any]) -> dict[str, int]:
+    """The tokens of phases under MLflow's names; none where a run made elsewhere tells none."""
+    if not any("tokens_in" in usage for usage in phases):
         return {}
-    read, written = int(usage.get("tokens_in") or 0), int(usage.get("tokens_out") or 0)
+    read, written = (sum(int(usage.get(key) or 0) for usage in phases) for key in ("tokens_in", "tokens_out"))
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
 
 

@@ -33,7 +33,7 @@ from typing import Any
 from harness.errors import CannotRun, HarnessError, SaveError
 from harness.storage.home import read_lock
 from harness.storage.paths import masked
-from harness.storage.run_folder import RUN, StoredRun, read_run
+from harness.storage.run_folder import RUN, read_run
 from harness.storage.untrusted import read_plain
 from harness.tracking import wandb_run
 from harness.tracking.metrics import STATUS, run_state, running_points
@@ -88,17 +88,20 @@ def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path,
             failures.clear()
         except HarnessError as error:
             errors[folder] = error
-            failures = [*failures, error] if isinstance(error, StoreError) else failures
+            if isinstance(error, StoreError):
+                failures.append(error)
     return errors
 
 
 def error_sentences(errors: Mapping[Path, HarnessError]) -> list[str]:
     """Sentences about what could not be logged, one for all folders that a store failed for the same reason."""
     alike: dict[tuple[str, str], list[Path]] = {}
+    others: list[str] = []
     for folder, error in errors.items():
         if isinstance(error, StoreError):
             alike.setdefault((error.uri, error.reason), []).append(folder)
-    others = [str(error) for error in errors.values() if not isinstance(error, StoreError)]
+        else:
+            others.append(str(error))
     return list(dict.fromkeys([*others, *(str(StoreError(runs, *place)) for place, runs in alike.items())]))
 
 
@@ -159,7 +162,12 @@ def track(
     run = read_run(folder)
     if uri.startswith(wandb_run.SCHEME):
         if not running:
-            _track_wandb(run, uri, suite)
+            from wandb.errors import Error
+
+            try:
+                wandb_run.log_run(run, uri, suite)
+            except (Error, OSError) as error:
+                raise StoreError([run.path], uri, f"{type(error).__name__}: {error}") from error
         return 0
     with mlflow_errors([folder], uri):
         from harness.tracking.mlflow_run import MlflowRun
@@ -173,16 +181,6 @@ def track(
             logged.log_results()
             logged.end(STATUS.get(run_state(run), "KILLED"))
         return logged.traces.log(run, traces, until)
-
-
-def _track_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
-    """Log a run to W&B. Raises StoreError."""
-    from wandb.errors import Error
-
-    try:
-        wandb_run.log_run(run, uri, suite)
-    except (Error, OSError) as error:
-        raise StoreError([run.path], uri, f"{type(error).__name__}: {error}") from error
 
 
 def log_points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

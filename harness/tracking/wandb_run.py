@@ -11,6 +11,7 @@ is the same run of W&B, which then keeps the points it has.
 import hashlib
 import importlib.util
 import os
+from typing import Any
 
 from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun
@@ -19,17 +20,9 @@ from harness.tracking.metrics import final_metrics, params, run_state, run_tags,
 SCHEME, PROJECT = "wandb:", "longdoc-harness"
 _TAGS = ("method", "model", "dataset", "profile")
 # Nothing but what `log` names is sent: no output of the process, no code, no facts of the machine.
-_SETTINGS = {
-    "console": "off",
-    "silent": True,
-    "disable_git": True,
-    "disable_code": True,
-    "x_disable_stats": True,
-    "x_disable_meta": True,
-    "x_disable_machine_info": True,
-    "x_save_requirements": False,
-    "init_timeout": 30,
-}
+_DISABLED = ("disable_git", "disable_code", "x_disable_stats", "x_disable_meta", "x_disable_machine_info")
+_SETTINGS: dict[str, Any] = {**dict.fromkeys(_DISABLED, True), "x_save_requirements": False}
+_SETTINGS |= {"console": "off", "silent": True, "init_timeout": 30}
 
 
 def address(tracker: str) -> str:

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.cli.forecast_table import as_table
-from harness.engine.forecast import Forecast
-from harness.engine.measured_speed import append_actual, expected_hours, measured_runs
+from harness.engine.forecast import Forecast, append_actual, expected_hours, measured_runs
 from tests.engine.fakes import make_plan
 
 USAGE = {"tokens_in": 900, "tokens_out": 100, "seconds": 2.0}

@@ -6,8 +6,16 @@ from dataclasses import replace
 import pytest
 
 from harness.config.schema import ModelConfig
-from harness.engine.judge_prompts import published_for
-from harness.engine.model_judge import PROMPT, VERSION, Case, Judge, JudgeReplies, parse_verdict, read_prompt
+from harness.engine.model_judge import (
+    PROMPT,
+    VERSION,
+    Case,
+    Judge,
+    JudgeReplies,
+    parse_verdict,
+    published_for,
+    read_prompt,
+)
 from harness.errors import ModelOutputError, QuestionError, UserError
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.types import Example, Gold, Question

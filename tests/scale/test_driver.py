@@ -6,7 +6,7 @@ from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import RunLocked, SaveError, UserError
 from harness.scale.driver import Driver, Event, _join_slices
-from harness.scale.part_place import part_of
+from harness.scale.shard import part_of
 from harness.scale.worker import Done, Order, Worker
 from harness.storage.files import read_lines
 from harness.storage.part_files import Part, parts_in

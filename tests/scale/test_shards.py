@@ -7,8 +7,7 @@ import pytest
 from harness.engine.progress import Silent
 from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
-from harness.scale.part_place import part_of
-from harness.scale.shard import parse_shard, partition, run_shard
+from harness.scale.shard import parse_shard, part_of, partition, run_shard
 from harness.storage.files import json_line, read_lines
 from harness.storage.lock import FolderLock
 from harness.storage.part_files import Part, part_name, parts_in
