@@ -13,26 +13,26 @@ from tests.pocket import tiny_model
 
 
 @pytest.fixture(scope="session")
-def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tokenizer_folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tokenizer")
     tokenizer.build(folder, 0)
     return folder
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny(tmp_path_factory) -> Path:
     """The folder of a model that says nothing sensible. Not to be written to."""
     return tiny_model.make(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture
-def model(tiny: Path, tmp_path: Path) -> Path:
+def model(tiny, tmp_path) -> Path:
     """The folder `model` of the test's own, with the same model."""
     return shutil.copytree(tiny, tmp_path / "model")
 
 
 @pytest.fixture(scope="session")
-def own(tokenizer_folder: Path) -> Any:
+def own(tokenizer_folder) -> Any:
     """The tokenizer as it is loaded from disk."""
     from transformers import AutoTokenizer
 
@@ -40,17 +40,17 @@ def own(tokenizer_folder: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
-def teacher(own: Any) -> Teacher:
+def teacher(own) -> Teacher:
     return Teacher(own)
 
 
 @pytest.fixture(scope="session")
-def drills(teacher: Teacher) -> DrillTokens:
+def drills(teacher) -> DrillTokens:
     return DrillTokens(teacher)
 
 
 @pytest.fixture(scope="session")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def course(tmp_path_factory) -> Path:
     from tests.pocket import trainings
 
     path = tmp_path_factory.mktemp("course") / "course.yaml"
@@ -59,9 +59,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(
-    tokenizer_folder: Path, course: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, list[str]]:
+def undisturbed(tokenizer_folder, course, tmp_path_factory) -> tuple[Path, list[str]]:
     """A training of 200 steps, and what it said. Not to be written to."""
     from tests.pocket import trainings
 

@@ -19,7 +19,7 @@ Break = Callable[[Path], object]
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
+def package(tmp_path, monkeypatch) -> ModelConfig:
     """A package of the test's own with the adapters, their cards made for the weights as they are."""
     from harness.llm.model_info import hash_files
 
@@ -59,26 +59,26 @@ BROKEN: list[tuple[Break, str]] = [
 ]
 
 
-def test_the_shipped_ones_fit_and_are_small() -> None:
+def test_the_shipped_ones_fit_and_are_small():
     fit = command.adapter_problems(part("models", model=NAME), EMBEDDED)
     assert fit == dict.fromkeys(TASKS), "make adapters trains them again"
     assert sum(p.stat().st_size for p in (EMBEDDED.parent / "adapters").rglob("*.safetensors")) <= 1024**2
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_task_is_done_better_with_its_adapter(task: str) -> None:
+def test_a_task_is_done_better_with_its_adapter(task):
     first = card(EMBEDDED.parent, task)["measures"]["rows"][0]
     assert first["after"]["mean"] > first["before"]["mean"] or first["before"]["mean"] == 1
     assert first["floor"] is None or first["after"]["low"] > first["floor"]
 
 
-def test_what_fits(package: ModelConfig) -> None:
+def test_what_fits(package):
     assert command.adapter_problems(package, EMBEDDED) == dict.fromkeys(TASKS)
     assert command.adapter_problems(package.model_copy(update={"offers": {}}), EMBEDDED) == {}, "none came along"
 
 
 @pytest.mark.parametrize(("spoil", "sentence"), BROKEN, ids=[sentence for _, sentence in BROKEN])
-def test_what_does_not(spoil: Break, sentence: str, package: ModelConfig, tmp_path: Path) -> None:
+def test_what_does_not(spoil, sentence, package, tmp_path):
     spoil(tmp_path / "made_up_package")
     found = command.adapter_problems(package, EMBEDDED)
     assert (found["analysis"], found["structuring"]) == (None, None)
@@ -87,9 +87,7 @@ def test_what_does_not(spoil: Break, sentence: str, package: ModelConfig, tmp_pa
 
 @pytest.mark.parametrize("skills_wrong", [False, True])
 @pytest.mark.parametrize("sentence", [None, "the adapter 'selection' is stale"])
-def test_the_command_says_both_and_fails_for_either(
-    sentence: str | None, skills_wrong: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_both_and_fails_for_either(sentence, skills_wrong, monkeypatch, capsys):
     monkeypatch.setattr(command, "stale", lambda *_: [("answer", "never trained")] if skills_wrong else [])
     monkeypatch.setattr(command, "adapter_problems", lambda *_: {"selection": sentence})
     assert command.check(None) == (4 if sentence or skills_wrong else 0)

@@ -32,14 +32,14 @@ def digest(kind: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def test_the_world_is_as_it_was_also_in_a_process_with_other_hashing() -> None:
+def test_the_world_is_as_it_was_also_in_a_process_with_other_hashing():
     code = "from tests.pocket.test_bytes import *; print([digest(k) for k in KINDS])"
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "4711"}
     ran = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == str([PINNED[kind] for kind in KINDS])
 
 
-def test_the_texts_of_the_random_model_are_those_of_its_version() -> None:
+def test_the_texts_of_the_random_model_are_those_of_its_version():
     """Fails where the synthetic world writes otherwise: raise random_model.VERSION, then the two values here."""
     texts = random_model._tokenizer_texts()
     found = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
@@ -47,7 +47,7 @@ def test_the_texts_of_the_random_model_are_those_of_its_version() -> None:
     assert 20_000 < sum(map(len, texts)) < 40_000
 
 
-def test_the_texts_fill_the_random_models_vocabulary() -> None:
+def test_the_texts_fill_the_random_models_vocabulary():
     tokenizer = random_model._train_tokenizer(random_model._tokenizer_texts())
     assert tokenizer.get_vocab_size() == random_model.VOCABULARY
     text = "Who wrote the book, and when? Caf\u00e9 \u6771\u4eac \U0001f409"

@@ -1,6 +1,5 @@
 import json
 import platform
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +58,18 @@ def probing(
     ],
     ids=str,
 )  # fmt: skip
-def test_a_fingerprint_changes_with_prompt_order_and_label(change: dict[str, Any], tiny: Path) -> None:
+def test_a_fingerprint_changes_with_prompt_order_and_label(change, tiny):
     before = fingerprint(probing(), tiny)
     assert len(before) == 64
     assert before == fingerprint(probing(name="other"), tiny) != fingerprint(probing(**change), tiny)
 
 
-def test_a_fingerprint_changes_with_the_tokenizer(tiny: Path, tmp_path: Path) -> None:
+def test_a_fingerprint_changes_with_the_tokenizer(tiny, tmp_path):
     other = tiny_model.make(tmp_path / "other", texts=["a tokenizer of very few words"] * 3)
     assert fingerprint(probing(), tiny) != fingerprint(probing(), other)
 
 
-def test_a_skill_of_a_scene_nothing_makes(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_skill_of_a_scene_nothing_makes(tiny, monkeypatch):
     from pocket.tasks import catalog
 
     monkeypatch.setitem(catalog.SCENES, "never", lambda *_: iter(()))
@@ -78,14 +77,14 @@ def test_a_skill_of_a_scene_nothing_makes(tiny: Path, monkeypatch: pytest.Monkey
         fingerprint(probing("never"), tiny)
 
 
-def test_skills_are_those_of_passed_stages_whatever_the_course_is_now() -> None:
+def test_skills_are_those_of_passed_stages_whatever_the_course_is_now():
     right = {"10 choose": 0.1, "2 pecan points": 0.5, "0 recall": 1.0}  # as JSON sorts them; in order it is 0, 2, 10
     told = [{"stage": "of an earlier course", "right": right}, *passed("second")]
     assert trained_skills(told) == ["pecan points", "choose", "pecan search", "answer"], "a drill is no skill"
     assert trained_skills([]) == []
 
 
-def test_stale(tiny: Path) -> None:
+def test_stale(tiny):
     a, b, c = (probing(name=name) for name in "abc")
     card = Card(tiny, skills={"a": fingerprint(a, tiny), "b": fingerprint(probing(head="Before?"), tiny), "gone": "0"})
     assert stale(card, [a, b, c]) == [("b", CHANGED), ("c", UNTRAINED)]
@@ -103,7 +102,7 @@ def trained(folder: Path) -> Card:
     return card
 
 
-def test_the_card_of_a_training(model: Path) -> None:
+def test_the_card_of_a_training(model):
     card = trained(model)
     assert card.skills.keys() == {"pecan search", "answer"}
     assert card.skills["answer"] == fingerprint(skills()["answer"], model)
@@ -123,7 +122,7 @@ def test_the_card_of_a_training(model: Path) -> None:
     assert stale(card, skills().values()) == [(name, UNTRAINED) for name in others]
 
 
-def test_results_take_the_place_of_those_of_the_same_skill(model: Path) -> None:
+def test_results_take_the_place_of_those_of_the_same_skill(model):
     def rows(skill: str, value: float) -> list[Row]:
         return [Row(skill, "one hop", "8 facts", "exact match", value, value - 0.1, value, 50)]
 
@@ -154,7 +153,7 @@ def _flip(path: Path) -> None:
     ],
     ids=["weights", "no weights", "no card", "torn card"],
 )
-def test_damage(harm: Callable[[Path], object], sentence: str, model: Path) -> None:
+def test_damage(harm, sentence, model):
     trained(model)
     check_weights(model)
     harm(model)
@@ -183,7 +182,7 @@ RESULTS = [
 ]
 
 
-def test_the_tables_of_a_card() -> None:
+def test_the_tables_of_a_card():
     found = dict(tables(RESULTS))
     assert found["answer: exact match"] == [
         ["", "8 facts", "250 tokens"],
@@ -197,7 +196,7 @@ def test_the_tables_of_a_card() -> None:
     assert found["pecan search: AUC"] == [["", "points", "chunks"], ["one hop", "90 [85, 95] of 200, floor 80", "-"]]
 
 
-def test_the_page_says_what_it_can_and_cannot(tmp_path: Path) -> None:
+def test_the_page_says_what_it_can_and_cannot(tmp_path):
     text = card_page(Card(tmp_path, results=RESULTS, exam={"seed": 0, "questions": 100}))
     can, cannot = text.split("## What it can do")[1].split("## Training")[0].split("## What it cannot do")
     assert [line for line in can.splitlines() if line.startswith("- ")] == [
@@ -213,7 +212,7 @@ def test_the_page_says_what_it_can_and_cannot(tmp_path: Path) -> None:
     assert told in text
 
 
-def test_a_card_without_anything_has_a_page(tiny: Path, tmp_path: Path) -> None:
+def test_a_card_without_anything_has_a_page(tiny, tmp_path):
     card = cards.blank_card(tiny)
     cards.write_card(card, tmp_path / "elsewhere")
     text = (tmp_path / "elsewhere" / "CARD.md").read_text()

@@ -29,7 +29,7 @@ COURSE = """stages:
 
 
 @pytest.fixture
-def course(tmp_path: Path) -> str:
+def course(tmp_path) -> str:
     (tmp_path / "course.yaml").write_text(COURSE)
     return "course.yaml"
 
@@ -63,9 +63,7 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("arguments", "parts"), MISTAKES, ids=lambda a: " ".join(a) if isinstance(a, list) else None)
-def test_a_mistake_is_one_sentence(
-    arguments: list[str], parts: list[str], here: Cli, model: Path, course: str, tmp_path: Path
-) -> None:
+def test_a_mistake_is_one_sentence(arguments, parts, here, model, course, tmp_path):
     (tmp_path / "bad.yaml").write_text(COURSE.replace("skill: answer", "skill: anwser", 1))
     done = here("pocket", *arguments)
     assert done.returncode == 2, done.stderr
@@ -76,7 +74,7 @@ def test_a_mistake_is_one_sentence(
     assert not (tmp_path / "o").exists(), "nothing was begun"
 
 
-def test_no_embedded_model(here: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_embedded_model(here, monkeypatch, tmp_path):
     monkeypatch.setattr("pocket.card.EMBEDDED", tmp_path / "not-there")
     for verb in ("check", "eval"):
         done = here("pocket", verb)
@@ -87,7 +85,7 @@ def test_no_embedded_model(here: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path:
 # --- skills and check -------------------------------------------------------------------------------------------------
 
 
-def test_skills_says_who_declares_what_and_whether_it_is_trained(here: Cli, model: Path) -> None:
+def test_skills_says_who_declares_what_and_whether_it_is_trained(here, model):
     assert set(_states(here("pocket", "skills", "model").stdout).values()) == {"unknown (no card)"}
     trained(model, "answer", "pecan search")
     card = cards.read_card(model)
@@ -106,7 +104,7 @@ def _states(text: str) -> dict[str, str]:
     return {line[:at].strip(): line[at:end].strip() for line in lines}
 
 
-def test_check(here: Cli, cli: Cli, model: Path) -> None:
+def test_check(here, cli, model):
     trained(model, *skills())
     done = here("pocket", "check", "model")
     assert (done.returncode, done.stdout) == (0, f"ok  {len(skills())} skills are as they were trained\n"), done.stderr
@@ -124,7 +122,7 @@ def test_check(here: Cli, cli: Cli, model: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["check", "eval", "skills"])
-def test_damaged_weights(verb: str, here: Cli, model: Path) -> None:
+def test_damaged_weights(verb, here, model):
     trained(model, "answer")
     (model / "model.safetensors").write_bytes(b"other")
     done = here("pocket", verb, "model")
@@ -138,7 +136,7 @@ def test_damaged_weights(verb: str, here: Cli, model: Path) -> None:
 EVAL = ["--skill", "pecan points of points", "--questions", "2"]
 
 
-def test_eval_writes_the_card_beside_the_weights(here: Cli, model: Path) -> None:
+def test_eval_writes_the_card_beside_the_weights(here, model):
     trained(model, "pecan points of points")
     done = here("pocket", "eval", "model", *EVAL)
     assert done.returncode == 0, done.stderr
@@ -153,7 +151,7 @@ def test_eval_writes_the_card_beside_the_weights(here: Cli, model: Path) -> None
     assert here("pocket", "eval", "model", *EVAL).returncode == 0, "the card it wrote fits the weights"
 
 
-def test_eval_as_json_into_another_folder(here: Cli, model: Path, tmp_path: Path) -> None:
+def test_eval_as_json_into_another_folder(here, model, tmp_path):
     done = here("pocket", "eval", "model", *EVAL, "--json", "--out", "cards/one")
     told = json.loads(done.stdout)
     assert told["card"] == "cards/one"
@@ -162,7 +160,7 @@ def test_eval_as_json_into_another_folder(here: Cli, model: Path, tmp_path: Path
     assert not (model / "card.json").exists()
 
 
-def test_eval_where_nothing_can_be_written(here: Cli, model: Path, tmp_path: Path) -> None:
+def test_eval_where_nothing_can_be_written(here, model, tmp_path):
     (model / "CARD.md").mkdir()  # in the way, also of one who may write everywhere
     done = here("pocket", "eval", "model", *EVAL, "--json")
     assert (done.returncode, json.loads(done.stdout)["card"]) == (0, None)
@@ -180,9 +178,7 @@ def step_of(folder: Path) -> int:
     return json.loads((folder / "trained/checkpoint/state.json").read_text())["step"]
 
 
-def test_train_two_steps_and_resume(
-    environment: dict[str, str], here: Cli, model: Path, course: str, tmp_path: Path
-) -> None:
+def test_train_two_steps_and_resume(environment, here, model, course, tmp_path):
     command = ["pocket", "train", "--out", "trained", "--from", "model", "--curriculum", course]
     first_process = start("harness.cli.main", [*command, "--steps", "2"], tmp_path, tmp_path / "printed", environment)
     code, out, err = first_process.end()
@@ -203,7 +199,7 @@ def test_train_two_steps_and_resume(
     assert (tmp_path / "trained/model/model.safetensors").read_bytes() != first
 
 
-def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path) -> None:
+def test_a_course_of_some_skills_may_get_more_stages(course, tmp_path):
     from pocket.cli.train import Options, _chosen_curriculum
 
     out, path = tmp_path / "o", tmp_path / course
@@ -225,7 +221,7 @@ def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path
     assert [stage["name"] for stage in kept["stages"]] == ["both", "more"]
 
 
-def test_only_some_skills() -> None:
+def test_only_some_skills():
     from pocket.cli.train import _only_skills
 
     def recipe(skill: str, **more: object) -> dict[str, object]:
@@ -257,9 +253,7 @@ def test_only_some_skills() -> None:
     assert _only_skills(whole, ["answer", "choose", "pecan search"]) == whole
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(
-    environment: dict[str, str], model: Path, course: str, tmp_path: Path
-) -> None:
+def test_ctrl_c_saves_and_says_how_to_go_on(environment, model, course, tmp_path):
     command = ["pocket", "train", "--out", "trained", "--from", "model", "--curriculum", course]
     process = start("harness.cli.main", command, tmp_path, tmp_path / "printed", environment)
     log = tmp_path / "trained" / "log.jsonl"

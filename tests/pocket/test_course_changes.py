@@ -49,12 +49,12 @@ def with_(at: int, **more: Any) -> list[dict[str, Any]]:
         ({"recipes": [RECALL, {**ANSWER, "ask": {"two": 2, "one": 1}}]}, False),  # drawn in another order
     ],
 )
-def test_a_mark_changes_with_what_a_stage_trains(change: dict[str, Any], same: bool) -> None:
+def test_a_mark_changes_with_what_a_stage_trains(change, same):
     before, after = stage_digests(course()), stage_digests(course(*with_(1, **change)))
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, same, True]
 
 
-def test_marks_are_those_that_checkpoints_hold() -> None:
+def test_marks_are_those_that_checkpoints_hold():
     """Another value here means that no training goes on from a checkpoint of before."""
     assert stage_digests(course())[0] == "f499d83afca37246"
 
@@ -75,7 +75,7 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize(("then", "now", "notes"), [c[1:] for c in ALLOWED], ids=[c[0] for c in ALLOWED])
-def test_what_may_change(then: Checkpoint, now: list[dict[str, Any]], notes: list[str]) -> None:
+def test_what_may_change(then, now, notes):
     assert check_course(then, course(*now), OUT) == notes
 
 
@@ -88,6 +88,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("then", "now", "message"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
-def test_what_may_not(then: Checkpoint, now: list[dict[str, Any]], message: str) -> None:
+def test_what_may_not(then, now, message):
     with pytest.raises(UserError, match=f"the training in out is of another course: {message}.*name another folder"):
         check_course(then, course(*now), OUT)

@@ -6,8 +6,6 @@ import pytest
 
 from harness.errors import ConfigError, UserError
 from harness.stats.rng import Dice
-from harness.training.teacher import Teacher
-from pocket.tasks.recall import DrillTokens
 from pocket.train.batches import make_batch
 from pocket.train.curriculum import read_curriculum
 
@@ -20,7 +18,7 @@ def write(folder: Path, recipe: str = "{skill: answer, facts: [1, 3]}", more: st
     return path
 
 
-def test_the_projects_own_makes_batches(teacher: Teacher, drills: DrillTokens) -> None:
+def test_the_projects_own_makes_batches(teacher, drills):
     """Every recipe of every stage, whatever the stages are at the time."""
     for at, stage in enumerate(read_curriculum().stages):
         for recipe in stage.recipes:
@@ -50,7 +48,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("recipe", "more", "error", "message"), BAD)
-def test_what_is_wrong_is_named(tmp_path: Path, recipe: str, more: str, error: type[UserError], message: str) -> None:
+def test_what_is_wrong_is_named(tmp_path, recipe, more, error, message):
     with pytest.raises(error, match=message) as raised:
         read_curriculum(write(tmp_path, recipe, more))
     assert str(tmp_path) not in str(raised.value)
@@ -68,7 +66,7 @@ FILES = [
 
 
 @pytest.mark.parametrize(("text", "error", "message"), FILES)
-def test_a_file_that_is_none(tmp_path: Path, text: str | None, error: type[UserError], message: str) -> None:
+def test_a_file_that_is_none(tmp_path, text, error, message):
     path = tmp_path / "course.yaml"
     if text is not None:
         path.write_text(text)
@@ -101,12 +99,12 @@ SENSELESS = [
 
 
 @pytest.mark.parametrize(("recipe", "message"), SENSELESS)
-def test_a_recipe_that_makes_no_sense(tmp_path: Path, recipe: str, message: str) -> None:
+def test_a_recipe_that_makes_no_sense(tmp_path, recipe, message):
     with pytest.raises(ConfigError, match=rf"^course.yaml: stage 'a': stages\.0\.recipes\.0[.:].*{message}"):
         read_curriculum(write(tmp_path, recipe))
 
 
-def test_the_window_is_that_of_the_model(tmp_path: Path) -> None:
+def test_the_window_is_that_of_the_model(tmp_path):
     path = write(tmp_path, "{skill: answer, tokens: [300, 1000], size: 1200}")
     assert read_curriculum(path).stages
     assert read_curriculum(path, 1200).stages
@@ -121,7 +119,7 @@ WRONG = """stages:
 """
 
 
-def test_all_mistakes_of_all_stages_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_all_stages_at_once(tmp_path):
     path = tmp_path / "course.yaml"
     path.write_text(WRONG)
     with pytest.raises(ConfigError, match="7 mistakes") as raised:

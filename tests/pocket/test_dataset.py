@@ -31,7 +31,7 @@ def config(name: str = "musique", split: str = "validation", **options: Any) -> 
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
-def test_config_files(path: Path) -> None:
+def test_config_files(path):
     fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert "no benchmark" in fields.pop("summary")
     own = DatasetConfig.model_validate(fields)
@@ -43,7 +43,7 @@ def test_config_files(path: Path) -> None:
     assert own.scorers[-1] == "evidence_recall"
 
 
-def test_every_kind_has_a_config() -> None:
+def test_every_kind_has_a_config():
     assert [p.stem for p in CONFIGS] == sorted(KINDS)
     assert {f"pocket/{kind}" for kind in KINDS} <= set(presets.names("datasets"))
     assert "pocket" in formats()
@@ -52,7 +52,7 @@ def test_every_kind_has_a_config() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_load(kind: str) -> None:
+def test_load(kind):
     data = load(config(kind))
     assert len(data) == 6
     ids = [e.question.id for e in data.examples]
@@ -70,7 +70,7 @@ def test_load(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_limit_and_fewer_questions_keep_the_first(kind: str) -> None:
+def test_limit_and_fewer_questions_keep_the_first(kind):
     whole, part, fewer = load(config(kind)), load(config(kind), limit=2), load(config(kind, questions=2))
     assert part.examples == whole.examples[:2] == fewer.examples
     assert part.fingerprint == whole.fingerprint != fewer.fingerprint
@@ -82,7 +82,7 @@ PARSERS = {"musique": musique.parse_row, "hotpotqa": hotpotqa.parse_row, "2wikim
 
 
 @pytest.mark.parametrize("kind", PARSERS)
-def test_official_rows(kind: str) -> None:
+def test_official_rows(kind):
     """Rows go through JSON and the parser of their format, and give the text and the marks that the world knows."""
     for seed in range(40):
         made = sample(kind, seed, tokens=300 + 40 * seed, purpose="evaluation")
@@ -95,7 +95,7 @@ def test_official_rows(kind: str) -> None:
         assert example.gold.answers == made.examples[0].gold.answers
 
 
-def test_musique_steps_lead_to_the_answer() -> None:
+def test_musique_steps_lead_to_the_answer():
     for seed in range(40):
         row = sample("musique", seed, tokens=500, purpose="evaluation").rows[0]
         known: dict[str, str] = {}
@@ -111,7 +111,7 @@ def test_musique_steps_lead_to_the_answer() -> None:
 
 
 @pytest.mark.parametrize("kind", ["hotpotqa", "2wikimultihopqa"])
-def test_supporting_sentences_hold_their_facts(kind: str) -> None:
+def test_supporting_sentences_hold_their_facts(kind):
     for seed in range(40):
         made = sample(kind, seed, tokens=500, purpose="evaluation")
         context = dict(made.rows[0]["context"])
@@ -127,7 +127,7 @@ def test_supporting_sentences_hold_their_facts(kind: str) -> None:
     ("change", "field"),
     [({"evidences": [["a", "b"]]}, "evidences"), ({"evidences": 3}, "evidences"), ({"context": 3}, "context")],
 )
-def test_bad_2wiki_rows(change: dict[str, Any], field: str) -> None:
+def test_bad_2wiki_rows(change, field):
     row = {**sample("2wikimultihopqa", 0, tokens=300, purpose="evaluation").rows[0], **change}
     with pytest.raises(RowError) as caught:
         twowiki.parse_row(row)
@@ -136,7 +136,7 @@ def test_bad_2wiki_rows(change: dict[str, Any], field: str) -> None:
 
 @needs_real
 @pytest.mark.parametrize("name", ["dev_sample.json", "train_sample.json"])
-def test_real_2wiki_rows(name: str) -> None:
+def test_real_2wiki_rows(name):
     rows = json.loads(real("data", "2wikimultihopqa", name).read_text(encoding="utf-8"))
     for raw in rows:
         example, document = assemble(twowiki.parse_row(raw))
@@ -167,32 +167,32 @@ BAD: list[tuple[dict[str, Any], type[UserError], str]] = [
 
 
 @pytest.mark.parametrize(("options", "error", "message"), BAD)
-def test_refused(options: dict[str, Any], error: type[UserError], message: str) -> None:
+def test_refused(options, error, message):
     with pytest.raises(error) as caught:
         load(config(**options))
     assert message in str(caught.value)
 
 
-def test_several_mistakes_are_told_at_once() -> None:
+def test_several_mistakes_are_told_at_once():
     with pytest.raises(ConfigError) as caught:
         load(config(tokens=3, hops=[9], seed=FIRST_TRAINING_SEED))
     assert len(caught.value.problems) == 3
 
 
 @pytest.mark.parametrize("name", ["data", "hub", "subset", "revision"])
-def test_files_are_refused(name: str) -> None:
+def test_files_are_refused(name):
     with pytest.raises(ConfigError, match=rf"dataset\.{name}: 'pocket/musique' is made up, not read"):
         load(config().model_copy(update={name: "x"}))
 
 
-def test_training_seeds_are_for_training() -> None:
+def test_training_seeds_are_for_training():
     data = load(config(split="train", seed=FIRST_TRAINING_SEED))
     assert len(data) == 6
     made = sample("musique", FIRST_TRAINING_SEED, tokens=400, purpose="training")
     assert made.documents[0].text == next(iter(data.documents.values())).text
 
 
-def test_memory_is_looked_at_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_looked_at_before_anything_is_made(monkeypatch):
     monkeypatch.setattr("pocket.world.sample.available_bytes", lambda: 10**9)
     check_memory(1_000_000, 20)
     with pytest.raises(CannotRun, match=r"a text of 10,000,000 tokens would take about 1\.6 GB .* 1\.0 GB are free"):
@@ -204,7 +204,7 @@ def test_memory_is_looked_at_before_anything_is_made(monkeypatch: pytest.MonkeyP
 # --- names and keys ---------------------------------------------------------------------------------------------------
 
 
-def test_a_file_in_a_folder_is_named_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_a_folder_is_named_with_it(tmp_path, monkeypatch):
     own = tmp_path / "datasets" / "mine" / "deep"
     own.mkdir(parents=True)
     (own / "set.v1.yaml").write_text("extends: pocket/musique\nsummary: my own\n")
@@ -217,7 +217,7 @@ def test_a_file_in_a_folder_is_named_with_it(tmp_path: Path, monkeypatch: pytest
         presets.find("datasets", "pocket/musiqe")
 
 
-def test_options_may_be_set_without_saying_options() -> None:
+def test_options_may_be_set_without_saying_options():
     sets = {"dataset.tokens": Raw("20000"), "dataset.options.seed": Raw("7"), "dataset.hops": Raw("[1, 2]")}
     found = resolve(Choices(method="bm25", dataset="pocket/musique", sets=sets))
     options = found.config.dataset.options
@@ -226,14 +226,14 @@ def test_options_may_be_set_without_saying_options() -> None:
     assert found.origins["dataset.options.questions"] == "configs/datasets/pocket/musique.yaml"
 
 
-def test_what_is_said_last_holds() -> None:
+def test_what_is_said_last_holds():
     for keys in (["dataset.tokens", "dataset.options.tokens"], ["dataset.options.tokens", "dataset.tokens"]):
         sets = {key: Raw(str(300 + at)) for at, key in enumerate(keys)}
         found = resolve(Choices(method="bm25", dataset="pocket/musique", sets=sets))
         assert found.config.dataset.options["tokens"] == 301
 
 
-def test_options_that_are_no_mapping(tmp_path: Path) -> None:
+def test_options_that_are_no_mapping(tmp_path):
     (tmp_path / "own.yaml").write_text("dataset: {name: pocket/musique, tokens: 500, options: 3}\n")
     with pytest.raises(ConfigError, match=r"dataset\.options=3"):
         _ = resolve(Choices(method="bm25", files=(str(tmp_path / "own.yaml"),))).config

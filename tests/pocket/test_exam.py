@@ -1,8 +1,7 @@
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ def sit(played: Skill, questions: int = 4) -> list[Row]:
 # --- what is asked ----------------------------------------------------------------------------------------------------
 
 
-def test_the_cells_of_an_answer_and_full_marks_for_who_knows_it() -> None:
+def test_the_cells_of_an_answer_and_full_marks_for_who_knows_it():
     rows = sit(skill("answer", "question", knowing))
     plain = [r for r in rows if not r.text.endswith("alike")]
     wanted = [(ASKED[a], t) for a in ASKED for t in [NEEDED, *LENGTHS] if (a, t) != ("nothing", NEEDED)]
@@ -56,11 +55,11 @@ def test_the_cells_of_an_answer_and_full_marks_for_who_knows_it() -> None:
     [(lambda s: ["x" + s.replies[0]], 0.0), (lambda s: [], 0.0), (lambda s: [f"  {s.replies[0]}\n"], 1.0)],
     ids=["wrong", "silent", "white space around it"],
 )
-def test_a_reply_is_compared_letter_for_letter(says: Callable[[Scene], list[str]], value: float) -> None:
+def test_a_reply_is_compared_letter_for_letter(says, value):
     assert {r.value for r in sit(skill("choose", "choice", says), 2)} == {value}
 
 
-def test_a_choice_has_four_options_one_of_them_right() -> None:
+def test_a_choice_has_four_options_one_of_them_right():
     rows = sit(skill("choose", "choice", lambda s: [(s.question.options or ("",))[0]]), 40)
     assert [(r.asked, r.text) for r in rows] == [(a, t) for a in ("one hop", "two hops") for t in LENGTHS]
     assert {r.floor for r in rows} == {0.25}
@@ -70,7 +69,7 @@ def test_a_choice_has_four_options_one_of_them_right() -> None:
 @pytest.mark.parametrize(
     "cell", [c for c in cells(skill("answer", "question", knowing)) if c.needed], ids=lambda c: c.asked
 )
-def test_needed_facts_only(cell: Any) -> None:
+def test_needed_facts_only(cell):
     """Every sentence of the text is a sentence of a needed fact, and the answer is proved by them."""
     for sat in draw_sittings(skill("answer", "question", knowing), cell, 10, seed=0):
         assert proves(sat.asked, sat.asked.supports)
@@ -91,7 +90,7 @@ def says_only(text: str, facts: frozenset[Fact]) -> bool:
 
 
 @pytest.mark.parametrize("name", ["answer", "choose", "pecan search", "pecan points", "pecan points of points", "new"])
-def test_the_texts_of_a_cell_are_always_the_same(name: str) -> None:
+def test_the_texts_of_a_cell_are_always_the_same(name):
     kinds = {"choose": "choice", "pecan search": "sufficiency", "pecan points": "points"}
     played = skill(name, "gathered" if "of points" in name else kinds.get(name, "question"), knowing)
     for cell in cells(played)[:: max(1, len(cells(played)) // 4)]:
@@ -100,7 +99,7 @@ def test_the_texts_of_a_cell_are_always_the_same(name: str) -> None:
         assert len(first) == 3
 
 
-def test_each_kind_of_question_fits_its_instruction() -> None:
+def test_each_kind_of_question_fits_its_instruction():
     """Only a text whose instruction says what to do then may leave a question open."""
     for cell in cells(skill("answer", "question", knowing)):
         for sat in draw_sittings(skill("answer", "question", knowing), cell, 3, seed=0):
@@ -116,7 +115,7 @@ def by_measure(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return {name: [r for r in rows if r.measure == name] for name in dict.fromkeys(r.measure for r in rows)}
 
 
-def test_a_search_that_knows_and_ones_that_do_not() -> None:
+def test_a_search_that_knows_and_ones_that_do_not():
     told = by_measure(sit(skill("pecan search", "sufficiency", knowing), 20))
     assert list(told) == ["AUC", "accuracy at 0.5", "exact match after yes"]
     assert all(r.value == 1 for rows in told.values() for r in rows)
@@ -159,12 +158,12 @@ def sat_of(written: str, right: str) -> Sitting:
         ("decomposed", "* Who leads Toren?\n* Who wed #1?", "* Toren is led by whom?\n* Whom did #1 marry?", 0.5, 0.5),
     ],
 )
-def test_points_and_names(scene: str, written: str, right: str, kept: float, invented: float | None) -> None:
+def test_points_and_names(scene, written, right, kept, invented):
     told = {name: value.mean for name, (value, _) in measure(scene, [sat_of(written, right)]).items()}
     assert told == {"kept": pytest.approx(kept), "invented": invented if invented is None else pytest.approx(invented)}
 
 
-def test_a_choice_among_parts_and_what_follows_the_reasoning() -> None:
+def test_a_choice_among_parts_and_what_follows_the_reasoning():
     scene = Scene(Question("q", "", ("d",)), ("", "a", "b", "c"), TASK, ("Action: 2",))
     right = Sitting(scene, SceneOutcome(["Action: 2"]))
     ((value, floor),) = measure("triage", [right, replace(right, outcome=SceneOutcome(["Action: 1"]))]).values()
@@ -173,7 +172,7 @@ def test_a_choice_among_parts_and_what_follows_the_reasoning() -> None:
     assert measure("reflection", [told])["exact match after the reasoning"][0].mean == 1.0
 
 
-def test_how_likely_scored_tokens_are() -> None:
+def test_how_likely_scored_tokens_are():
     """The geometric mean over scenes: of 1/2 and 1/8 it is 1/4; a scene that could not be scored has next to nothing."""
     scene = Scene(Question("q", "", ("d",)), ("x",), TASK)
     outcome = [SceneOutcome(scored=[math.log(0.5)]), SceneOutcome(scored=[math.log(0.125)])]
@@ -188,7 +187,7 @@ def asked_for(answer: str, subject: str = "A") -> Asked:
     return Asked("?", Route(subject, ("person.born",)), answer, (Fact(subject, "person.born", answer),))
 
 
-def test_alike_by_hand() -> None:
+def test_alike_by_hand():
     born = [Fact(s, "person.born", o) for s, o in (("A", "X"), ("B", "Y"), ("C", "X"))]
     other = Fact("A", "person.job", "smith")
     question = Scene(Question("q", "", ("d",)), (), TASK, ("X",))
@@ -208,7 +207,7 @@ def test_alike_by_hand() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.4, 0.5, 0.9]), st.booleans()), max_size=30))
 @settings(deadline=None, max_examples=60)
-def test_the_area_is_the_share_of_pairs_in_order(probes: list[tuple[int, float, bool]]) -> None:
+def test_the_area_is_the_share_of_pairs_in_order(probes):
     found = Value.area(probes)
     right, wrong = ([p for _, p, r in probes if r is yes] for yes in (True, False))
     if not right or not wrong:
@@ -231,14 +230,14 @@ BY_KIND = {"question": [EXACT], "choice": [EXACT], "sufficiency": PROBED, "point
 
 
 @pytest.mark.parametrize("scene", BY_KIND)
-def test_a_skill_the_exam_does_not_know_has_one_cell_of_its_kind(scene: str) -> None:
+def test_a_skill_the_exam_does_not_know_has_one_cell_of_its_kind(scene):
     rows = sit(skill("brand new", scene, knowing), 8)
     assert [(r.measure, r.text) for r in rows] == [(name, "250 tokens") for name in BY_KIND[scene]]
     assert all(r.n >= 2 for r in rows)
 
 
 @pytest.mark.parametrize("probes", [False, True])
-def test_a_kind_of_scene_the_exam_does_not_know(probes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_of_scene_the_exam_does_not_know(probes, monkeypatch):
     def stranger(recipe: Any, shown: Any, dice: Any) -> Any:
         yield Scene(Question("q", "", ("d",)), shown.texts, TASK, ("a",), (True, False) if probes else ())
 
@@ -252,7 +251,7 @@ def test_a_kind_of_scene_the_exam_does_not_know(probes: bool, monkeypatch: pytes
 
 
 @pytest.fixture(scope="module")
-def model(tiny: Path) -> LanguageModel:
+def model(tiny) -> LanguageModel:
     return load_model(ModelConfig(name="tiny", source=str(tiny)))
 
 
@@ -266,7 +265,7 @@ def _search(scene: Scene, tools: Tools) -> None:
         s.write(500)
 
 
-def test_what_is_heard_is_what_the_session_says(model: LanguageModel) -> None:
+def test_what_is_heard_is_what_the_session_says(model):
     scene = Scene(Question("q", "Who?", ("d",)), ("Ann met Bob.", "Bob left."), TASK, ("Ann",), (False, True))
     outcome = record_scene(model, Skill("s", "sufficiency", _search), scene)
     p: list[float] = []
@@ -282,7 +281,7 @@ def test_what_is_heard_is_what_the_session_says(model: LanguageModel) -> None:
     assert (written.finish, outcome.failed) == ("length", False), "random weights go on and on, so the cap was met"
 
 
-def test_all_that_a_skill_asks_of_a_session_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_that_a_skill_asks_of_a_session_reaches_the_model(monkeypatch):
     begun: list[str] = []
     monkeypatch.setattr(ScriptedSession, "begin_text", lambda _: begun.append("begun"))
 
@@ -298,7 +297,7 @@ def test_all_that_a_skill_asks_of_a_session_reaches_the_model(monkeypatch: pytes
     assert (begun, outcome.scored, outcome.failed) == (["begun"], [-1.5], False)  # the n-th token has -n
 
 
-def test_a_scene_that_does_not_fit_is_wrong_and_counted(model: LanguageModel) -> None:
+def test_a_scene_that_does_not_fit_is_wrong_and_counted(model):
     long = Scene(Question("q", "Who?", ("d",)), ("Ann met Bob.", "word " * 2000), TASK, ("Ann",), (False, True))
     with pytest.raises(WindowExceeded), MeteredModel(model, Meter(), "reader").session() as s:
         s.user("word " * 2000)
@@ -307,7 +306,7 @@ def test_a_scene_that_does_not_fit_is_wrong_and_counted(model: LanguageModel) ->
     assert (outcome.written, outcome.p_first[1]) == ([""], 0.5)
 
 
-def test_an_exam_of_a_verdict_on_questions_alone_asks_for_both() -> None:
+def test_an_exam_of_a_verdict_on_questions_alone_asks_for_both():
     skill = skills()["longrefiner analysis"]
     (cell,) = cells(skill)
     assert {sitting.scene.verdicts for sitting in draw_sittings(skill, cell, 20, 0)} == {(True,), (False,)}

@@ -1,6 +1,5 @@
 """Folders of the pocket model: a folder to begin from, first weights, and what is saved and loaded."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +15,14 @@ def small(seed: int = 0, vocabulary: int = 40, **sizes: int) -> Any:
 
 
 @pytest.mark.parametrize("name", ["config.json", "chat_template.jinja"])
-def test_a_missing_file_is_named(model: Path, name: str) -> None:
+def test_a_missing_file_is_named(model, name):
     llama.check_folder(model, model.parent / "out" / "model")
     (model / name).unlink()
     with pytest.raises(CannotRun, match=f"' is no folder of a trained pocket model: it has no {name}$"):
         llama.check_folder(model, model.parent / "out" / "model")
 
 
-def test_its_tokenizer_is_taken_and_another_is_refused(model: Path) -> None:
+def test_its_tokenizer_is_taken_and_another_is_refused(model):
     to = model.parent / "out" / "model"
     llama.copy_tokenizer(model, to)
     assert sorted(path.name for path in to.iterdir()) == [
@@ -47,13 +46,13 @@ def test_its_tokenizer_is_taken_and_another_is_refused(model: Path) -> None:
         ('{"model_type": "llama", "hidden_size": "wide"}', "cannot be read"),
     ],
 )
-def test_a_config_that_is_none(model: Path, text: str, message: str) -> None:
+def test_a_config_that_is_none(model, text, message):
     (model / "config.json").write_text(text)
     with pytest.raises(CannotRun, match=f"the config.json in '.*' {message}"):
         llama.config_of(model)
 
 
-def test_first_weights_are_seeded_and_smallest_where_a_layer_writes() -> None:
+def test_first_weights_are_seeded_and_smallest_where_a_layer_writes():
     one, again, other = (small(seed).state_dict() for seed in (1, 1, 2))
     assert all(torch.equal(one[name], weight) for name, weight in again.items())
     assert not torch.equal(one["lm_head.weight"], other["lm_head.weight"])
@@ -63,7 +62,7 @@ def test_first_weights_are_seeded_and_smallest_where_a_layer_writes() -> None:
     assert found["mlp.up_proj"] == pytest.approx(0.06, rel=0.2)
 
 
-def test_what_is_loaded_is_what_was_saved_in_bfloat16(tmp_path: Path) -> None:
+def test_what_is_loaded_is_what_was_saved_in_bfloat16(tmp_path):
     from transformers import AutoModelForCausalLM
 
     llama.save_weights(small(3), tmp_path)
@@ -79,14 +78,14 @@ def test_what_is_loaded_is_what_was_saved_in_bfloat16(tmp_path: Path) -> None:
     ("change", "message"),
     [({"hidden_size": 64}, "size mismatch for model.embed_tokens"), ({"num_hidden_layers": 3}, "none of a pocket")],
 )
-def test_another_shape_is_refused(tmp_path: Path, change: dict[str, int], message: str) -> None:
+def test_another_shape_is_refused(tmp_path, change, message):
     llama.save_weights(small(), tmp_path)
     with pytest.raises(CannotRun, match=message):
         llama.load_weights(small(**change), tmp_path)
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\xff" * 99])
-def test_weights_that_cannot_be_read(model: Path, data: bytes | None) -> None:
+def test_weights_that_cannot_be_read(model, data):
     (model / "model.safetensors").unlink()
     if data is not None:
         (model / "model.safetensors").write_bytes(data)

@@ -54,7 +54,7 @@ def stated(text: str, shown: Shown) -> list[Fact]:
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
-def test_the_part_that_is_chosen_has_the_first_missing_fact(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+def test_the_part_that_is_chosen_has_the_first_missing_fact(monkeypatch, pieces):
     kinds: Counter[str] = Counter()
     for shown, asked, scene in told(monkeypatch, tree_walk, "triage", pieces):
         memory, *summaries = scene.texts
@@ -75,7 +75,7 @@ def test_the_part_that_is_chosen_has_the_first_missing_fact(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
-def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch, pieces):
     kinds: Counter[str] = Counter()
     for shown, asked, scene in told(monkeypatch, tree_walk, "leaf", pieces):
         memory, segment = scene.texts
@@ -92,9 +92,9 @@ def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch: pytest.
     assert pieces == 1 or min(kinds["by memory"], kinds["memory"]) >= 3, kinds
 
 
-def test_a_fact_that_is_taken_out_leaves_the_text_around_it() -> None:
+def test_a_fact_that_is_taken_out_leaves_the_text_around_it():
     fact, other = Fact("A", "r", "B"), Fact("C", "r", "D")
-    shown = Shown("musique", (), (), {fact: "A is B.", other: "C is D."}, None)  # type: ignore[arg-type]
+    shown = Shown("musique", (), (), {fact: "A is B.", other: "C is D."}, None)
     without = shown_text.remove_fact
     assert without(fact, "One. A is B. Two.", (fact, other), shown) == ("One. Two.", (other,))
     assert without(fact, "A is B. Two.", (fact,), shown) == ("Two.", ())
@@ -106,7 +106,7 @@ def test_a_fact_that_is_taken_out_leaves_the_text_around_it() -> None:
 # --- a memory ---------------------------------------------------------------------------------------------------------
 
 
-def test_entities_and_relations_stand_in_the_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entities_and_relations_stand_in_the_segment(monkeypatch):
     seen: Counter[str] = Counter()
     for _, _, scene in told(monkeypatch, entity_memory, "entities", 3):
         summary, guide, segment = scene.texts
@@ -128,7 +128,7 @@ def test_entities_and_relations_stand_in_the_segment(monkeypatch: pytest.MonkeyP
     assert min(seen.values()) > 20, seen
 
 
-def test_a_verdict_is_proved_by_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verdict_is_proved_by_what_is_shown(monkeypatch):
     seen: Counter[str] = Counter()
     for shown, asked, scene in told(monkeypatch, entity_memory, "reflection", 3):
         verdict = replies.parse_verdict(scene.replies[0])
@@ -144,7 +144,7 @@ def test_a_verdict_is_proved_by_what_is_shown(monkeypatch: pytest.MonkeyPatch) -
     assert len(seen) == 3
 
 
-def test_pages_hold_the_facts_that_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_hold_the_facts_that_are_needed(monkeypatch):
     count = 0
     for shown, asked, scene in told(monkeypatch, entity_memory, "lookup", 3):
         pages = numbers_in(scene.replies[0], "Pages")
@@ -160,9 +160,7 @@ def test_pages_hold_the_facts_that_are_needed(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_a_question_is_local_whose_answer_is_fixed_however_many_facts_it_takes(
-    monkeypatch: pytest.MonkeyPatch, pieces: int
-) -> None:
+def test_a_question_is_local_whose_answer_is_fixed_however_many_facts_it_takes(monkeypatch, pieces):
     kinds = Counter()
     for _, _, scene in told(monkeypatch, refinement, "breadth", pieces):
         assert scene.texts == scene.replies == ()
@@ -172,7 +170,7 @@ def test_a_question_is_local_whose_answer_is_fixed_however_many_facts_it_takes(
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_an_outline_places_every_paragraph(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+def test_an_outline_places_every_paragraph(monkeypatch, pieces):
     model = FakeTools().model()
     seen = Counter()
     config = LongRefinerConfig(scoring="bm25", paragraph_words=1)

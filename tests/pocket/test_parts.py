@@ -14,7 +14,7 @@ from pocket.world.questions import Asker
 from pocket.world.templates import schema
 
 
-def test_no_name_can_be_read_as_another_kind() -> None:
+def test_no_name_can_be_read_as_another_kind():
     """A name is a start, middles and an ending: no ending may be middles and another ending."""
     assert {len(s) for s in STARTS} == {3}
     assert {len(m) for m in MIDDLES} == {2}
@@ -27,7 +27,7 @@ def test_no_name_can_be_read_as_another_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", ENDINGS)
-def test_the_supply_has_no_end(kind: str) -> None:
+def test_the_supply_has_no_end(kind):
     namer = Namer(Dice("names"))
     names = [namer.fresh(kind) for _ in range(len(short_names(kind)) + 3000)]
     assert len(set(names)) == len(names)
@@ -45,7 +45,7 @@ def test_the_supply_has_no_end(kind: str) -> None:
         ("weaver", ()),
     ],
 )
-def test_aliases(answer: str, others: tuple[str, ...]) -> None:
+def test_aliases(answer, others):
     assert aliases(answer) == others
 
 
@@ -80,7 +80,7 @@ PROOFS = [
 
 
 @pytest.mark.parametrize(("query", "answers", "used"), PROOFS)
-def test_prove(query: Path | Compare | Same, answers: set[str], used: int) -> None:
+def test_prove(query, answers, used):
     assert prove(query, BOOKS) == answers
     assert len(supports(query, BOOKS)) == used
     if len(answers) == 1:
@@ -93,7 +93,7 @@ steps = st.lists(st.sampled_from(["r", "s", "^r", "^s"]), min_size=1, max_size=4
 
 @given(facts=links, path=st.builds(Path, st.sampled_from("abcd"), steps))
 @settings(max_examples=200, deadline=None)
-def test_the_prover_agrees_with_a_search_of_all_chains(facts: list[tuple[str, str, str]], path: Path) -> None:
+def test_the_prover_agrees_with_a_search_of_all_chains(facts, path):
     made, kept = FactBase(), []
     for fact in (Fact(*f) for f in facts):
         if made.allows(fact):
@@ -107,7 +107,7 @@ def test_the_prover_agrees_with_a_search_of_all_chains(facts: list[tuple[str, st
     assert prove(path, made) == ends
 
 
-def test_a_fact_base_keeps_its_promises() -> None:
+def test_a_fact_base_keeps_its_promises():
     made = base(("B1", "author", "P1"))
     made.closed.add(("author", "P1"))
     made.silent.add(("B9", "author"))
@@ -122,7 +122,7 @@ def test_a_fact_base_keeps_its_promises() -> None:
 
 
 @pytest.mark.parametrize("name", ["encyclopedia", "story", "paper"])
-def test_tables_are_complete(name: str) -> None:
+def test_tables_are_complete(name):
     for relation in schema(name).relations.values():
         marks = relation.lines
         said = ("yes", "no") if relation.object == "flag" else ("",)
@@ -141,7 +141,7 @@ def test_tables_are_complete(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "hops", "least"), [("encyclopedia", 4, 1000), ("story", 2, 50), ("paper", 2, 10)])
-def test_routes_fit_together(name: str, hops: int, least: int) -> None:
+def test_routes_fit_together(name, hops, least):
     one = schema(name)
     routes = one.routes(hops)
     assert len(set(routes)) == len(routes) >= least
@@ -171,7 +171,7 @@ BY_QUERY = {
 }
 
 
-def test_answers_of_a_base_made_by_hand() -> None:
+def test_answers_of_a_base_made_by_hand():
     asker = Asker("encyclopedia", FACTS, Dice("hand"))
     found = {a.query: a.answer for n in ASKS for _ in range(300) if (a := getattr(asker, n)()) is not None}
     assert {q: found.get(q) for q in BY_QUERY} == BY_QUERY

@@ -37,7 +37,7 @@ def holds(text: str, thing: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_one_answer_and_no_support_too_many(kind: str) -> None:
+def test_one_answer_and_no_support_too_many(kind):
     for _, made in documents(kind):
         assert made.examples
         for asked in made.asked:
@@ -52,7 +52,7 @@ def test_one_answer_and_no_support_too_many(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_the_text_states_the_fact_base_and_nothing_else(kind: str) -> None:
+def test_the_text_states_the_fact_base_and_nothing_else(kind):
     """Read back by the templates: each sentence is its fact and no other, and all facts are there once."""
     for _, made in documents(kind):
         told = sentences(made)
@@ -72,7 +72,7 @@ def test_the_text_states_the_fact_base_and_nothing_else(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_answers_also_stand_where_they_answer_nothing(kind: str) -> None:
+def test_answers_also_stand_where_they_answer_nothing(kind):
     there: list[bool] = []
     for _, made in documents(kind):
         told = sentences(made)
@@ -81,7 +81,7 @@ def test_answers_also_stand_where_they_answer_nothing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_gold_marks_what_proves(kind: str) -> None:
+def test_gold_marks_what_proves(kind):
     for _, made in documents(kind):
         by_id = {d.id: d for d in made.documents}
         stated = [(d.id, s) for d in made.documents for s in made.stated[d.id]]
@@ -99,7 +99,7 @@ def test_gold_marks_what_proves(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_length_passages_and_titles(kind: str) -> None:
+def test_length_passages_and_titles(kind):
     for tokens, made in documents(kind):
         assert 0.85 * tokens <= sum(len(d.text) for d in made.documents) / 4 <= tokens
         assert len({d.id for d in made.documents}) == len(made.documents)
@@ -115,7 +115,7 @@ def test_length_passages_and_titles(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_a_path_question_names_its_start_and_not_its_answer(kind: str) -> None:
+def test_a_path_question_names_its_start_and_not_its_answer(kind):
     for _, made in documents(kind):
         for asked in made.asked:
             if isinstance(asked.query, Path):
@@ -125,7 +125,7 @@ def test_a_path_question_names_its_start_and_not_its_answer(kind: str) -> None:
             assert not re.search(r"[{}]|\bthe the\b|  ", asked.text)
 
 
-def test_hops_are_those_asked_for() -> None:
+def test_hops_are_those_asked_for():
     for hops in (1, 2, 3, 4):
         for seed in range(30):
             made = sample("musique", seed, tokens=300, hops=(hops,), purpose="evaluation")
@@ -133,7 +133,7 @@ def test_hops_are_those_asked_for() -> None:
             assert made.rows[0]["id"].startswith(f"{hops}hop__")
 
 
-def test_kinds_of_questions() -> None:
+def test_kinds_of_questions():
     """Every kind of question turns up, no kind of answer dominates."""
     kinds = {kind: Counter(a.kind for _, made in documents(kind) for a in made.asked) for kind in EVERY}
     assert set(kinds["musique"]) == set(kinds["retrieved"]) == {"path"}
@@ -146,7 +146,7 @@ def test_kinds_of_questions() -> None:
     assert lines["extractive"] > sum(lines.values()) / 2
 
 
-def test_options() -> None:
+def test_options():
     difficult: Counter[int] = Counter()
     places: Counter[int] = Counter()
     for _, made in documents("quality"):
@@ -165,7 +165,7 @@ def test_options() -> None:
     assert min(places[n] for n in (1, 2, 3, 4)) > 20
 
 
-def test_names_are_no_words_of_the_templates() -> None:
+def test_names_are_no_words_of_the_templates():
     folder = files("pocket.world") / "words"
     tables = "".join(path.read_text("utf-8") for path in folder.iterdir())
     used = {w.lower() for w in re.findall(r"\w+", tables)}

@@ -5,12 +5,11 @@ import re
 import pytest
 
 from harness.stats.rng import Dice
-from harness.training.teacher import Teacher
-from pocket.tasks.recall import PARTS, DrillTokens, pair_drill, parts_drill
+from pocket.tasks.recall import PARTS, pair_drill, parts_drill
 from pocket.world.names import ENDINGS, short_names
 
 
-def test_things_are_single_tokens(teacher: Teacher, drills: DrillTokens) -> None:
+def test_things_are_single_tokens(teacher, drills):
     words = drills.one_token_words
     assert len(set(words)) == len(words) == sum(len(short_names(kind)) for kind in ENDINGS) + 900
     small = {token for ids in (*drills.fillers, *drills.after) for token in ids}
@@ -20,7 +19,7 @@ def test_things_are_single_tokens(teacher: Teacher, drills: DrillTokens) -> None
 
 @pytest.mark.parametrize("between", [0, 2])
 @pytest.mark.parametrize("pairs", [(1, 1), (2, 5), (4, 4), (12, 30)])
-def test_each_pair_is_asked_for_once(drills: DrillTokens, pairs: tuple[int, int], between: int) -> None:
+def test_each_pair_is_asked_for_once(drills, pairs, between):
     things, counts = set(drills.one_token_words), set()
     for n in range(60):
         tree = pair_drill(drills, Dice("drill", n), pairs, between)
@@ -38,7 +37,7 @@ def test_each_pair_is_asked_for_once(drills: DrillTokens, pairs: tuple[int, int]
     assert len(counts) > 1 or pairs[0] == pairs[1]
 
 
-def test_a_name_is_asked_for_the_number_of_its_part(drills: DrillTokens, teacher: Teacher) -> None:
+def test_a_name_is_asked_for_the_number_of_its_part(drills, teacher):
     things, counts = set(drills.one_token_words), set()
     numbers = [teacher.plain(f"Action: {n}")[-1] for n in range(PARTS)]
     for n in range(60):

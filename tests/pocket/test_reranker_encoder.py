@@ -32,11 +32,11 @@ def config() -> EncoderConfig:
 
 
 @pytest.fixture(scope="module")
-def folder(config: EncoderConfig) -> Path:
+def folder(config) -> Path:
     return encoder_folder(config)
 
 
-def test_its_files_are_those_of_its_card_and_its_preset(config: EncoderConfig, folder: Path) -> None:
+def test_its_files_are_those_of_its_card_and_its_preset(config, folder):
     assert encoder_facts(config).problems == []
     card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
     assert card["sha256"] == {name: file_hash(folder / name) for name in card["sha256"]}
@@ -45,12 +45,12 @@ def test_its_files_are_those_of_its_card_and_its_preset(config: EncoderConfig, f
     assert f"first {card['trained']['layers']} layers" in (folder / "CARD.md").read_text(encoding="utf-8")
 
 
-def test_a_changed_file_is_refused(config: EncoderConfig) -> None:
+def test_a_changed_file_is_refused(config):
     (problem,) = encoder_facts(config.model_copy(update={"sha256": "0" * 64})).problems
     assert problem.startswith("not run: weights: the weights of encoder 'pocket-reranker' are not the published ones")
 
 
-def test_it_finds_what_chance_does_not(config: EncoderConfig, folder: Path) -> None:
+def test_it_finds_what_chance_does_not(config, folder):
     """One-hop questions on texts that nothing was chosen on: chance finds one in three."""
     from transformers import AutoTokenizer
 
@@ -68,7 +68,7 @@ def test_it_finds_what_chance_does_not(config: EncoderConfig, folder: Path) -> N
     assert np.mean(chance) < 0.4  # by chance six of eight happen in less than one case in fifty
 
 
-def test_its_cost_is_that_of_the_operators(config: EncoderConfig) -> None:
+def test_its_cost_is_that_of_the_operators(config):
     meter = Meter()
     reranker = load_reranker(config.model_copy(update={"batch_size": 1}), meter, "reranker")
     passages = ["Mira is a school in Kelford.", "Tal was founded by Toren. On most days the air is calm."]
@@ -77,7 +77,7 @@ def test_its_cost_is_that_of_the_operators(config: EncoderConfig) -> None:
 
 
 @pytest.mark.parametrize("method", ["bge-reranker", "bce-reranker"])
-def test_it_stands_in_by_name(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stands_in_by_name(method, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     plan = plan_choices(Choices(method=method, dataset="pocket/musique", profile="pocket", sets=ROWS, limit=1))
     assert plan.config.method.name == f"{method}[pocket-reranker]"
@@ -88,9 +88,9 @@ def test_it_stands_in_by_name(method: str, tmp_path: Path, monkeypatch: pytest.M
     assert record["usage"]["search"]["flops"]["full"] > 0
 
 
-def test_rows_without_a_reranker_keep_their_names_and_their_hashes() -> None:
+def test_rows_without_a_reranker_keep_their_names_and_their_hashes():
     for method in ("bm25", "longrefiner", "longrefiner-bce-reranker"):
         said = {"dataset": "pocket/musique", "profile": "pocket", "sets": ROWS}
-        plan = plan_choices(Choices(method=method, **said))  # type: ignore[arg-type]
+        plan = plan_choices(Choices(method=method, **said))
         assert "pocket-reranker" not in plan.config.method.name
         assert "reranker" not in plan.encoders

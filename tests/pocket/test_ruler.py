@@ -3,7 +3,6 @@
 import itertools
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -31,7 +30,7 @@ def text_of(data: Dataset, at: int = 0) -> str:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_text_fills_the_length_and_depends_on_the_seed_alone(task: str) -> None:
+def test_a_text_fills_the_length_and_depends_on_the_seed_alone(task):
     data = made(task)
     assert all(3600 * 4 < len(text_of(data, at)) < 4096 * 4 for at in range(2))
     assert made(task).fingerprint == data.fingerprint != made(task, seed=1).fingerprint
@@ -39,7 +38,7 @@ def test_a_text_fills_the_length_and_depends_on_the_seed_alone(task: str) -> Non
 
 
 @pytest.mark.parametrize("task", NIAH)
-def test_needles_stand_where_they_are_marked(task: str) -> None:
+def test_needles_stand_where_they_are_marked(task):
     data = made(task, questions=10)
     for example in data.examples:
         text = data.documents[example.question.document_ids[0]].text
@@ -51,7 +50,7 @@ def test_needles_stand_where_they_are_marked(task: str) -> None:
             assert text.count(answer) == 1
 
 
-def test_variables_form_one_chain() -> None:
+def test_variables_form_one_chain():
     (example, _), text = (data := made("vt")).examples, text_of(data)
     names = example.gold.answers
     lines = [line for line in text.split("\n") if line.startswith("VAR ")]
@@ -61,13 +60,13 @@ def test_variables_form_one_chain() -> None:
 
 
 @pytest.mark.parametrize(("task", "count"), [("cwe", 10), ("fwe", 3)])
-def test_the_answers_are_the_most_frequent_words(task: str, count: int) -> None:
+def test_the_answers_are_the_most_frequent_words(task, count):
     data = made(task)
     words = Counter(word for word in text_of(data).split() if word != "..." and not word.rstrip(".").isdigit())
     assert {word for word, _ in words.most_common(count)} == set(data.examples[0].gold.answers)
 
 
-def test_files_of_the_user_take_the_place_of_made_up_text(tmp_path: Path) -> None:
+def test_files_of_the_user_take_the_place_of_made_up_text(tmp_path):
     (tmp_path / "essays.txt").write_text("An essay has words. " * 50)
     data = made("niah_single_2", essays=str(tmp_path / "essays.txt"))
     assert "An essay has words. An essay" in text_of(data)
@@ -83,7 +82,7 @@ def test_files_of_the_user_take_the_place_of_made_up_text(tmp_path: Path) -> Non
     assert [text[m.start : m.end].partition("\n")[2] for m in example.gold.supporting] == ["Ada built it."]
 
 
-def test_a_length_that_cannot_be_made_and_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_length_that_cannot_be_made_and_files_that_cannot_be_read(tmp_path):
     with pytest.raises(
         ConfigError, match=r"dataset.tokens: 100 are too few; a text of 'niah_single_1' needs \d+ tokens"
     ):
@@ -102,6 +101,6 @@ def test_a_length_that_cannot_be_made_and_files_that_cannot_be_read(tmp_path: Pa
     ("name", "reply", "value"),
     [("all", "It is 12 and 13.", 0.5), ("all", "", 0.0), ("part", "It is 12 and 13.", 1.0), ("part", "1 2", 0.0)],
 )
-def test_scores(name: str, reply: str, value: float) -> None:
+def test_scores(name, reply, value):
     assert score(f"ruler.string_match_{name}", reply, ["12", "14"]) == value
     assert score("ruler.string_match_all", "ADA", ["ada"]) == 1.0

@@ -35,7 +35,7 @@ def recipes(pieces: int) -> Iterator[tuple[Recipe, Dice]]:
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
-def test_the_parts_state_their_facts_whole_and_nothing_else(pieces: int) -> None:
+def test_the_parts_state_their_facts_whole_and_nothing_else(pieces):
     lengths = Counter()
     for recipe, dice in recipes(pieces):
         shown = make_text(recipe, dice)
@@ -57,13 +57,13 @@ def test_the_parts_state_their_facts_whole_and_nothing_else(pieces: int) -> None
 
 
 @pytest.mark.parametrize("purpose", PURPOSES)
-def test_evaluation_and_training_never_share_a_seed(monkeypatch: pytest.MonkeyPatch, purpose: Purpose) -> None:
+def test_evaluation_and_training_never_share_a_seed(monkeypatch, purpose):
     seeds: list[int] = []
 
     def sample(kind: str, seed: int, **more: object) -> object:
         assert more["purpose"] == purpose
         seeds.append(seed)
-        return real_sample(kind, seed, **more)  # type: ignore[arg-type]
+        return real_sample(kind, seed, **more)
 
     monkeypatch.setattr(scenes, "sample", sample)
     for scene in SCENES:
@@ -78,7 +78,7 @@ def test_evaluation_and_training_never_share_a_seed(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asked]:
+def drawn(monkeypatch) -> dict[str, Asked]:
     """Question text -> what was asked, for everything drawn while the test runs."""
     found: dict[str, Asked] = {}
     before = shown_text.draw_question
@@ -94,7 +94,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asked]:
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
-def test_a_verdict_is_true_exactly_from_when_the_needed_facts_are_shown(drawn: dict[str, Asked], pieces: int) -> None:
+def test_a_verdict_is_true_exactly_from_when_the_needed_facts_are_shown(drawn, pieces):
     runs = Counter()
     for recipe, dice in recipes(pieces):
         shown = make_text(recipe, dice)
@@ -119,12 +119,12 @@ def test_a_verdict_is_true_exactly_from_when_the_needed_facts_are_shown(drawn: d
 
 
 @pytest.mark.parametrize("some", [False, True])
-def test_mixed_parts_are_shown_as_their_facts_and_verdicts_stay_proved(drawn: dict[str, Asked], some: bool) -> None:
+def test_mixed_parts_are_shown_as_their_facts_and_verdicts_stay_proved(drawn, some):
     """What a line says is read back from the text alone, and the verdicts are proved anew from what was read."""
     ways = Counter()
     for n in range(42):
         how = {"tokens": (300, 700), "pieces": 6, "some": some, "mixed": True, "ask": EVERY, "questions": 2}
-        recipe = Recipe(skill="x", kinds=(KINDS[n % 7],), **how)  # type: ignore[arg-type]
+        recipe = Recipe(skill="x", kinds=(KINDS[n % 7],), **how)
         dice = Dice("mixed", n)
         shown = make_text(recipe, dice)
         drawn.clear()
@@ -149,19 +149,19 @@ def test_mixed_parts_are_shown_as_their_facts_and_verdicts_stay_proved(drawn: di
     assert min(ways[way] for way in ("a line", "a part", True, False)) > 30
 
 
-def test_a_kind_of_scene_that_nobody_makes() -> None:
+def test_a_kind_of_scene_that_nobody_makes():
     with pytest.raises(UnknownName, match="unknown kind of scene 'pionts'. Did you mean 'points'"):
         next(make_scenes(Recipe(skill="x", kinds=("musique",), facts=(2, 2)), "pionts", Dice("none")))
 
 
-def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn: dict[str, Asked]) -> None:
+def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn):
     for n in range(150):
         recipe, dice = Recipe(skill="x", kinds=("quality",), facts=(10, 20), questions=3), Dice("side", n)
         shown = make_text(recipe, dice)
         drawn.clear()
         for scene in SCENES["choice"](recipe, shown, dice):
             asked = drawn[scene.question.text]
-            kind = shown.asker.schema.ends(asked.query.steps[-1])[1]  # type: ignore[union-attr]
+            kind = shown.asker.schema.ends(asked.query.steps[-1])[1]
             named = {thing for f in shown.asker.facts for thing in (f.subject, f.object)}
             assert named & set(scene.question.options) <= set(scenes._things_of_kind(shown, kind))
 
@@ -200,7 +200,7 @@ def made(kind: str, drills: recall.DrillTokens) -> list[object]:
 
 
 @pytest.mark.parametrize("kind", [*SCENES, *DRILLS])
-def test_the_scenes_are_those_that_were_trained_on(kind: str, drills: recall.DrillTokens) -> None:
+def test_the_scenes_are_those_that_were_trained_on(kind, drills):
     found = made(kind, drills)
     assert len(found) > 10
     assert hashlib.sha256(repr(found).encode()).hexdigest()[:16] == PINNED[kind]

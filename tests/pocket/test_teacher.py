@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -17,7 +16,7 @@ from harness.method import Task, Tools
 from harness.method.hooks import Scene, Skill
 from harness.models import Span, Written
 from harness.stats.rng import Dice
-from harness.training.teacher import ProbeTarget, SceneTools, Teacher
+from harness.training.teacher import ProbeTarget, SceneTools
 from harness.types import Question
 from pocket.eval.exam import default_cell
 from pocket.tasks.catalog import make_scenes, skills
@@ -49,7 +48,7 @@ def play(scene: Scene, tools: Tools) -> None:
 SKILL = Skill("mine", "sufficiency", play)
 
 
-def test_a_skill_by_hand(teacher: Teacher) -> None:
+def test_a_skill_by_hand(teacher):
     begin, end, user, assistant = range(4)
     plain = teacher.plain
     head = [begin, user, *plain("Question: "), *plain("Who wrote Velindra?")]
@@ -66,7 +65,7 @@ def test_a_skill_by_hand(teacher: Teacher) -> None:
     ]
 
 
-def test_what_is_put_into_the_models_mouth_is_no_target(teacher: Teacher) -> None:
+def test_what_is_put_into_the_models_mouth_is_no_target(teacher):
     def begins(scene: Scene, tools: Tools) -> None:
         with tools.model().session() as s:
             s.user(scene.question.text)
@@ -109,12 +108,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("does", "message"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
-def test_what_a_skill_may_not_do(teacher: Teacher, does: Callable[[Scene, Tools], None], message: str) -> None:
+def test_what_a_skill_may_not_do(teacher, does, message):
     with pytest.raises(UserError, match=message):
         teacher.play(Skill("mine", "question", does), SCENE)
 
 
-def test_what_is_scored_is_to_be_found_likely(teacher: Teacher) -> None:
+def test_what_is_scored_is_to_be_found_likely(teacher):
     scene = replace(SCENE, replies=(), verdicts=())
     transcript = teacher.play(Skill("mine", "followed", calls(lambda s: s.score(" one two"))), scene)
     assert [transcript.ids[i] for i in transcript.targets] == list(teacher.plain(" one two"))
@@ -155,7 +154,7 @@ class Forced(HFSession):
 
 
 @pytest.fixture(scope="module")
-def real(own: Any, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def real(own, tokenizer_folder, tmp_path_factory) -> Any:
     folder = shutil.copytree(tokenizer_folder, tmp_path_factory.mktemp("real") / "model")
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     llama.save_weights(llama.new_network(len(own), 0, (own.bos_token_id, own.eos_token_id), **sizes), folder)
@@ -173,9 +172,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", ["mine", *skills()])
-def test_the_teacher_writes_down_what_a_real_session_is_fed(
-    real: Any, teacher: Teacher, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_the_teacher_writes_down_what_a_real_session_is_fed(real, teacher, monkeypatch, name):
     skill = SKILL if name == "mine" else skills()[name]
     scenes = [SCENE]
     if name != "mine":

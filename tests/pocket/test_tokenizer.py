@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +21,7 @@ NAMES = [name for kind in ENDINGS for name in short_names(kind)]
 
 
 @pytest.fixture(scope="module")
-def data(own: Any) -> Text:
+def data(own) -> Text:
     return Text(own, "own")
 
 
@@ -30,7 +29,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
 
 
-def test_the_same_seed_gives_the_same_bytes(tokenizer_folder: Path, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes(tokenizer_folder, tmp_path):
     """In another process, with other hashes and without threads."""
     code = "import sys; from pathlib import Path; from pocket.train.tokenizer import build; build(Path(sys.argv[1]), 0)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7", "TOKENIZERS_PARALLELISM": "false"}
@@ -45,7 +44,7 @@ pieces = st.one_of(st.text(max_size=12), st.sampled_from(ODD))
 
 @given(st.lists(pieces, max_size=8).map("".join))
 @settings(max_examples=300, deadline=None)
-def test_lossless(own: Any, data: Text, text: str) -> None:
+def test_lossless(own, data, text):
     """Control strings are text like any other, and no token of plain text is a control token."""
     ids = data.plain(text)
     assert own.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False) == text
@@ -53,7 +52,7 @@ def test_lossless(own: Any, data: Text, text: str) -> None:
     assert data.decode(ids)[0] == text
 
 
-def test_control_tokens(own: Any, data: Text) -> None:
+def test_control_tokens(own, data):
     assert {own.convert_tokens_to_ids(c) for c in CONTROL} == set(range(4))
     assert (own.bos_token, own.eos_token) == (BEGIN, END)
     assert own("a")["input_ids"][0] == own.bos_token_id
@@ -66,7 +65,7 @@ BEFORE_CAPITALS = ["{} Toren", "In {} 12 of", "The {} Prize"]
 
 
 @pytest.mark.parametrize("place", [*PLACES, *BEFORE_CAPITALS])
-def test_a_name_or_short_number_is_one_token_wherever_it_stands(own: Any, data: Text, place: str) -> None:
+def test_a_name_or_short_number_is_one_token_wherever_it_stands(own, data, place):
     torn = set()
     for thing in [*NAMES, *(str(n) for n in range(1000))]:
         tokens = own.convert_ids_to_tokens(data.plain(place.format(thing)))
@@ -75,7 +74,7 @@ def test_a_name_or_short_number_is_one_token_wherever_it_stands(own: Any, data: 
     assert torn == set()
 
 
-def test_the_template_can_be_cut(own: Any, data: Text) -> None:
+def test_the_template_can_be_cut(own, data):
     found = cut_template(own.apply_chat_template, "own", "26 Jul 2024")
     assert (found.begin, found.mid, found.next) == (f"{BEGIN}<|user|>", f"{END}<|assistant|>", f"{END}<|user|>")
     assert not found.trims

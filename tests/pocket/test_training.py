@@ -4,21 +4,19 @@ import json
 import os
 import shutil
 import signal
-from pathlib import Path
 
 import pytest
 import torch
 
 from harness.errors import CannotRun, UserError
 from harness.training.loop import Checkpoint, Progress, resolve_device
-from pocket.tasks.recipes import Stage
 from pocket.train import llama
 from pocket.train.trainer import Trainer
 from tests.forked import start
 from tests.pocket.trainings import RECALL, begun, lines, settings, stage, steady, train, weights
 
 
-def test_the_log(undisturbed: tuple[Path, list[str]]) -> None:
+def test_the_log(undisturbed):
     out, said = undisturbed
     found = lines(out)
     assert list(found) == [50, 100, 150, 200]
@@ -33,7 +31,7 @@ def test_the_log(undisturbed: tuple[Path, list[str]]) -> None:
     assert [s.split("  ")[0] for s in said if s.startswith("step")] == [f"step {n}" for n in found]
 
 
-def test_a_stage_is_left_at_its_gate_or_its_end(undisturbed: tuple[Path, list[str]]) -> None:
+def test_a_stage_is_left_at_its_gate_or_its_end(undisturbed):
     out, said = undisturbed
     state = json.loads((out / "checkpoint" / "state.json").read_text())
     passed = [(p["stage"], p["steps"], p["mastered"]) for p in state["passed"]]
@@ -45,7 +43,7 @@ def test_a_stage_is_left_at_its_gate_or_its_end(undisturbed: tuple[Path, list[st
     assert ends == ["stage 'easy' ended at step 20", "stage 'short' ended at step 80"]
 
 
-def test_training_goes_on_from_a_model(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
+def test_training_goes_on_from_a_model(undisturbed, course, tmp_path):
     trainer = Trainer(settings(tmp_path / "out", course, begin=undisturbed[0] / "model"), lambda _: None)
     for name, weight in weights(undisturbed[0]).items():
         assert torch.equal(trainer.weights[name].detach().bfloat16(), weight)
@@ -69,10 +67,10 @@ GATES = [
 
 
 @pytest.mark.parametrize(("where", "recent", "steps", "mastered"), [g[1:] for g in GATES], ids=[g[0] for g in GATES])
-def test_a_gate(where: Stage, recent: dict[str, list[float]], steps: int, mastered: bool | None) -> None:
+def test_a_gate(where, recent, steps, mastered):
     trainer = Trainer.__new__(Trainer)
     trainer.tell = lambda _: None
-    trainer.course = type("Course", (), {"stages": (where, where)})()  # type: ignore[assignment]
+    trainer.course = type("Course", (), {"stages": (where, where)})()
     trainer.progress = Progress(step=7 + steps, since=7, recent=recent)
     trainer._after_step()
     p = trainer.progress
@@ -81,16 +79,14 @@ def test_a_gate(where: Stage, recent: dict[str, list[float]], steps: int, master
     assert (p.since, p.recent) == ((7, recent) if mastered is None else (7 + steps, {}))
 
 
-def test_no_gpu_is_said(tokenizer_folder: Path, course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_gpu_is_said(tokenizer_folder, course, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(CannotRun, match="no GPU is available; leave --device out or use --device cpu"):
         Trainer(settings(tmp_path / "out", course, device="cuda"), lambda _: None)
     assert resolve_device("auto") == "cpu"
 
 
-def test_a_loss_that_is_no_number_ends_the_training(
-    tokenizer_folder: Path, course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_that_is_no_number_ends_the_training(tokenizer_folder, course, tmp_path, monkeypatch):
     trainer = Trainer(settings(begun(tokenizer_folder, tmp_path / "out"), course, steps=3), lambda _: None)
     with torch.no_grad():
         trainer.weights["model.norm.weight"][0] = float("nan")
@@ -99,7 +95,7 @@ def test_a_loss_that_is_no_number_ends_the_training(
     assert not (tmp_path / "out" / "checkpoint").exists()
 
 
-def test_what_has_no_room_is_counted_on_the_way(undisturbed: tuple[Path, list[str]]) -> None:
+def test_what_has_no_room_is_counted_on_the_way(undisturbed):
     """In rows of 128 tokens there is not always room for both questions about a text."""
     found = lines(undisturbed[0])
     assert "left_out" not in found[50]
@@ -107,7 +103,7 @@ def test_what_has_no_room_is_counted_on_the_way(undisturbed: tuple[Path, list[st
     assert 0.05 < found[200]["left_out"]["1 answer"] < 0.5
 
 
-def test_rates() -> None:
+def test_rates():
     trainer = Trainer.__new__(Trainer)
     falling = stage(0.9, None, steps=10).model_copy(update={"rate": 1.0, "end_rate": 0.2})
     for step, since, rate in ((0, 0, 0.01), (500, 500, 1.0), (505, 500, 0.6), (510, 500, 0.2), (600, 500, 0.2)):
@@ -118,9 +114,7 @@ def test_rates() -> None:
 # --- trainings that go on: killed, with another course, from other weights, after nothing at all -----------------------
 
 
-def test_killed_and_resumed_it_ends_the_same(
-    undisturbed: tuple[Path, list[str]], tokenizer_folder: Path, course: Path, tmp_path: Path
-) -> None:
+def test_killed_and_resumed_it_ends_the_same(undisturbed, tokenizer_folder, course, tmp_path):
     out = begun(tokenizer_folder, tmp_path / "out")
     command = [str(out), str(course), "100"]
     training = start("tests.pocket.trainings", command, tmp_path, tmp_path / "printed", os.environ)
@@ -141,7 +135,7 @@ def test_killed_and_resumed_it_ends_the_same(
     assert {k: state[k] for k in same} == {k: other[k] for k in same}
 
 
-def test_what_is_done_is_not_done_again(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
+def test_what_is_done_is_not_done_again(undisturbed, course, tmp_path):
     out = shutil.copytree(undisturbed[0], tmp_path / "out")
     said: list[str] = []
     train(settings(out, course, steps=150), said.append)
@@ -149,9 +143,7 @@ def test_what_is_done_is_not_done_again(undisturbed: tuple[Path, list[str]], cou
     assert all(torch.equal(w, weights(undisturbed[0])[k]) for k, w in weights(out).items())
 
 
-def test_a_start_is_kept_and_only_the_same_may_be_told_again(
-    undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path
-) -> None:
+def test_a_start_is_kept_and_only_the_same_may_be_told_again(undisturbed, course, tmp_path):
     begin, out = undisturbed[0] / "model", tmp_path / "out"
     train(settings(out, course, begin=begin, steps=2), lambda _: None)
     mark = json.loads((out / "checkpoint" / "state.json").read_text())["about"]["begin"]
@@ -175,7 +167,7 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(
         Trainer(settings(undisturbed[0], course, begin=begin), lambda _: None)
 
 
-def test_a_changed_course_is_said(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
+def test_a_changed_course_is_said(undisturbed, course, tmp_path):
     out = shutil.copytree(undisturbed[0], tmp_path / "out")
     other = tmp_path / "course.yaml"
     other.write_text(course.read_text().replace(", {skill: answer, facts: [1, 2], questions: 2, size: 128}", ""))
@@ -191,9 +183,7 @@ def test_a_changed_course_is_said(undisturbed: tuple[Path, list[str]], course: P
     assert said == [going], "the new course is the one that is kept"
 
 
-def test_moments_are_restored_on_the_device_with_their_steps(
-    tokenizer_folder: Path, course: Path, tmp_path: Path
-) -> None:
+def test_moments_are_restored_on_the_device_with_their_steps(tokenizer_folder, course, tmp_path):
     """Fused AdamW wants its step counts where the weights are; "meta" stands for a GPU."""
     trainer = Trainer(settings(begun(tokenizer_folder, tmp_path / "out"), course), lambda _: None)
     tensors = {f"{kind}.{n}": w.detach() for n, w in trainer.weights.items() for kind in ("weight", "mean", "square")}

@@ -9,10 +9,10 @@ from tests.training import small
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory) -> Path:
     return small.save(tmp_path_factory.mktemp("bases") / "small")
 
 
 @pytest.fixture(scope="session")
-def base(folder: Path) -> ModelConfig:
+def base(folder) -> ModelConfig:
     return ModelConfig(name="small", source=str(folder))

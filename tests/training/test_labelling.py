@@ -3,7 +3,6 @@
 import json
 import threading
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ def items(count: int) -> list[Item]:
 
 
 def scripted(reply: str) -> ScriptedModel:
-    return ScriptedModel(Script(replies=[{"reply": reply}], window=9000))  # type: ignore[list-item]
+    return ScriptedModel(Script(replies=[{"reply": reply}], window=9000))
 
 
 def models(teacher: Any, base: Any = None) -> LabelModels:
@@ -51,7 +50,7 @@ def told_by(question: dict[str, Any]) -> dict[str, Any]:
     return completion(json.dumps({"query_type": "global" if odd else "local"}))
 
 
-def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_items(tmp_path: Path) -> None:
+def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_items(tmp_path):
     path, told = tmp_path / "analysis.jsonl", list[str]()
     together = threading.Barrier(4, timeout=20)
 
@@ -74,7 +73,7 @@ def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_it
     assert "left: 0 items, about 0 tokens, 0 s" in told[-1]
 
 
-def test_what_a_server_did_not_answer_is_asked_again(tmp_path: Path) -> None:
+def test_what_a_server_did_not_answer_is_asked_again(tmp_path):
     path = tmp_path / "analysis.jsonl"
     bad = "503"
 
@@ -92,7 +91,7 @@ def test_what_a_server_did_not_answer_is_asked_again(tmp_path: Path) -> None:
     assert len(server.asked) == 4
 
 
-def test_a_server_that_answers_nothing_ends_the_labelling(tmp_path: Path) -> None:
+def test_a_server_that_answers_nothing_ends_the_labelling(tmp_path):
     with Loopback(["503"]) as server:
         teacher = load_model(config(server.url, retries=0, timeout=5.0))
         with pytest.raises(CannotRun, match="^10 requests failed one after the other; the last: "):
@@ -101,7 +100,7 @@ def test_a_server_that_answers_nothing_ends_the_labelling(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("places", [1, 4])
-def test_a_stop_is_obeyed_and_the_same_call_goes_on(places: int, tmp_path: Path) -> None:
+def test_a_stop_is_obeyed_and_the_same_call_goes_on(places, tmp_path):
     path, stop = tmp_path / "analysis.jsonl", threading.Event()
     stop.set()
     teacher = scripted('{"query_type": "local"}')
@@ -114,14 +113,14 @@ def test_a_stop_is_obeyed_and_the_same_call_goes_on(places: int, tmp_path: Path)
     assert len(teacher.prompts) == 40
 
 
-def test_a_document_is_structured_once_by_many_at_a_time(tmp_path: Path) -> None:
+def test_a_document_is_structured_once_by_many_at_a_time(tmp_path):
     path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(OUTLINE)
     LabelWriter(path, SELECTION, models(teacher, base), lambda _: None).write(items(12), {}, lambda: 4)
     assert {scene.replies for scene in read_scenes(path, TASK)[0]} == {("['Work']",)}
     assert (len(base.prompts), len(teacher.prompts)) == (1, 12)
 
 
-def test_the_abstract_is_that_of_use(tmp_path: Path) -> None:
+def test_the_abstract_is_that_of_use(tmp_path):
     task = tasks(LongRefinerConfig(abstract_tokens=4))[2]
     path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(OUTLINE)
     LabelWriter(path, task, models(teacher, base), lambda _: None).write(items(1), {})
@@ -130,12 +129,10 @@ def test_the_abstract_is_that_of_use(tmp_path: Path) -> None:
     assert "Abstract: Mira Tal was a\n" in teacher.prompts[-1], "the teacher sees the same"
 
 
-def test_what_is_asked_and_titles_are_checked_before_anything_is_labelled(
-    base: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_asked_and_titles_are_checked_before_anything_is_labelled(base, tmp_path, monkeypatch):
     made = small.course(base, tmp_path / "out", ("analysis",), scenes=80, overlong="cut")
     told = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
-    mine = QuestionSet(DatasetConfig(name="mine", **told))  # type: ignore[arg-type]
+    mine = QuestionSet(DatasetConfig(name="mine", **told))
     made.labels = Labels(ModelConfig(name="wise"), (mine,), pages=tmp_path / "kilt.json")
     made.settings.tasks["analysis"] = made.settings.tasks["analysis"].model_copy(
         update={"asked": "{question} {abstract}"}

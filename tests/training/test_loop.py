@@ -28,12 +28,12 @@ def progress(step: int = 120) -> Progress:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     save(tmp_path / "checkpoint", progress(), tensors(), ABOUT)
     return tmp_path / "checkpoint"
 
 
-def test_what_is_read_is_what_was_written(folder: Path) -> None:
+def test_what_is_read_is_what_was_written(folder):
     assert load(folder.parent, ABOUT) is None, "nothing was written there"
     found = load(folder, ABOUT)
     assert found[0] == progress()
@@ -41,7 +41,7 @@ def test_what_is_read_is_what_was_written(folder: Path) -> None:
     assert all(torch.equal(found[1][k], v) for k, v in tensors().items())
 
 
-def test_the_last_one_is_kept(folder: Path) -> None:
+def test_the_last_one_is_kept(folder):
     (folder / ".0000150.safetensors").write_bytes(b"half")  # a process was killed while it wrote this
     save(folder, progress(200), tensors(2.0), ABOUT)
     assert sorted(p.name for p in folder.iterdir()) == ["0000200.safetensors", "state.json"]
@@ -51,7 +51,7 @@ def test_the_last_one_is_kept(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("dies", ["save_file", "write_json"])
-def test_a_crash_while_saving_leaves_the_one_before(folder: Path, monkeypatch: pytest.MonkeyPatch, dies: str) -> None:
+def test_a_crash_while_saving_leaves_the_one_before(folder, monkeypatch, dies):
     def die(*_: object) -> None:
         raise OSError("no space left")
 
@@ -88,7 +88,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
 
 
 @pytest.mark.parametrize("spoil", [d[1] for d in DAMAGES], ids=[d[0] for d in DAMAGES])
-def test_damage_is_said_with_what_to_do(folder: Path, spoil: Callable[[Path], object]) -> None:
+def test_damage_is_said_with_what_to_do(folder, spoil):
     spoil(folder)
     with pytest.raises(CannotRun, match=r"the checkpoint in .* is damaged \(.+\); delete the folder to begin again"):
         load(folder, ABOUT)
@@ -103,7 +103,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("change", "message"), OTHERS)
-def test_another_training_is_refused(folder: Path, change: dict[str, Any], message: str) -> None:
+def test_another_training_is_refused(folder, change, message):
     with pytest.raises(UserError, match=message):
         load(folder, {**ABOUT, **change})
     assert load(folder, ABOUT) is not None  # and nothing was touched
@@ -123,7 +123,7 @@ def steps_of(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("torn", ["", '{"step": 10', '{"step": 100, "loss": 1}'])
 @pytest.mark.parametrize(("step", "left"), [(0, []), (49, []), (50, [50]), (120, [50, 100]), (9999, [50, 100, 150])])
-def test_what_was_logged_after_a_step_is_dropped(tmp_path: Path, step: int, left: list[int], torn: str) -> None:
+def test_what_was_logged_after_a_step_is_dropped(tmp_path, step, left, torn):
     path = tmp_path / "log.jsonl"
     truncate_log(path, step)
     assert not path.exists(), "no log is no log"
@@ -135,7 +135,7 @@ def test_what_was_logged_after_a_step_is_dropped(tmp_path: Path, step: int, left
     assert [p.name for p in tmp_path.iterdir()] == ["log.jsonl"]
 
 
-def test_one_task_of_several_is_cut_by_its_own_steps(tmp_path: Path) -> None:
+def test_one_task_of_several_is_cut_by_its_own_steps(tmp_path):
     path = tmp_path / "log.jsonl"
     for task, own, at in (("a", 1, 1), ("b", 1, 2), ("a", 2, 3), ("b", 2, 4)):
         logged(path, at, task=task, task_step=own)

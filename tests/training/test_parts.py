@@ -34,10 +34,10 @@ def paper(sets: Mapping[str, Any], own: Path | None = None) -> Settings:
 
 
 def scene(**more: object) -> Scene:
-    return Scene(Question("q", "Where was Mira born?", ("d",)), task=Task(instruction="x", max_answer_tokens=4), **more)  # type: ignore[arg-type]
+    return Scene(Question("q", "Where was Mira born?", ("d",)), task=Task(instruction="x", max_answer_tokens=4), **more)
 
 
-def test_a_reply_and_a_label_are_the_only_targets() -> None:
+def test_a_reply_and_a_label_are_the_only_targets():
     teacher = Teacher(FastTokenizer(EMBEDDED))
     analysis, _, selection = SKILLS
     decode = teacher.text.tokenizer.backend_tokenizer.decode
@@ -55,7 +55,7 @@ def test_a_reply_and_a_label_are_the_only_targets() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=90), st.integers(1, 8), st.integers(0, 5))
-def test_an_epoch_has_every_row_once(lengths: list[int], size: int, seed: int) -> None:
+def test_an_epoch_has_every_row_once(lengths, size, seed):
     made = [Row((1,) * n, ()) for n in lengths]
     found = batches(made, size, Dice(seed))
     assert sorted(i for one in found for i in one) == list(range(len(made)))
@@ -91,7 +91,7 @@ TREES = [
 
 
 @pytest.mark.parametrize(("transcripts", "trees"), TREES)
-def test_trees_by_hand(transcripts: list[Transcript], trees: list[Tree]) -> None:
+def test_trees_by_hand(transcripts, trees):
     assert build_trees(transcripts) == trees
 
 
@@ -117,7 +117,7 @@ def tolds(draw: st.DrawFn) -> list[Transcript]:
 
 @given(tolds())
 @settings(max_examples=300, deadline=None)
-def test_a_tree_is_its_sequences(transcripts: list[Transcript]) -> None:
+def test_a_tree_is_its_sequences(transcripts):
     (tree,) = build_trees(transcripts)
     assert list(sequences(tree)) == [(t.ids, t.targets) for t in transcripts]
     assert len(tree) == len(tree.trunk) + sum(len(b.ids) for b in tree.branches)
@@ -128,7 +128,7 @@ def test_a_tree_is_its_sequences(transcripts: list[Transcript]) -> None:
 # --- rates and memory -------------------------------------------------------------------------------------------------
 
 
-def test_rates_by_hand() -> None:
+def test_rates_by_hand():
     settings = paper({})  # warm-up 0.1, cosine
     told = [rate_at(step, 20, settings, 1.0) for step in (0, 1, 2, 11, 19)]
     # Two steps of warm-up: 1/2, 1. Then 0.5 (1 + cos(pi x / 18)) for x = 0, 9, 17.
@@ -138,12 +138,12 @@ def test_rates_by_hand() -> None:
     assert rate_at(3, 4, straight.model_copy(update={"schedule": "constant"}), 2.0) == 2.0
 
 
-def test_the_papers_adapters_have_29_9_million_parameters() -> None:
+def test_the_papers_adapters_have_29_9_million_parameters():
     # docs/methods/longrefiner.md#longrefiner-training: rank 16 on all linear layers of Qwen2.5-3B.
     assert adapter_parameters(QWEN, 16) == 29_933_568
 
 
-def test_the_memory_by_hand() -> None:
+def test_the_memory_by_hand():
     shape = ModelShape(layers=2, width=4, heads=2, kv_heads=1, head_size=2, mlp=8, vocab=10)
     settings = paper({"analysis.rank": 1, "analysis.length": 100, "checkpointing": False})
     found = estimate_memory(shape, settings, "analysis")
@@ -169,7 +169,7 @@ def test_the_memory_by_hand() -> None:
     assert less.activations == 2 * 100 * (2 * 4 + 80) + 16_000
 
 
-def test_what_cannot_be_held_is_told_with_its_memory() -> None:
+def test_what_cannot_be_held_is_told_with_its_memory():
     wanted = MemoryNeed(6.2e9, 0.5e9, 10.3e9)
     assert memory_problem("Q", "structuring", wanted, None, 0.9) is None
     assert memory_problem("Q", "structuring", wanted, int(20e9), 0.9) is None
@@ -184,7 +184,7 @@ def test_what_cannot_be_held_is_told_with_its_memory() -> None:
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_papers_values() -> None:
+def test_the_papers_values():
     found = paper({})
     assert [found.tasks[task].length for task in TASKS] == [2048, 32768, 4096]
     assert {(t.rank, t.alpha, t.rate, t.batch, t.accumulation, t.epochs) for t in found.tasks.values()} == {
@@ -194,7 +194,7 @@ def test_the_papers_values() -> None:
     assert set(profiles("longrefiner")) >= {"paper", "pocket"}
 
 
-def test_what_is_said_of_one_task_comes_before_what_is_said_of_all() -> None:
+def test_what_is_said_of_one_task_comes_before_what_is_said_of_all():
     found = paper(
         {"selection.rank": Raw("2"), "rank": Raw("4"), "tasks.analysis.rate": Raw("1e-2")},
     )
@@ -202,7 +202,7 @@ def test_what_is_said_of_one_task_comes_before_what_is_said_of_all() -> None:
     assert [found.tasks[task].rate for task in TASKS] == [0.01, 3e-5, 3e-5]
 
 
-def test_a_file_of_ones_own(tmp_path: Path) -> None:
+def test_a_file_of_ones_own(tmp_path):
     (tmp_path / "own.yaml").write_text("common: {rank: 3}\ntasks: {selection: {rank: 5}}\nseed_of_all: 1\n")
     with pytest.raises(ConfigError, match="unknown key 'seed_of_all'"):
         paper({}, tmp_path / "own.yaml")
@@ -222,6 +222,6 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_mistakes_in_settings(sets: dict[str, object], says: str) -> None:
+def test_mistakes_in_settings(sets, says):
     with pytest.raises(UserError, match=says):
         read_settings(Settings, "longrefiner", "pocket", TASKS, sets)

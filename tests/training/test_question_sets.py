@@ -41,7 +41,7 @@ def kept(*sets: QuestionSet) -> tuple[list[str], list[str]]:
     return [key for key, _, _ in load_questions_apart(sets, 100, told.append).items("question", 100)], told
 
 
-def test_evaluation_questions_are_left_out_by_id_and_by_text(tmp_path: Path) -> None:
+def test_evaluation_questions_are_left_out_by_id_and_by_text(tmp_path):
     questions = [f"who is {n}" for n in range(10)]
     train = rows(tmp_path / "nq-train.jsonl", *questions)
     test = rows(tmp_path / "nq-test.jsonl", "Who is  3?", "who is nobody", split="test")
@@ -53,7 +53,7 @@ def test_evaluation_questions_are_left_out_by_id_and_by_text(tmp_path: Path) -> 
     assert "there are no evaluation questions to compare with; name them with --exclude" in kept(*sets_of(train))[1][-1]
 
 
-def test_questions_to_exclude_may_be_in_flashrags_form(tmp_path: Path) -> None:
+def test_questions_to_exclude_may_be_in_flashrags_form(tmp_path):
     train = rows(tmp_path / "train.jsonl", *(f"who is {n}" for n in range(10)))
     dev = rows(tmp_path / "dev.jsonl", "Who is 3?", split="dev")
     found, _ = kept(*sets_of(train, dev, name="hotpotqa", format="retrieved"))
@@ -63,33 +63,33 @@ def test_questions_to_exclude_may_be_in_flashrags_form(tmp_path: Path) -> None:
         kept(*sets_of(train, dev, name="hotpotqa", format="retrieved"))
 
 
-def test_a_set_of_evaluation_questions_is_refused(tmp_path: Path) -> None:
+def test_a_set_of_evaluation_questions_is_refused(tmp_path):
     train = rows(tmp_path / "nq-train.jsonl", "who is 1", "who is 2", "who is 3")
     with pytest.raises(UserError, match=r"3 of 3 questions of 'nq' \(nq-train.jsonl\) are evaluation questions"):
         kept(*sets_of(train, rows(tmp_path / "dev.jsonl", "who is 1", "who is 2", "who is 3")))
 
 
 @pytest.mark.parametrize("name", ["dev.jsonl", "nq-test.jsonl", "rows.jsonl", "train_and_dev.jsonl"])
-def test_a_file_that_is_no_training_file_by_its_name_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_training_file_by_its_name_is_refused(name, tmp_path):
     with pytest.raises(UserError, match=f"'{name}' is no training file by its name"):
         sets_of(rows(tmp_path / name, "who"))
 
 
-def test_another_split_is_refused_and_a_file_of_several_is_read_by_its_split(tmp_path: Path) -> None:
+def test_another_split_is_refused_and_a_file_of_several_is_read_by_its_split(tmp_path):
     with pytest.raises(UserError, match="would be read from its split 'test', and adapters are trained on training"):
         sets_of(rows(tmp_path / "train.jsonl", "who"), split="test")
     (tmp_path / "ASQA.json").write_text('{"train": {}, "dev": {}}')
     assert sets_of(tmp_path / "ASQA.json", name="asqa")[0].training.split == "train"
 
 
-def test_a_folder_brings_its_own_evaluation_questions(tmp_path: Path) -> None:
+def test_a_folder_brings_its_own_evaluation_questions(tmp_path):
     rows(tmp_path / "nq" / "train.jsonl", *(f"who is {n}" for n in range(6)))
     rows(tmp_path / "nq" / "test.jsonl", "who is 1", split="test")
     told = "nq: 1 of 6 questions are evaluation questions too, and left out"
     assert kept(*sets_of(tmp_path / "{dataset}"))[1] == [told]
 
 
-def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path, capsys):
     for name in ("nq", "triviaqa"):
         rows(tmp_path / name / "train.jsonl", f"{name} 1", f"{name} 2")
     place = str(tmp_path / "{dataset}" / "train.jsonl")
@@ -109,7 +109,7 @@ def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path: Path, capsys: p
         make_labels(TrainOptions(dataset="nq,triviaqa", data="train.jsonl"), PAPER, ModelConfig(name="wise"), {})
 
 
-def test_the_paper_reads_flashrags_training_sets() -> None:
+def test_the_paper_reads_flashrags_training_sets():
     (hotpot,) = make_labels(TrainOptions(dataset="hotpotqa"), PAPER, ModelConfig(name="wise"), {}).sets
     told = (hotpot.training.hub, hotpot.training.subset, hotpot.training.split, hotpot.training.format)
     assert told == ("RUC-NLPIR/FlashRAG_datasets", "hotpotqa", "train", "retrieved")
@@ -122,7 +122,7 @@ def test_the_paper_reads_flashrags_training_sets() -> None:
 # --- KILT's pages -----------------------------------------------------------------------------------------------------
 
 
-def test_pages_are_taken_by_title_with_their_headings(tmp_path: Path) -> None:
+def test_pages_are_taken_by_title_with_their_headings(tmp_path):
     dump, out = tmp_path / "kilt.json", tmp_path / "data" / "pages.jsonl"
     text = ["Mira Tal\n", LONG, "Section::::Career.\n", LONG, "Section::::Career.:Early years.\n", LONG]
     pages = [{"wikipedia_id": "7", "wikipedia_title": "Mira Tal", "text": text}]
@@ -133,7 +133,7 @@ def test_pages_are_taken_by_title_with_their_headings(tmp_path: Path) -> None:
     assert told == ["pages: 1 of 2 titles have a page with KILT's headings"]
     (page,) = kilt_pages.read_pages(out).values()
     outline = page_from_text(page.text.partition("\n")[2], words)
-    assert [part.title for part in outline.outline.children] == ["", "Career"]  # type: ignore[union-attr]
+    assert [part.title for part in outline.outline.children] == ["", "Career"]
     kilt_pages.extract(dump, ["Mira Tal", "Nobody"], out, told.append)
     assert len(told) == 1, "the dump is read once"
     with pytest.raises(UserError, match=r"pages.jsonl in .* is of other data: titles"):
@@ -156,7 +156,7 @@ def test_pages_are_taken_by_title_with_their_headings(tmp_path: Path) -> None:
         (99, 1, 50, (49, 1)),
     ],
 )
-def test_a_long_row_is_cut_as_llama_factory_cuts(source: int, target: int, length: int, left: tuple[int, int]) -> None:
+def test_a_long_row_is_cut_as_llama_factory_cuts(source, target, length, left):
     row = Row(tuple(range(source + target)), tuple(range(source, source + target)))
     cut = truncate(row, length)
     assert cut.ids == (*range(left[0]), *range(source, source + left[1]))
@@ -164,9 +164,7 @@ def test_a_long_row_is_cut_as_llama_factory_cuts(source: int, target: int, lengt
     assert [cut.ids[place] for place in cut.targets] == list(range(source, source + left[1]))
 
 
-def test_an_evaluation_file_that_is_called_train_is_caught_by_its_ids(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_path, monkeypatch):
     file = rows(tmp_path / "nq-train.jsonl", *(f"who is {n}" for n in range(10)))
     file.write_text(file.read_text().replace("train_7", "5a8e0dbd554299068b95zzzz"))
     assert len(kept(*sets_of(file))[0]) == 10

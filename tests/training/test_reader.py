@@ -57,7 +57,7 @@ def musique_row(number: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("rows")
     (folder / "hotpot_train.json").write_text(json.dumps([hotpot_row(i) for i in range(8)]))
     (folder / "hotpot_dev.json").write_text(json.dumps([hotpot_row(i, "dev") for i in range(4)]))
@@ -66,7 +66,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(data: Path) -> list[RealRow]:
+def rows(data) -> list[RealRow]:
     return load_rows(SOURCES, data, training=True)
 
 
@@ -74,26 +74,26 @@ def rows(data: Path) -> list[RealRow]:
 
 
 @pytest.mark.parametrize("name", ["hotpot_dev.json", "hotpot_train_dev.json"])
-def test_a_file_of_another_split_is_never_trained_on(tmp_path: Path, name: str) -> None:
+def test_a_file_of_another_split_is_never_trained_on(tmp_path, name):
     (tmp_path / name).write_text(json.dumps([hotpot_row(0)]))
     with pytest.raises(UserError, match=f"'{name}' should be a training file by its name"):
         load_rows({"hotpotqa": "hotpot*"}, tmp_path, training=True)
 
 
-def test_a_training_file_is_never_measured_on(data: Path) -> None:
+def test_a_training_file_is_never_measured_on(data):
     with pytest.raises(UserError, match="'hotpot_train.json' should be no training file"):
         load_rows({"hotpotqa": "hotpot*train*"}, data, training=False)
 
 
 @pytest.mark.parametrize(("key", "value"), [("_id", "train3"), ("question", hotpot_row(3)["question"])])
-def test_a_row_that_is_in_both_is_refused(tmp_path: Path, rows: list[RealRow], key: str, value: str) -> None:
+def test_a_row_that_is_in_both_is_refused(tmp_path, rows, key, value):
     (tmp_path / "hotpot_dev.json").write_text(json.dumps([{**hotpot_row(3, "dev"), key: value}]))
     with pytest.raises(UserError, match="is in the training and the evaluation files; remove it from one"):
         check_apart(rows, load_rows({"hotpotqa": "hotpot*dev*"}, tmp_path, training=False))
 
 
 @needs_real
-def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -> None:
+def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on():
     sources = {"hotpotqa": "hotpot_dev*", "2wikimultihopqa": "2wikimultihopqa/dev*", "musique": "musique*dev*"}
     wanted = {**SOURCES, "2wikimultihopqa": "2wikimultihopqa/train*"}
     training = load_rows(wanted, real("data"), training=True)
@@ -106,7 +106,7 @@ def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -
 @pytest.mark.parametrize(
     "file", ["hotpotqa/hotpot_dev_distractor_sample.json", "musique/musique_ans_v1.0_dev_sample.jsonl"]
 )
-def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_path: Path, file: str) -> None:
+def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_path, file):
     copy = shutil.copy(real("data", file), tmp_path / f"train{Path(file).suffix}")
     with pytest.raises(UserError, match="has evaluation questions of"):
         load_rows({file.partition("/")[0]: copy.name}, tmp_path, training=True)
@@ -116,12 +116,12 @@ def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_pa
 
 
 @needs_real
-def test_local_and_global_agree_with_the_rows_that_longrefiners_authors_labelled() -> None:
+def test_local_and_global_agree_with_the_rows_that_longrefiners_authors_labelled():
     rows = json.loads(real("data", "longrefiner", "step1_query-analysis.json").read_text(encoding="utf-8"))
     assert [asks_for_account(row["input"]) for row in rows] == [row["output"] == "[Global]" for row in rows]
 
 
-def test_a_question_of_several_facts_is_local_and_one_for_reasons_is_not(rows: list[RealRow]) -> None:
+def test_a_question_of_several_facts_is_local_and_one_for_reasons_is_not(rows):
     row = rows[0]
     scenes = [scene for n in range(9) for scene in KINDS["breadth"](row, rows, Dice("breadth", n))]
     assert [scene.verdicts for scene in scenes] == [(True,)] * 9
@@ -129,7 +129,7 @@ def test_a_question_of_several_facts_is_local_and_one_for_reasons_is_not(rows: l
     assert KINDS["breadth"](why, rows, Dice("breadth"))[0].verdicts == (False,)
 
 
-def test_single_steps_have_their_answers_put_in(rows: list[RealRow]) -> None:
+def test_single_steps_have_their_answers_put_in(rows):
     row = next(row for row in rows if row.dataset == "musique")
     assert [(a.text, a.answer, a.needs) for a in row.questions[1:]] == [
         ("What is the friend of Ann?", "Bob", (0,)),
@@ -138,7 +138,7 @@ def test_single_steps_have_their_answers_put_in(rows: list[RealRow]) -> None:
     assert row.steps == ("What is the friend of Ann?", "Where does #1 live?")
 
 
-def test_a_probe_is_yes_exactly_where_all_gold_passages_were_shown(rows: list[RealRow]) -> None:
+def test_a_probe_is_yes_exactly_where_all_gold_passages_were_shown(rows):
     for number, row in enumerate(rows):
         gold = [" ".join(row.passages[i].split()) for i in row.questions[0].needs]
         full, lacking = (probe_scene(row, kind, Dice("probe", number)) for kind in (True, False))
@@ -150,7 +150,7 @@ def test_a_probe_is_yes_exactly_where_all_gold_passages_were_shown(rows: list[Re
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_every_kind_of_lesson_can_be_played_in_the_prompts_of_a_method(base: ModelConfig, rows, kind: str) -> None:
+def test_every_kind_of_lesson_can_be_played_in_the_prompts_of_a_method(base, rows, kind):
     teacher = load_teacher(base, 2048)
     made = [scene for n, row in enumerate(rows) for scene in KINDS[kind](row, rows, Dice(kind, n))]
     assert made
@@ -159,7 +159,7 @@ def test_every_kind_of_lesson_can_be_played_in_the_prompts_of_a_method(base: Mod
         assert transcript.targets or transcript.probes
 
 
-def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_not(rows: list[RealRow]) -> None:
+def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_not(rows):
     seen = set()
     for number in range(40):
         row = rows[number % len(rows)]
@@ -192,9 +192,7 @@ def _filled(config: ModelConfig) -> Base:
 
 
 @pytest.mark.parametrize("length", [5, 127, 300])  # less than a block, nearly one, three
-def test_the_kernels_for_cpus_give_the_gradients_of_transformers_and_peft(
-    base: ModelConfig, length: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_kernels_for_cpus_give_the_gradients_of_transformers_and_peft(base, length, monkeypatch):
     row = Row(tuple(3 + i % 90 for i in range(length)), tuple(range(1, length, 2)))
     found = []
     for fast in (True, False):
@@ -211,7 +209,7 @@ def test_the_kernels_for_cpus_give_the_gradients_of_transformers_and_peft(
         assert torch.allclose(our_slopes[name], slope, rtol=1e-3, atol=1e-4 * float(slope.abs().max())), name
 
 
-def test_a_row_with_branches_has_the_loss_of_its_parts(base: ModelConfig) -> None:
+def test_a_row_with_branches_has_the_loss_of_its_parts(base):
     trunk, first, second = tuple(range(3, 40)), (50, 51, 52), (60, 61)
     whole = Row((*trunk, *first, *second), (10, 39, 41), ((37, 20), (40, 37)), (0.5, 2.0, 1.0))
     parts = [
@@ -246,13 +244,13 @@ def _card(made: ReaderTraining) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def trained(base: ModelConfig, data: Path, tmp_path_factory: pytest.TempPathFactory) -> ReaderTraining:
+def trained(base, data, tmp_path_factory) -> ReaderTraining:
     made = _training(base, data, tmp_path_factory.mktemp("reader"))
     assert _trained(made)
     return made
 
 
-def test_a_training_that_stopped_goes_on_to_the_same_bytes(base, data, trained: ReaderTraining, tmp_path: Path) -> None:
+def test_a_training_that_stopped_goes_on_to_the_same_bytes(base, data, trained, tmp_path):
     made = _training(base, data, tmp_path)
     assert not _trained(made, 2)
     card = _card(made)["trained"]
@@ -264,7 +262,7 @@ def test_a_training_that_stopped_goes_on_to_the_same_bytes(base, data, trained: 
     assert late == (trained.folder / "adapter_model.safetensors").read_bytes()
 
 
-def test_a_merged_adapter_writes_what_a_switched_one_does(base: ModelConfig, trained: ReaderTraining) -> None:
+def test_a_merged_adapter_writes_what_a_switched_one_does(base, trained):
     unload()
     merged = load_model(base.model_copy(update={"adapter": str(trained.folder)}))
     switched = load_model(base.model_copy(update={"adapters": {"reader": str(trained.folder)}}))
@@ -279,7 +277,7 @@ def test_a_merged_adapter_writes_what_a_switched_one_does(base: ModelConfig, tra
     assert merged.identity != load_model(base).identity
 
 
-def test_an_adapter_that_cannot_be_merged_is_one_sentence(base: ModelConfig, trained: ReaderTraining, tmp_path) -> None:
+def test_an_adapter_that_cannot_be_merged_is_one_sentence(base, trained, tmp_path):
     settings = json.loads((trained.folder / "adapter_config.json").read_text())
     for path in trained.folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -292,7 +290,7 @@ def test_an_adapter_that_cannot_be_merged_is_one_sentence(base: ModelConfig, tra
         adapter_folder("package:nothing_here/x")
 
 
-def test_it_is_measured_before_and_after_on_rows_it_never_saw(trained: ReaderTraining) -> None:
+def test_it_is_measured_before_and_after_on_rows_it_never_saw(trained):
     found = trained.examine(lambda _: None)
     names = {one.name for one in found}
     assert {"hotpotqa: token F1, gold passages", "hotpotqa: AUC of P(Yes), full against lacking"} <= names
@@ -307,7 +305,7 @@ def test_it_is_measured_before_and_after_on_rows_it_never_saw(trained: ReaderTra
     assert "hotpotqa (8 questions, CC BY-SA 4.0), musique (4 questions, CC BY 4.0)" in page
 
 
-def test_the_card_of_a_continued_adapter_has_all_courses_of_its_training(base, data, trained, tmp_path: Path) -> None:
+def test_the_card_of_a_continued_adapter_has_all_courses_of_its_training(base, data, trained, tmp_path):
     made = _training(base, data, tmp_path, 7, start=str(trained.folder))
     assert not _trained(made, 1)
     card = _card(made)["trained"]

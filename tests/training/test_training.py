@@ -35,7 +35,7 @@ TWO = ("analysis", "selection")
 
 
 @pytest.fixture(scope="module")
-def trained(base: ModelConfig, tmp_path_factory: pytest.TempPathFactory) -> tuple[Course, list[str]]:
+def trained(base, tmp_path_factory) -> tuple[Course, list[str]]:
     """All three adapters of a small base. Not to be written to."""
     made = small.course(base, tmp_path_factory.mktemp("trained"))
     return made, small.train(made)
@@ -50,7 +50,7 @@ def lines(out: Path) -> list[dict[str, object]]:
     return [{k: v for k, v in line.items() if k != "tokens_per_s"} for line in found]
 
 
-def test_every_task_has_an_adapter_and_a_card(trained: tuple[Course, list[str]]) -> None:
+def test_every_task_has_an_adapter_and_a_card(trained):
     made, told = trained
     assert set(files(made.out)) == {"analysis", "structuring", "selection"}
     assert [line["step"] for line in lines(made.out)] == sorted({line["step"] for line in lines(made.out)})
@@ -68,14 +68,14 @@ def test_every_task_has_an_adapter_and_a_card(trained: tuple[Course, list[str]])
     assert set(config["target_modules"]) == {*wanted.split()}
 
 
-def test_training_lowers_the_loss(base: ModelConfig, tmp_path: Path) -> None:
+def test_training_lowers_the_loss(base, tmp_path):
     made = small.course(base, tmp_path, ("selection",), **{"selection.epochs": 12})
     small.train(made)
-    losses = [line["loss"]["selection"] for line in lines(tmp_path)]  # type: ignore[index]
+    losses = [line["loss"]["selection"] for line in lines(tmp_path)]
     assert losses[-1] < losses[0] - 1
 
 
-def test_the_base_is_loaded_once_and_adapters_are_switched(trained: tuple[Course, list[str]]) -> None:
+def test_the_base_is_loaded_once_and_adapters_are_switched(trained):
     made, _ = trained
     model = made.with_adapters(made.tasks)
 
@@ -86,7 +86,7 @@ def test_the_base_is_loaded_once_and_adapters_are_switched(trained: tuple[Course
 
     found = {name: told(name) for name in (None, "analysis", "structuring", "selection")}
     assert len({tuple(round(x, 4) for x in one) for one in found.values()}) == 4
-    loaded = dict(model.net.named_parameters())  # type: ignore[attr-defined]
+    loaded = dict(model.net.named_parameters())
     for task in made.tasks:  # one that is loaded later must not touch those before it
         for key, value in load_file(made.folder(task) / "adapter_model.safetensors").items():
             name = key.removeprefix("base_model.model.").replace(".weight", f".{task.name}.weight")
@@ -98,7 +98,7 @@ def test_the_base_is_loaded_once_and_adapters_are_switched(trained: tuple[Course
         assert s.score(" in Toren") == pytest.approx(found[None], abs=1e-5)
 
 
-def test_a_killed_training_goes_on_to_the_same_bytes(base: ModelConfig, folder: Path, tmp_path: Path) -> None:
+def test_a_killed_training_goes_on_to_the_same_bytes(base, folder, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     small.train(small.course(base, whole, TWO))
     training = start("tests.training.small", [str(folder), str(cut), "2"], tmp_path, tmp_path / "printed", os.environ)
@@ -116,7 +116,7 @@ def test_a_killed_training_goes_on_to_the_same_bytes(base: ModelConfig, folder: 
     assert lines(whole) == lines(cut) == lines(again)
 
 
-def test_a_finished_training_does_nothing_more(trained: tuple[Course, list[str]], tmp_path: Path) -> None:
+def test_a_finished_training_does_nothing_more(trained, tmp_path):
     made, _ = trained
     copy = shutil.copytree(made.out, tmp_path / "copy")
     before = files(copy), lines(copy)
@@ -129,15 +129,13 @@ def test_a_finished_training_does_nothing_more(trained: tuple[Course, list[str]]
     [({"rank": 3}, "is of another training: settings"), ({"scenes": 13}, "analysis.jsonl .* is of other data: scenes")],
     ids=["rank", "scenes"],
 )
-def test_other_settings_are_another_training(
-    sets: dict[str, int], says: str, trained: tuple[Course, list[str]], tmp_path: Path
-) -> None:
+def test_other_settings_are_another_training(sets, says, trained, tmp_path):
     copy = shutil.copytree(trained[0].out, tmp_path / "copy")
     with pytest.raises(UserError, match=says):
         small.train(small.course(trained[0].base, copy, **sets))
 
 
-def test_before_and_after_are_measured_on_other_texts(trained: tuple[Course, list[str]], tmp_path: Path) -> None:
+def test_before_and_after_are_measured_on_other_texts(trained, tmp_path):
     made, _ = trained
     copy = small.course(made.base, shutil.copytree(made.out, tmp_path / "copy"))
     held = {task.name: copy.scenes(task) for task in copy.tasks}
@@ -158,7 +156,7 @@ def test_before_and_after_are_measured_on_other_texts(trained: tuple[Course, lis
     assert "measures" in json.loads((copy.folder(copy.tasks[0]) / "card.json").read_text())
 
 
-def test_a_task_alone_leaves_what_is_known_of_the_others(base: ModelConfig, tmp_path: Path) -> None:
+def test_a_task_alone_leaves_what_is_known_of_the_others(base, tmp_path):
     for task in TWO:
         made = small.course(base, tmp_path, (task,))
         small.train(made)
@@ -171,9 +169,7 @@ def test_a_task_alone_leaves_what_is_known_of_the_others(base: ModelConfig, tmp_
     assert {line["task"] for line in lines(tmp_path)} == {*TWO}
 
 
-def test_a_gradient_that_is_no_number_never_reaches_the_weights(
-    base: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gradient_that_is_no_number_never_reaches_the_weights(base, tmp_path, monkeypatch):
     clip, calls = torch.nn.utils.clip_grad_norm_, list[int]()
 
     def broken(parameters: Iterable[torch.nn.Parameter], most: float) -> torch.Tensor:
@@ -188,7 +184,7 @@ def test_a_gradient_that_is_no_number_never_reaches_the_weights(
     assert all(torch.isfinite(value).all() for value in load_file(kept).values())
 
 
-def test_a_scene_that_fails_twice_is_one_scene() -> None:
+def test_a_scene_that_fails_twice_is_one_scene():
     task = small.course(ModelConfig(name="small"), Path()).tasks[0]
     asked = Task(instruction="x", max_answer_tokens=4)
     scene = Scene(Question("q", "Where was Mira born?", ("d",)), (), asked, verdicts=(True,))
@@ -201,9 +197,7 @@ def test_a_scene_that_fails_twice_is_one_scene() -> None:
 # --- labels of a teacher ----------------------------------------------------------------------------------------------
 
 
-def test_labels_are_of_the_rows_and_asked_with_their_instruction(
-    base: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_are_of_the_rows_and_asked_with_their_instruction(base, tmp_path, monkeypatch):
     made = small.course(base, tmp_path, ("analysis",), scenes=4)
     told = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
     sets = (QuestionSet(DatasetConfig.model_validate({"name": "mine", **told})),)
@@ -235,7 +229,7 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(
 # --- the loss ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_loss_is_of_targets_alone_and_knows_no_padding(base: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loss_is_of_targets_alone_and_knows_no_padding(base, monkeypatch):
     net = Base(base, small.course(base, Path(), dtype="float32").settings, "cpu")
     rows = [Row((5, 6, 7, 8, 9, 10), (3, 5)), Row((11, 12, 13), (2,))]
     expected = 0.0
@@ -249,9 +243,7 @@ def test_the_loss_is_of_targets_alone_and_knows_no_padding(base: ModelConfig, mo
     assert float(net.loss(rows)[0]) == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_loss_of_other_weights_has_their_gradient_also_in_parts(
-    base: ModelConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loss_of_other_weights_has_their_gradient_also_in_parts(base, monkeypatch):
     loss = Base(base, small.course(base, Path(), dtype="float32").settings, "cpu").loss
     rows = [Row((5, 6, 7, 8, 9, 10), (1, 3, 5)), Row((11, 12, 13), (2,))]
     found = []
@@ -272,9 +264,7 @@ def facts(folder: Path, adapter: Path, name: str = "small") -> tuple[list[str], 
     return found.problems, found.warnings
 
 
-def test_an_adapter_of_another_base_is_refused_by_name_and_shape(
-    trained: tuple[Course, list[str]], folder: Path, tmp_path: Path
-) -> None:
+def test_an_adapter_of_another_base_is_refused_by_name_and_shape(trained, folder, tmp_path):
     adapter = trained[0].folder(trained[0].tasks[0])
     assert facts(folder, adapter) == ([], [])
     wide = small.save(tmp_path / "wide", hidden_size=48)
@@ -288,9 +278,7 @@ def test_an_adapter_of_another_base_is_refused_by_name_and_shape(
     assert "it changes model.layers.1.mlp.down_proj, which is not there" in problem
 
 
-def test_an_adapter_of_other_weights_is_stale_or_of_another_model(
-    trained: tuple[Course, list[str]], folder: Path, tmp_path: Path
-) -> None:
+def test_an_adapter_of_other_weights_is_stale_or_of_another_model(trained, folder, tmp_path):
     adapter = shutil.copytree(trained[0].folder(trained[0].tasks[0]), tmp_path / "adapter")
     card = json.loads((adapter / "card.json").read_text())
     card["base"]["where"] = {"files": "0" * 64}
@@ -318,9 +306,7 @@ def test_an_adapter_of_other_weights_is_stale_or_of_another_model(
     ],
     ids=["cut off", "noise", "no weights", "torn settings", "no settings"],
 )
-def test_a_damaged_adapter_is_refused(
-    file: str, content: bytes | int | None, says: str, trained: tuple[Course, list[str]], folder: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_adapter_is_refused(file, content, says, trained, folder, tmp_path):
     adapter = shutil.copytree(trained[0].folder(trained[0].tasks[0]), tmp_path / "adapter")
     if content is None:
         (adapter / file).unlink()
