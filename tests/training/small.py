@@ -8,9 +8,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from harness.config.schema import ModelConfig
+from harness.config.schema import DatasetConfig, ModelConfig
+from harness.datasets.base import Dataset
 from harness.training.course import Course
+from harness.training.question_sets import QuestionSet
 from harness.training.settings import Settings, read_settings
+from harness.types import Document, Example, Gold, Question
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
 from pocket import random_model
@@ -31,6 +34,15 @@ def course(base: ModelConfig, out: Path, tasks: tuple[str, ...] = (), **sets: An
     settings = read_settings(Settings, "longrefiner", "pocket", every, {**FEW, **sets})
     chosen = [task for task in method.training() if not tasks or task.name in tasks]
     return Course("longrefiner", method, base, chosen, settings, out, 0, "cpu")
+
+
+def labelled(documents: dict[str, Document], mark: str = "a", count: int = 4) -> tuple[QuestionSet, Dataset]:
+    """A data set "mine" of questions about the document "d", as it is configured and as it is loaded."""
+    told = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
+    questions = [Question(f"q{n}", f"Where is {n}?", ("d",)) for n in range(count)]
+    examples = tuple(Example(question, Gold(("never",))) for question in questions)
+    config = DatasetConfig.model_validate({"name": "mine", **told})
+    return QuestionSet(config), Dataset("mine", examples, documents, mark * 64, "rows")
 
 
 def train(made: Course, steps: int | None = None) -> list[str]:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.config.schema import DatasetConfig, ModelConfig
-from harness.datasets.base import Dataset
+from harness.config.schema import ModelConfig
 from harness.errors import CannotRun, UserError
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
@@ -16,8 +15,7 @@ from harness.method import Task
 from harness.training.course import Labels
 from harness.training.data import Item, read_scenes
 from harness.training.labelling import LabelModels, LabelWriter
-from harness.training.question_sets import QuestionSet
-from harness.types import Document, Example, Gold, Question
+from harness.types import Document, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.training import tasks
 from tests.llm.endpoints import config, loaded
@@ -131,16 +129,13 @@ def test_the_abstract_is_that_of_use(tmp_path):
 
 def test_what_is_asked_and_titles_are_checked_before_anything_is_labelled(base, tmp_path, monkeypatch):
     made = small.course(base, tmp_path / "out", ("analysis",), scenes=80, overlong="cut")
-    told = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
-    mine = QuestionSet(DatasetConfig(name="mine", **told))
+    mine, rows = small.labelled({"d": replace(DOCUMENT, title=" ")})
     made.labels = Labels(ModelConfig(name="wise"), (mine,), pages=tmp_path / "kilt.json")
     made.settings.tasks["analysis"] = made.settings.tasks["analysis"].model_copy(
         update={"asked": "{question} {abstract}"}
     )
     with pytest.raises(UserError, match=r"asked has the placeholder {abstract}; those of its labels are {question}"):
         made.labelling(made.tasks[0])
-    examples = tuple(Example(question, Gold(("never",))) for _, question, _ in items(2) if question is not None)
-    rows = Dataset("mine", examples, {"d": replace(DOCUMENT, title=" ")}, "a" * 64, "rows")
     monkeypatch.setattr("harness.datasets.load_once.load_once", lambda *_: rows)
     with pytest.raises(UserError, match="1 of 1 documents of mine have no title, by which --pages are found; leave"):
         made.items(tasks(LongRefinerConfig())[1], lambda _: None)

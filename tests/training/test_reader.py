@@ -278,9 +278,8 @@ def test_a_merged_adapter_writes_what_a_switched_one_does(base, trained):
 
 
 def test_an_adapter_that_cannot_be_merged_is_one_sentence(base, trained, tmp_path):
-    settings = json.loads((trained.folder / "adapter_config.json").read_text())
-    for path in trained.folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(trained.folder, tmp_path, dirs_exist_ok=True)
+    settings = json.loads((tmp_path / "adapter_config.json").read_text())
     (tmp_path / "adapter_config.json").write_text(json.dumps({**settings, "use_dora": True}))
     with pytest.raises(CannotRun, match="is not plain LoRA, so it cannot be merged; use model.adapters"):
         load_model(base.model_copy(update={"adapter": str(tmp_path)}))

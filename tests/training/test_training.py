@@ -13,9 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from harness.config.schema import DatasetConfig, ModelConfig
+from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.datasets.base import Dataset
 from harness.errors import CannotRun, UserError
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
@@ -25,9 +24,8 @@ from harness.method.hooks import Scene
 from harness.training import exam
 from harness.training.base import Base
 from harness.training.course import Course, Labels
-from harness.training.question_sets import QuestionSet
 from harness.training.token_rows import Row
-from harness.types import Document, Example, Gold, Question
+from harness.types import Document, Question
 from tests.forked import start
 from tests.training import small
 
@@ -199,18 +197,15 @@ def test_a_scene_that_fails_twice_is_one_scene():
 
 def test_labels_are_of_the_rows_and_asked_with_their_instruction(base, tmp_path, monkeypatch):
     made = small.course(base, tmp_path, ("analysis",), scenes=4)
-    told = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
-    sets = (QuestionSet(DatasetConfig.model_validate({"name": "mine", **told})),)
-    made.labels = Labels(ModelConfig(name="wise"), sets)
+    made.labels = Labels(ModelConfig(name="wise"), (small.labelled({})[0],))
     teacher = ScriptedModel(Script(replies=[{"reply": '{"query_type": "local"}'}]))
     monkeypatch.setattr("harness.training.course.load_model", lambda _: teacher)
 
     def rows(mark: str) -> None:
-        questions = [Question(f"q{n}", f"Where is {n}?", ("d",)) for n in range(4)]
-        examples = tuple(Example(question, Gold(("never",))) for question in questions)
-        found = Dataset("mine", examples, {"d": Document("d", "A text.")}, mark * 64, "rows")
         made._merged = None
-        monkeypatch.setattr("harness.datasets.load_once.load_once", lambda *_: found)
+        monkeypatch.setattr(
+            "harness.datasets.load_once.load_once", lambda *_: small.labelled({"d": Document("d", "A text.")}, mark)[1]
+        )
 
     rows("a")
     made._make_data(made.tasks[0], lambda _: None)
