@@ -1,12 +1,6 @@
 """The card beside the pocket model's weights, as a run reads it: its file, the weights' hashes, the trained prompts.
 
-    card = read_card(folder)                card.json, None where there is none
-    check_weights(folder)                   raises CannotRun where weights or tokenizer are not those of the card
-    stale_skills(folder, method)            what a method asks for and the card does not cover
-
-The harness calls the last two (section `packages` of configs/registry.yaml).
-
-How a card is made and what its fingerprints are stands in pocket/eval/card.py; no skill is played here.
+The harness calls check_weights and stale_skills (section `packages` of configs/registry.yaml). How a card is made and what its fingerprints are stands in pocket/eval/card.py; no skill is played here.
 """
 
 from collections.abc import Mapping, Sequence

@@ -69,10 +69,8 @@ class Course:
     seed: int
     device: str = "auto"
     labels: Labels | None = None
-
-    def __post_init__(self) -> None:
-        self._net: Base | None = None
-        self._merged: TrainingQuestions | None = None
+    _net: Base | None = None
+    _merged: TrainingQuestions | None = None
 
     def run(self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None) -> bool:
         """Train all adapters that are not trained yet; return whether all are.
@@ -191,14 +189,12 @@ class Course:
     def labelling(self, task: TrainingTask) -> LabelModels:
         """The models that label `task`, the base with the adapters that its labels need."""
         assert self.labels is not None  # called with labels only
-        teacher = self.labels.teacher
+        teacher, length = self.labels.teacher, self.settings.tasks[task.name].length
         after = [other for other in self.method.training() if other.name in task.after]
-        tokens = load_teacher(self.base, self.settings.tasks[task.name].length)
-        length, seconds = self.settings.tasks[task.name].length, self.settings.label_seconds
-        asked = self.label_prompt(task)
         load = (lambda: load_model(teacher), lambda: self.with_adapters(after))
-        instruction = answer_prefix.task(self.labels.sets[0].training)
-        return LabelModels(instruction, *load, tokens.offsets, length, seconds, asked)
+        instruction, offsets = answer_prefix.task(self.labels.sets[0].training), load_teacher(self.base, length).offsets
+        seconds, asked = self.settings.label_seconds, self.label_prompt(task)
+        return LabelModels(instruction, *load, offsets, length, seconds, asked)
 
     def label_prompt(self, task: TrainingTask) -> str:
         """The user's prompt for labels, "" for the method's own. Raises UserError for an unknown placeholder."""

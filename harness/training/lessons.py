@@ -172,7 +172,9 @@ def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Sc
     if len(wrong) < 3:
         return []
     options = tuple(dice.shuffled([question.answer, *wrong[:3]]))
-    scene = _scene(question, [_join(row, _draw(row, question.needs, dice.pick(_FEW[:6]), dice))], _task("quality"))
+    scene = _scene(
+        question, [_join(row, _draw(row, question.needs, dice.pick(_FEW[:6]), dice))], preset_task("quality")
+    )
     return [replace(scene, question=replace(scene.question, options=options))]
 
 
@@ -184,7 +186,7 @@ def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list
     full, beside = dice.chance(_FULL), dice.pick(_FEW[:6])
     shown = _draw(row, question.needs, beside, dice, full=full)
     complete = {*question.needs} <= {*shown}
-    return [_scene(question, [_join(row, shown)], _task("qasper"), None if complete else "Unanswerable")]
+    return [_scene(question, [_join(row, shown)], preset_task("qasper"), None if complete else "Unanswerable")]
 
 
 def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
@@ -198,7 +200,7 @@ def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene
     return [_scene(row.questions[0], (), row.task, "\n".join(f"* {step}" for step in row.steps))]
 
 
-def _task(dataset: str) -> Task:
+def preset_task(dataset: str) -> Task:
     """The answer instruction of a data set's preset."""
     from harness.config import presets
 

@@ -16,9 +16,6 @@ its reply to a text and a question would begin:
     Question: question
     Answer:<|end|><|assistant|>
 
-cut(folder, layers)      LlamaForSequenceClassification with one label, in float32
-pair_tokenizer(folder, to)    the pocket model's, which now knows pairs; written to `to`
-
 What is written is a folder of transformers as any reranker's: harness/embed/load.py loads it like all others. A text
 cannot forge the control tokens: its tokenizer splits them.
 """
@@ -134,9 +131,9 @@ class _Trainer(Loop["list[Listed]"]):
 
 
 def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
-    """The first `layers` layers of a pocket model under a new head; `seed`: of that head.
+    """A LlamaForSequenceClassification, float32: the first `layers` of a pocket model under a new head of one label.
 
-    Raises CannotRun where the model has fewer layers, or its weights cannot be read.
+    seed: of that head. Raises CannotRun where the model has fewer layers, or its weights cannot be read.
     """
     from transformers import LlamaForSequenceClassification
 

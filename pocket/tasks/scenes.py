@@ -14,6 +14,7 @@ from functools import cache
 from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
+from harness.training.lessons import preset_task
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.shown_text import Shown, ask_about, draw_question, in_words, plain, question_of
@@ -35,10 +36,7 @@ _MAX = 10_000_000  # seeds of either purpose that are used
 @cache
 def task_of(kind: str) -> Task:
     """The answer instruction of the pocket data set of that kind."""
-    from harness.config import presets
-
-    values = presets.read("datasets", f"pocket/{kind}")[-1][1]
-    return Task(instruction=values["instruction"], max_answer_tokens=values["max_answer_tokens"])
+    return preset_task(f"pocket/{kind}")
 
 
 def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:

@@ -1,9 +1,6 @@
 """A text shown in a scene: its parts and facts, questions drawn about it, what of it proves an answer.
 
 for question in ask_about(recipe, shown, dice): ...   questions about the text, none twice
-question_of(question)                as a scene holds it
-proves(question, facts)              whether these facts alone prove the answer
-remove_fact(fact, text, facts, shown)   a text that does not state the fact any more
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

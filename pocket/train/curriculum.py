@@ -1,9 +1,6 @@
 """What is learnt in which order: stages of recipes, each left when it is mastered, not when the clock says so.
 
 read_curriculum(None)       the project's own, curriculum.yaml
-read_curriculum(path)       another file
-stage_digests(course)       a hash of each stage, saved in the checkpoint
-check_course(...)           refuses a stage that was begun and has changed; notes on other changes
 """
 
 from __future__ import annotations

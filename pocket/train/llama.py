@@ -1,9 +1,7 @@
 """Folders of the pocket model and of what is cut from it: a Llama of transformers, its tokenizer, its first weights.
 
-check_folder(folder, OUT / "model")   raises CannotRun for no pocket model, UserError for another tokenizer
-net = new_network(len(tokenizer), seed)   LlamaForCausalLM with first weights, float32
-load_weights(net, folder)             puts the folder's weights into it
-save_weights(net, folder)             config.json and model.safetensors, in bfloat16
+net = new_network(len(tokenizer), seed)       LlamaForCausalLM with first weights, float32
+load_weights(net, folder)                     puts the folder's weights into it
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A document's facts, grown around its questions: first what proves the answers, then what only looks like it.
 
-    growth = Growth(schema("encyclopedia"), dice, room=4000)
+    growth = GrowingText(schema("encyclopedia"), dice, room=4000)
     question = growth.ask_path(hops=2)  the facts that prove the answer, and one more that holds the answer and does not
     growth.fill([question])             look-alikes and others, until the room (characters) is used
 

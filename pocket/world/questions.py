@@ -1,15 +1,11 @@
 """All questions that a set of facts answers, and some that it does not: what makes a text worth training on.
 
-    ask = Asker("encyclopedia", facts, dice)
-    ask.one(), ask.two()            Asked with one or two hops, or None where the facts allow none
-    ask.compare(), ask.same()       which is larger; the same or not
-    ask.nothing()                   a question about a thing of the text that no fact answers
+    Asker("encyclopedia", facts, dice).one()        an Asked, or None where the facts allow none
 
 Every answer is proved (pocket.world.facts.prove), never read off the sentence.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 
 from harness.stats.rng import Dice
 from pocket.world.fact_graph import UNANSWERABLE, Asked
@@ -56,7 +52,7 @@ class Asker:
 
     def two(self) -> Asked | None:
         """A question two facts away: the first fact leads to a thing that the second one speaks of too."""
-        routes = _routes(self.schema.name)
+        routes = self.schema.routes(2)
         for _ in range(_TRIES):
             first = self.dice.pick(self.facts)
             start, middle = self.dice.shuffled((first.subject, first.object))
@@ -118,8 +114,3 @@ class Asker:
             if not prove(query, self.base):
                 return Asked(self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable")
         return None
-
-
-@cache
-def _routes(name: str) -> frozenset[tuple[str, ...]]:
-    return frozenset(schema(name).routes(2))

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path as FilePath
 
 from harness.stats.rng import Dice
-from pocket.world.facts import INVERSE, Compare, Fact, Path, Query, Same, paths
+from pocket.world.facts import INVERSE, Fact, Path, Query, Same, paths
 from pocket.world.names import VALUES
 
 _MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")
@@ -41,12 +41,6 @@ class Relation:
     object: str
     rank: int
     lines: dict[str, tuple[str, ...]] = field(hash=False)
-
-    def statements(self, thing: str) -> tuple[str, ...]:
-        """The statements that fit the object."""
-        if self.object != "flag":
-            return self.lines["."]
-        return self.lines[".+" if thing == "yes" else ".-"]
 
 
 def _relations(table: str) -> dict[str, Relation]:
@@ -110,7 +104,9 @@ class Schema:
 
     def say(self, fact: Fact, dice: Dice) -> str:
         """A sentence that states the fact."""
-        text = dice.pick(self.relations[fact.relation].statements(fact.object))
+        relation = self.relations[fact.relation]
+        mark = "." if relation.object != "flag" else ".+" if fact.object == "yes" else ".-"
+        text = dice.pick(relation.lines[mark])
         opened = dice.chance(_OPENED) and text.startswith("{")
         text = text.format(s=fact.subject, o=fact.object)
         return dice.pick(OPENERS[self.name]) + text if opened else _capital(text)
@@ -134,9 +130,6 @@ class Schema:
         if isinstance(query, Same):
             first, second = (self.phrase(Path(p.start, p.steps[:-1]), dice) for p in (query.first, query.second))
             return _capital(dice.pick(relation.lines["&"]).format(a=first, b=second))
-        return self._which_question(query, relation, dice)
-
-    def _which_question(self, query: Compare, relation: Relation, dice: Dice) -> str:
         clause = dice.pick(relation.lines["<" if query.smaller else ">"])
         if len(query.first.steps) == 2:
             role = self.relations[query.first.steps[0]].lines["@"][0]
