@@ -1,6 +1,7 @@
 """The card beside the pocket model's weights, as a run reads it: its file, the weights' hashes, the trained prompts.
 
-The harness calls check_weights and stale_skills (section `packages` of configs/registry.yaml). How a card is made and what its fingerprints are stands in pocket/eval/card.py; no skill is played here.
+The harness calls check_weights and stale_skills (section `packages` of configs/registry.yaml). How a card is made and
+what its fingerprints are stands in pocket/eval/card.py; no skill is played here.
 """
 
 from collections.abc import Mapping, Sequence

@@ -33,11 +33,9 @@ def test_the_projects_own_makes_batches(teacher, drills):
 
 
 BAD = [
-    ("{skill: anser, facts: [1, 3]}", "", "stage 'a': .*unknown skill 'anser'. Did you mean 'answer'"),
     ("{skill: answer}", "", "needs one of facts, tokens, pairs; has none"),
     ("{skill: answer, facts: [1, 3], tokens: [200, 300]}", "", r"has \['facts', 'tokens'\]"),
     ("{skill: parts, pairs: [2, 11], size: 512}", "", "10 numbered parts at most"),
-    ("{skill: recall, facts: [1, 3]}", "", "the skill 'recall' takes 'pairs'"),
     ("{skill: pecan points, pairs: [1, 3]}", "", "'pairs' is for recall, parts and skills that answer or"),
     ("{skill: answer, facts: [1, 3], kinds: [novel]}", "", "unknown 'novel'; known: musique, hotpotqa"),
     ("{skill: answer, facts: [1, 3], ask: {three: 1}}", "", "unknown 'three'; known: one, two, compare"),
@@ -78,7 +76,6 @@ def test_a_file_that_is_none(tmp_path, text, error, message):
 
 
 SENSELESS = [
-    ("{skill: answer, facts: [5, 2]}", r"facts=\[5, 2\]: should be the lowest and the highest number, 1 or more"),
     ("{skill: recall, pairs: [0, 0]}", r"pairs=\[0, 0\]: should be the lowest and the highest"),
     ("{skill: recall, pairs: [4, 129]}", r"pairs=\[4, 129\]: 129 pairs do not fit size=256"),
     ("{skill: answer, tokens: [100, 300]}", r"tokens=\[100, 300\]: should be .* 200 or more"),
@@ -92,10 +89,6 @@ SENSELESS = [
     ("{skill: answer, facts: [1, 3], between: 4}", "'between' means nothing without 'pairs'; leave it out"),
     ("{skill: answer, pairs: [1, 3], questions: 4}", "'questions' means nothing beside 'pairs'; leave it out"),
     ("{skill: recall, pairs: [1, 3], ask: {two: 1}}", "'ask' means nothing beside 'pairs'"),
-    (
-        "{skill: answer, facts: [1, 3], pieces: 2, some: true}",
-        "'some' needs a text of 'tokens' in 'pieces' of 2 or more",
-    ),
     ("{skill: summary, tokens: [200, 300], pieces: 3, some: true}", "'some' is not for 'summary', which tells all of"),
     ("{skill: answer, tokens: [200, 300], pieces: 3, mixed: true}", "'mixed' is not for 'answer', which is shown no"),
 ]

@@ -149,7 +149,6 @@ def test_real_2wiki_rows(name):
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 BAD: list[tuple[dict[str, Any], type[UserError], str]] = [
-    ({"tokens": 0}, ConfigError, "dataset.tokens: should be at least 200, is 0"),
     ({"tokens": -5}, ConfigError, "dataset.tokens: should be at least 200, is -5"),
     ({"tokens": 10**12}, CannotRun, "6 texts of 1,000,000,000,000 tokens would take about"),
     ({"tokens": 1.5}, ConfigError, "dataset.tokens=1.5: should be a valid integer"),
