@@ -1,64 +1,38 @@
 """A model that says what it is told, and skills that tell it: known answers for the exam."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-from harness.cost.meter import Meter
+from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
 from harness.method import Task, Tools
 from harness.method.hooks import Scene, Skill
-from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
+from harness.models import Probe, Span, Written
 
 TASK = Task(instruction="Answer.", max_answer_tokens=8)
 
 
-class Parrot(Session):
+class Parrot(ScriptedSession):
     """Writes what it was fed last; P(first label) is the number it was fed last."""
 
-    def __init__(self, meter: Meter, role: str) -> None:
-        super().__init__("parrot", 10_000, meter, role)
-        self.last, self.asked = "", 0
+    def _open(self, turn): ...
 
-    def _open(self, turn: str) -> None: ...
-
-    def _append(self, text: str) -> Span:
+    def _append(self, text):
         self.last = text
-        return Span(0, 0)
+        return super()._append(text)
 
-    def _first_token(self, label: str) -> str:
-        return label
-
-    def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
+    def _probe(self, labels, firsts, after):
         p = float(self.last)
         return Probe({labels[0]: p, labels[1]: 1 - p}, {})
 
-    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
-        self.asked = how.max_tokens
+    def _write(self, how, watch):
         return Written(self.last, Span(0, 0), "stop")
 
-    def _check_window(self, tokens: int) -> None: ...
 
-    def _save(self) -> Any: ...
-    def _restore(self, state: Any) -> None: ...
-
-    def length(self) -> int:
-        return 0
-
-
-class Parrots(LanguageModel):
+class Parrots(ScriptedModel):
     def __init__(self) -> None:
-        self.name, self.capabilities, self.window, self.shape = "parrot", frozenset(), 10_000, None
-        self.identity, self.first_prompts = {}, {}
-        self.opened: list[Parrot] = []
+        super().__init__(Script(window=10_000))
 
-    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Parrot:
-        self.opened.append(Parrot(meter, role))
-        return self.opened[-1]
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        return [(i, i + 1) for i in range(len(text))]
-
-    def turn_tokens(self) -> int:
-        return 2
+    def session(self, meter, role="reader", adapter=None) -> Parrot:
+        return Parrot(self, meter, role)
 
 
 def skill(name: str, scene: str, says: Callable[[Scene], list[str]]) -> Skill:
