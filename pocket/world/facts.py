@@ -2,8 +2,7 @@
 
     base.add(Fact("Velindra", "book.author", "Toren"))
     base.add(Fact("Toren", "person.born", "Kelford"))
-    prove(Path("Velindra", ("book.author", "person.born")), base)               {"Kelford"}
-    prove(Path("Velindra", ("book.author", "person.born")), base, without=...)  {} without either fact
+    prove(Path("Velindra", ("book.author", "person.born")), base)               {"Kelford"}, without either fact {}
 
 A subject has one object for a relation. A step "^book.author" goes from the object to the subject; a question that
 takes such a step closes (relation, object) to further facts, so that it keeps its one answer however the text grows.
@@ -101,11 +100,11 @@ def number(text: str) -> int:
     return int("".join(c for c in text if c.isdigit()))
 
 
-def _follow(path: Path, base: FactBase, without: Fact | None) -> tuple[frozenset[str], list[Fact]]:
-    """The things at the end of a path by all facts but `without`, and the facts on the way."""
+def _follow(path: Path, base: FactBase) -> tuple[frozenset[str], list[Fact]]:
+    """The things at the end of a path, and the facts on the way."""
     reached, used = {path.start}, []
     for step in path.steps:
-        facts = [f for thing in sorted(reached) for f in base.step(thing, step) if f != without]
+        facts = [f for thing in sorted(reached) for f in base.step(thing, step)]
         used += facts
         reached = {f.subject if step.startswith(INVERSE) else f.object for f in facts}
     return frozenset(reached), used
@@ -116,9 +115,9 @@ def paths(query: Query) -> tuple[Path, ...]:
     return (query,) if isinstance(query, Path) else (query.first, query.second)
 
 
-def prove(query: Query, base: FactBase, without: Fact | None = None) -> frozenset[str]:
-    """Every answer that the facts prove; `without` leaves one fact out. A tie or an open end proves none."""
-    ends = [_follow(path, base, without)[0] for path in paths(query)]
+def prove(query: Query, base: FactBase) -> frozenset[str]:
+    """Every answer that the facts prove. A tie or an open end proves none."""
+    ends = [_follow(path, base)[0] for path in paths(query)]
     if isinstance(query, Path):
         return ends[0]
     if any(len(end) != 1 for end in ends):
@@ -133,4 +132,4 @@ def prove(query: Query, base: FactBase, without: Fact | None = None) -> frozense
 
 def supports(query: Query, base: FactBase) -> tuple[Fact, ...]:
     """The facts that the proof uses, in the order of its steps, none twice."""
-    return tuple(dict.fromkeys(fact for path in paths(query) for fact in _follow(path, base, None)[1]))
+    return tuple(dict.fromkeys(fact for path in paths(query) for fact in _follow(path, base)[1]))

@@ -47,6 +47,11 @@ def proves(asked: Asked, facts: Iterable[Fact]) -> bool:
     return asked.kind != "unanswerable" and prove(asked.query, FactBase.of(facts)) == {asked.answer}
 
 
+def without(fact: Fact, base: FactBase) -> FactBase:
+    """The base without one of its facts."""
+    return FactBase.of(f for f in base.facts if f != fact)
+
+
 def read(name: str, sentence: str) -> set[Fact]:
     """All facts that a sentence can be read as."""
     facts = set()

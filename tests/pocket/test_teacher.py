@@ -20,7 +20,6 @@ from harness.training.teacher import ProbeTarget, SceneTools
 from harness.types import Question
 from pocket.eval.exam import default_cell
 from pocket.tasks.catalog import make_scenes, skills
-from pocket.tasks.recipes import Recipe
 from pocket.train import llama
 
 SCENE = Scene(
@@ -161,22 +160,12 @@ def real(own, tokenizer_folder, tmp_path_factory) -> Any:
     return load_model(ModelConfig(name="real", source=str(folder), dtype="float32"))
 
 
-KINDS = {
-    "question": Recipe(skill="x", kinds=("musique", "qasper"), facts=(3, 9), ask={"one": 1, "nothing": 1}),
-    "choice": Recipe(skill="x", kinds=("quality",), facts=(6, 12)),
-    "sufficiency": Recipe(skill="x", kinds=("musique",), facts=(3, 9), pieces=3, ask={"one": 1, "two": 1}),
-    "points": Recipe(skill="x", kinds=("musique", "narrativeqa"), facts=(3, 9), pieces=2),
-    "summary": Recipe(skill="x", kinds=("musique",), facts=(3, 9), pieces=2),
-    "gathered": Recipe(skill="x", kinds=("musique",), facts=(3, 9), pieces=2),
-}
-
-
 @pytest.mark.parametrize("name", ["mine", *skills()])
 def test_the_teacher_writes_down_what_a_real_session_is_fed(real, teacher, monkeypatch, name):
     skill = SKILL if name == "mine" else skills()[name]
     scenes = [SCENE]
     if name != "mine":
-        recipe = KINDS.get(skill.scene) or default_cell(skill.scene).recipe
+        recipe = default_cell(skill.scene).recipe
         scenes = [s for n in range(6) for s in make_scenes(recipe, skill.scene, Dice(n), "evaluation")]
         assert len(scenes) >= 4
     for scene in scenes:
