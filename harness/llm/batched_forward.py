@@ -40,11 +40,7 @@ class Ask:
 def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
     """One context's pass: float32 logits [ask.logits, vocab], None for 0 rows."""
     make_room([ask])
-    given = {
-        "input_ids": torch.tensor([list(ask.ids)], device=device),
-        "past_key_values": ask.cache,
-        "use_cache": True,
-    }
+    given = {"input_ids": torch.tensor([list(ask.ids)], device=device), "past_key_values": ask.cache, "use_cache": True}
     if (slot := slot_of(ask.cache)).dropped:  # positions go on where the text does
         given["position_ids"] = torch.arange(slot.read(), slot.read() + len(ask.ids), device=device)[None]
     with torch.inference_mode(), attention_calls(capture=ask.capture):

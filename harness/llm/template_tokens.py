@@ -118,12 +118,7 @@ class Guard:
     """
 
     def __init__(
-        self,
-        backend: Tokenizer,
-        encode: Callable[[str], list[int]],
-        pieces: Pieces,
-        single: Iterable[int],
-        name: str,
+        self, backend: Tokenizer, encode: Callable[[str], list[int]], pieces: Pieces, single: Iterable[int], name: str
     ) -> None:
         self._backend, self._name = backend, name
         model = json.loads(backend.to_str())["model"]

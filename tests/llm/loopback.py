@@ -13,6 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Answer = Callable[[dict[str, Any]], dict[str, Any] | str]
+CANNED = {
+    "html": ("<h1>Please log in</h1>", "text/html"),
+    "garbled": ('{"choices": [{"mess',),
+    "empty": ({"choices": []},),
+}
 
 
 def completion(text="Paris", finish="stop", **more):
@@ -116,12 +121,8 @@ def _handler(server):
             elif mood == "cut":
                 self.head(200, "application/json", 500)
                 self.wfile.write(b'{"choices": [')
-            elif mood == "html":
-                self.send(200, "<h1>Please log in</h1>", "text/html")
-            elif mood == "garbled":
-                self.send(200, '{"choices": [{"mess')
-            elif mood == "empty":
-                self.send(200, {"choices": []})
+            elif mood in CANNED:
+                self.send(200, *CANNED[mood])
             elif mood.startswith("says "):
                 _, status, told = mood.split(" ", 2)
                 self.send(int(status), {"error": {"message": told}})

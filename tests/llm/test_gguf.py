@@ -49,26 +49,24 @@ def write(path, net, arch="llama", kind="F32", pre="smollm"):
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     writer = gguf.GGUFWriter(str(path), arch)
-    writer.add_context_length(WINDOW)
-    writer.add_embedding_length(WIDTH)
-    writer.add_block_count(LAYERS)
-    writer.add_feed_forward_length(MLP)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(KV)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_rope_dimension_count(WIDTH // HEADS)
-    writer.add_vocab_size(263)
+    sizes = {"context_length": WINDOW, "embedding_length": WIDTH, "block_count": LAYERS, "feed_forward_length": MLP}
+    sizes |= {"head_count": HEADS, "head_count_kv": KV, "rope_dimension_count": WIDTH // HEADS, "vocab_size": 263}
     tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *bytes_to_unicode().values(), "Ġa", "12", "ab", "Ġab"]
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
-    writer.add_token_list(tokens)
-    writer.add_token_types([3, 3, 3, *[1] * 260])
-    writer.add_token_merges(["Ġ a", "1 2", "a b", "Ġa b"])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_add_bos_token(False)
-    writer.add_chat_template(TEMPLATE)
+    words = {
+        "tokenizer_model": "gpt2",
+        "tokenizer_pre": pre,
+        "token_list": tokens,
+        "token_types": [3, 3, 3, *[1] * 260],
+    }
+    words |= {
+        "token_merges": ["Ġ a", "1 2", "a b", "Ġa b"],
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "add_bos_token": False,
+    }
+    more = {"layer_norm_rms_eps": 1e-6, "rope_freq_base": 10000.0, "chat_template": TEMPLATE}
+    for name, value in {**sizes, **words, **more}.items():
+        getattr(writer, f"add_{name}")(value)
     for name, value in tensors(net).items():
         form = gguf.GGMLQuantizationType[kind if value.ndim == 2 else "F32"]
         writer.add_tensor(name, gguf.quants.quantize(value.astype(np.float32), form), raw_dtype=form)

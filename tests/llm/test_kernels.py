@@ -70,15 +70,13 @@ def calls(monkeypatch):
     return made
 
 
-def test_a_model_agrees_with_itself(tiny, calls):
-    assert trial_pack_problem(tiny.net, tiny.device, tiny.dtype, tiny.layers, True) is None
-    assert len(calls) == 2 * tiny.layers
-
-
-def test_a_kernel_that_fails_is_not_used(tiny):
-    """torch's own refuses the CPU."""
-    assert "trial pass" in trial_pack_problem(tiny.net, tiny.device, tiny.dtype, tiny.layers, True)
+def test_a_model_agrees_with_itself_and_a_kernel_that_fails_is_not_used(tiny, request):
+    asked = (tiny.net, tiny.device, tiny.dtype, tiny.layers, True)
+    assert "trial pass" in trial_pack_problem(*asked), "torch's own refuses the CPU"
     assert not tiny.in_one_call
+    calls = request.getfixturevalue("calls")
+    assert trial_pack_problem(*asked) is None
+    assert len(calls) == 2 * tiny.layers
 
 
 def test_contexts_of_any_length_and_order(tiny, calls):

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import types
+from functools import partial
 
 import pytest
 
@@ -62,13 +63,10 @@ def slot():
 def test_a_pass_holds_what_everybody_asks_for():
     lane, got = Batches(), {}
 
-    def asking(n):
-        def work():
-            got[n] = [slot().do(lane, 10 * n + k) for k in range(3)]
+    def asks(n):
+        got[n] = [slot().do(lane, 10 * n + k) for k in range(3)]
 
-        return work
-
-    together(*(asking(n) for n in range(4)))
+    together(*(partial(asks, n) for n in range(4)))
     assert lane.runs == [[0, 10, 20, 30], [1, 11, 21, 31], [2, 12, 22, 32]]
     assert got == {n: [20 * n, 20 * n + 2, 20 * n + 4] for n in range(4)}
 
@@ -102,14 +100,11 @@ def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next(
 
     lane, got = Narrow(), {}
 
-    def asking(*numbers):
-        def work():
-            got[numbers] = [slot().do(lane, n) for n in numbers]
-
-        return work
+    def asks(*numbers):
+        got[numbers] = [slot().do(lane, n) for n in numbers]
 
     members = ((100,), (200,), (300,), (1, 2, 3, 4))
-    together(*(asking(*numbers) for numbers in members))
+    together(*(partial(asks, *numbers) for numbers in members))
     assert got == {numbers: [2 * n for n in numbers] for numbers in members}
     assert sorted(n for run in lane.runs for n in run) == sorted(n for numbers in members for n in numbers)
     assert all(sum(n >= 100 for n in run) <= 1 for run in lane.runs)
@@ -203,18 +198,16 @@ def test_stopped_members_end_at_their_next_call():
                 held.set()
                 while True:
                     slot().do(lane, 1)
-        except Stopped:
+        finally:
             ended.append("endless")
-            raise
 
     def waits():
         held.wait(60)
         try:
             with claims.hold("x"):
                 ended.append("never")
-        except Stopped:
+        finally:
             ended.append("waits")
-            raise
 
     scheduler.start_threads(endless, waits)
     held.wait(60)

@@ -22,12 +22,8 @@ from tests.datasets.support import config, needs_real, real, write_lines
 
 WORDS = ["bridge", "river", "town", "mira", "old", "north", "the", "lies", "of"]
 ASKED = ["the old bridge of mira", "river north", "town", "the"]
-KILT = {
-    "wikipedia_id": "290",
-    "wikipedia_title": "Mira",
-    "text": ["Mira\n", "Mira is a town.\n", "Section::::Sights.\n", "BULLET::::- The old bridge\n"],
-    "anchors": [],
-}
+TEXT = ["Mira\n", "Mira is a town.\n", "Section::::Sights.\n", "BULLET::::- The old bridge\n"]
+KILT = {"wikipedia_id": "290", "wikipedia_title": "Mira", "text": TEXT, "anchors": []}
 
 
 def passages(count=60, seed=0):
@@ -143,11 +139,8 @@ def test_kilt_pages_are_cut_into_passages_and_the_loader_reads_the_result(tmp_pa
     pages.append({"wikipedia_id": "8", "wikipedia_title": "Norb", "text": ["Norb\n", "A river lies north.\n"]})
     corpus = tmp_path / "kilt.json.gz"
     corpus.write_bytes(gzip.compress("\n".join(json.dumps(page) for page in pages).encode()))
-    assert Corpus(corpus, 4).passages(Corpus(corpus, 4).page(0, json.dumps(KILT).encode())) == [
-        "Mira is a town.",
-        "== Sights == -",
-        "The old bridge",
-    ]
+    cut = Corpus(corpus, 4).passages(Corpus(corpus, 4).page(0, json.dumps(KILT).encode()))
+    assert cut == ["Mira is a town.", "== Sights == -", "The old bridge"]
     found = run(tmp_path, corpus, words=4)
     assert [doc["id"] for doc in found[0]["docs"]] == ["290"]
     assert [doc["id"] for doc in found[1]["docs"]] == ["8"]
@@ -182,12 +175,8 @@ def test_recall_counts_whole_words_and_strings_of_characters():
 def test_rows_of_one_title_are_one_document_in_the_order_of_the_corpus(tmp_path):
     rows = [("Mira", "Mira one."), ("Norb", "river."), ("Mira", "bridge two.")]
     found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows))
-    assert found[0]["docs"][0] | {"score": 0} == {
-        "id": "0",
-        "title": "Mira",
-        "text": "Mira one. bridge two.",
-        "score": 0,
-    }
+    doc = {"id": "0", "title": "Mira", "text": "Mira one. bridge two."}
+    assert found[0]["docs"][0] == {**doc, "score": found[0]["docs"][0]["score"]}
 
 
 def test_an_interrupted_write_keeps_the_old_file(tmp_path):
@@ -228,12 +217,9 @@ def test_dprs_table_gives_what_the_same_passages_give_in_flashrags_form(tmp_path
     table.write_bytes(gzip.compress(text) if suffix else text)
     quoted = [(title, f'{text} He said "yes".') for title, text in passages()]
     assert run(tmp_path, table) == run(tmp_path, flashrag(tmp_path / "c.jsonl", quoted))
-
-
-def test_a_broken_line_of_dprs_table_is_named(tmp_path):
-    (tmp_path / "psgs_w100.tsv").write_text("id\ttext\ttitle\n1\tAda built it.\n")
+    (tmp_path / "broken.tsv").write_text("id\ttext\ttitle\n1\tAda built it.\n")
     with pytest.raises(DataError, match="line 2: should have three columns: id, text, title"):
-        run(tmp_path, tmp_path / "psgs_w100.tsv")
+        run(tmp_path / "other", tmp_path / "broken.tsv")
 
 
 BAD_ROWS = {
@@ -273,15 +259,12 @@ def test_mistakes_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert "dataset.documents=retrieved/hotpotqa-bm25.jsonl dataset.format=retrieved" in err
     with monkeypatch.context() as missing:
         missing.setattr(importlib.util, "find_spec", lambda name: None)
-        refused = {
-            ended()[2]: "needs the package 'bm25s', which is not installed: pip install 'longdoc-harness[retrieval]'"
-        }
+        refused = {ended()[2]: "needs the package 'bm25s', which is not installed: pip install 'longdoc-harness["}
+    own = "'musique' brings its own documents; if its questions make sense without them, add --set"
     refused |= {
         ended("--top", "0")[2]: "'--top'",
         ended(corpus="d.jsonl")[2]: "--corpus d.jsonl: no such file",
-        ended(dataset="musique")[
-            2
-        ]: "'musique' brings its own documents; if its questions make sense without them, add --set",
+        ended(dataset="musique")[2]: own,
         ended(dataset="pocket/retrieved")[2]: "name a data set of open questions, such as nq",
         ended("--retriever", "e6")[2]: "unknown encoder 'e6'. Did you mean 'e5'",
         ended("--set", "encoder.device=cpu")[2]: "--set encoder.device: only dataset.KEY can be set here",
