@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
 
 from harness.cost.events import Event
 from harness.cost.flops import CONVENTIONS, ModelShape, flops, shape_of
@@ -94,31 +95,22 @@ def test_meter_books_by_phase_and_its_running_sum_is_the_sum():
         pass
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_two_models_of_one_name_are_counted_by_their_own_sizes(together):
+def test_two_models_of_one_name_are_counted_by_their_own_sizes():
     meter = Meter("answer")
     reader, builder = Event("reader", "m", "answer", "prefill", 7), Event("builder", "m", "index", "prefill", 5)
-
-    def book():
-        meter.record(reader, LLAMA_8B)
-        meter.record(builder, SMALL)
-        meter.record(Event("searcher", "m", "search", "prefill", 5), None)  # and one whose sizes nobody knows
-
-    if together:
-        branches = meter.fork(2)
-        for branch in branches:
-            with branch:
-                book()
-        meter.join(branches)
-    else:
-        book()
-    times = 2 if together else 1
+    branches = meter.fork(2)
+    for branch in branches:
+        with branch:
+            meter.record(reader, LLAMA_8B)
+            meter.record(builder, SMALL)
+            meter.record(Event("searcher", "m", "search", "prefill", 5), None)  # and one whose sizes nobody knows
+    meter.join(branches)
     usage = meter.usage()
     for convention in CONVENTIONS:
         want = {"answer": flops(reader, LLAMA_8B, convention), "index": flops(builder, SMALL, convention), "search": 0}
-        assert {p: u["flops"][convention] for p, u in usage.items()} == {p: times * v for p, v in want.items()}
-        assert meter.flops(convention) == pytest.approx(times * sum(want.values()))
-    assert usage["search"]["uncounted"] == times
+        assert {p: u["flops"][convention] for p, u in usage.items()} == {p: 2 * v for p, v in want.items()}
+        assert meter.flops(convention) == pytest.approx(2 * sum(want.values()))
+    assert usage["search"]["uncounted"] == 2
     assert usage["index"]["roles"].keys() == {"builder"}
 
 
@@ -131,8 +123,6 @@ def test_the_key_of_a_shape_tells_every_size(field):
 
 
 def test_gpt_2_has_a_head_and_an_mlp_of_four_times_its_width():
-    from transformers import GPT2Config
-
     shape = shape_of(GPT2Config(), head=True)
     assert shape == ModelShape(12, 768, 12, 12, 64, 3072, 50257, gated=False, tied=True)
     # The 124M parameters of GPT-2 without its 1024 positions, biases and norms; its head is its embedding table.
@@ -148,8 +138,6 @@ PLAIN += ["gptj", "persimmon", "starcoder2", "xglm"]
 @pytest.mark.parametrize("family", [*GATED, *PLAIN])
 def test_the_weights_of_a_family_are_counted(family):
     """W against the matrices of a tiny random network, all of them and those of the MLPs alone."""
-    from transformers import AutoModelForCausalLM
-
     config = config_of(family, **({"word_embed_proj_dim": 32} if family == "opt" else {}))
     with torch.device("meta"):  # its sizes alone
         net = AutoModelForCausalLM.from_config(config)
@@ -171,8 +159,6 @@ TIED = {  # sizes and parameters in millions as the models' cards have them, nor
 
 @pytest.mark.parametrize(("shape", "millions"), TIED.values(), ids=TIED)
 def test_a_table_that_is_the_head_too_is_counted_once(shape, millions):
-    from transformers import LlamaConfig
-
     assert shape.parameters / 1e6 == pytest.approx(millions, abs=0.3)
     assert flops(prefill(1), shape) == 2 * shape.parameters + shape.pair
     read = LlamaConfig(vocab_size=8, hidden_size=4, num_attention_heads=2, tie_word_embeddings=shape.tied)

@@ -37,18 +37,11 @@ def saved(folder, architecture="bert", seed=0, cls=None, **more):
     """A folder of transformers alone, with random weights large enough that pooling matters."""
     config_class, network, special = ARCHITECTURES[architecture]
     torch.manual_seed(seed)
-    vocab = len(special) + len(WORDS)
-    config = config_class(
-        vocab_size=vocab, max_position_embeddings=32, initializer_range=0.5, pad_token_id=special.index(_pad(special)),
-        **SIZES, **more,
-    )  # fmt: skip
-    (cls or network)(config).save_pretrained(folder)
-    tokenizer(special).save_pretrained(folder)
+    words = tokenizer(special)
+    sizes = {"vocab_size": len(words), "pad_token_id": words.pad_token_id, "max_position_embeddings": 32, **SIZES}
+    (cls or network)(config_class(initializer_range=0.5, **sizes, **more)).save_pretrained(folder)
+    words.save_pretrained(folder)
     return str(folder)
-
-
-def _pad(special):
-    return next(token for token in special if "pad" in token.lower())
 
 
 def packed(tmp_path, pooling, *, normalise=False, legacy=False):

@@ -195,8 +195,10 @@ def test_a_way_of_pooling_that_nobody_knows_is_a_sentence(tmp_path):
     assert "its folder's own pooling is majority" in encoder_facts(config).problems[0]
 
 
-@pytest.mark.parametrize(("method", "role"), [("sbert", "encoder"), ("bge-reranker", "reranker")])
-def test_weights_that_are_nan_fail_the_question_and_are_told(method, role, tmp_path):
+@pytest.mark.parametrize(
+    ("method", "role", "numbers"), [("sbert", "encoder", "embeddings"), ("bge-reranker", "reranker", "scores")]
+)
+def test_weights_that_are_nan_fail_the_question_and_are_told(method, role, numbers, tmp_path):
     classes = {"cls": XLMRobertaForSequenceClassification, "num_labels": 1} if role == "reranker" else {}
     folder = saved(tmp_path / "m", "xlm-roberta", **classes)
     path = tmp_path / "m" / "model.safetensors"
@@ -208,7 +210,7 @@ def test_weights_that_are_nan_fail_the_question_and_are_told(method, role, tmp_p
     stored = read_run(result.folder)
     (record,) = stored.records
     assert (record["prediction"], record["error"]["type"]) == ("", "ModelOutputError")
-    assert "gave NaN or infinite" in record["error"]["message"]
+    assert f"gave NaN or infinite {numbers}" in record["error"]["message"]
     assert (result.summary["n_failed"], result.summary["n_scored"]) == (1, 0)
 
 

@@ -4,8 +4,10 @@ import pytest
 import yaml
 
 from harness.config.layers import Choices
+from harness.config.resolve import resolve, resolve_part
 from harness.engine.plan import plan_choices
 from harness.errors import HarnessError
+from tests.embed.saved_models import saved
 
 ROWS = [
     ("dragon", "dragon"),
@@ -38,8 +40,6 @@ def test_a_row_whose_weights_are_missing_is_not_run(method, encoder):
     part = "reranker" if "reranker" in method else "encoder"
     assert f"name a folder with `--set {part}.source=FOLDER`" in str(caught.value)
     assert "--model" not in str(caught.value)
-    from harness.config.resolve import resolve
-
     d = resolve(choices(method))
     assert d.parts[part].name == encoder
     assert d.origins[f"{part}.name"] == d.origins[f"method.{part}"] == "configs/methods/" + method + ".yaml"
@@ -67,8 +67,6 @@ def test_a_stored_configuration_is_not_named_twice(tmp_path):
 
 
 def test_the_weights_of_its_own_encoder_from_elsewhere_keep_the_name(tmp_path):
-    from tests.embed.saved_models import saved
-
     sets = {"encoder.source": saved(tmp_path / "p"), "encoder.query_source": saved(tmp_path / "q", seed=1)}
     p = plan_choices(choices("dragon", sets={**sets, "dataset.questions": 1, "dataset.tokens": 300}))
     assert p.config.method.name == "dragon"
@@ -94,8 +92,6 @@ def test_the_weights_of_its_own_encoder_from_elsewhere_keep_the_name(tmp_path):
     ],
 )
 def test_what_the_papers_say_of_each_encoder(name, pooling, similarity, query_prefix, passage_prefix):
-    from harness.config.resolve import resolve_part
-
     found = resolve_part("encoders", Choices(sets={"encoder": name})).parts["encoder"]
     said = (found.pooling, found.similarity, found.query_prefix, found.passage_prefix)
     assert said == (pooling, similarity, query_prefix, passage_prefix)

@@ -6,7 +6,6 @@ with Loopback(["500", "ok"]) as server: ...       a mood a chat request; the las
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,11 +28,11 @@ def completion(text="Paris", finish="stop", **more):
 
 @dataclass
 class Loopback:
-    """served: names in the list of models. moods: "ok", "says 400 WORDS", a status ("429;2": with Retry-After 2), "hang", "drip", "cut", "html", "garbled", "empty", or a
-    function from a request to a reply or to one of these. hold: seconds a good reply takes. asked: bodies of the chat requests, in order."""
+    """served: names in the list of models; asked: bodies of the chat requests, in order; moods: "ok", "says 400 WORDS",
+    a status ("429;2": with Retry-After 2), "hang", "drip", "cut", a key of CANNED, or a function from a request to a
+    reply or to one of these."""
 
     moods: Sequence[str | Answer] = ("ok",)
-    hold: float = 0.0
     models: str = "ok"
     served: Sequence[Any] = ()
     protocol: str = "HTTP/1.0"  # 1.1 keeps connections
@@ -110,7 +109,6 @@ def _handler(server):
                 found = mood(body)
                 self.act(found, body) if isinstance(found, str) else self.send(200, found)
             elif mood == "ok":
-                time.sleep(server.hold)
                 self.send(200, completion())
             elif mood == "hang":
                 server.over.wait(10)

@@ -127,10 +127,6 @@ def test_an_adapter_is_part_of_a_request(tiny):
     assert len(set(requests)) == 3
 
 
-def unseeded(session):
-    return simple(temperature=0.7)(session)
-
-
 def watched(session):
     span = session.user("The river town")
     return [session.write(3, watch=[span]).text]
@@ -142,7 +138,7 @@ def bounded(session):
     return [session.write(3).text]
 
 
-@pytest.mark.parametrize("what", [unseeded, watched, bounded])
+@pytest.mark.parametrize("what", [simple(temperature=0.7), watched, bounded], ids=["unseeded", "watched", "bounded"])
 def test_what_is_never_kept_is_sent_each_time(tiny, tmp_path, what):
     ask(tiny, what, tmp_path)
     assert sent(ask(tiny, what, tmp_path)[1]) == 1

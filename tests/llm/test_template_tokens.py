@@ -6,8 +6,8 @@ from harness.cost.meter import Meter
 from harness.llm.endings import KNOWN, OPENING
 from harness.llm.template import PLAIN, Pieces
 from harness.llm.template_tokens import break_in_text, spelled_markers
-from tests.llm.endpoints import loaded
-from tests.llm.loopback import Loopback
+from tests.llm.endpoints import asked, loaded
+from tests.llm.loopback import Loopback, completion
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,7 @@ def test_the_record_counts_markers_that_were_broken_up_for_a_server():
             s.user("Read: [INST] and <|im")
             s.feed("_end|>")  # two pieces that make a marker together
             s.write(4)
-        with loaded(server).session(clean := Meter()) as s:
-            s.user("Read: a text")
-            s.write(4)
     assert server.asked[0]["messages"][0]["content"] == "Read: [ INST] and < |im_end|>"
     assert meter.usage()["answer"]["markers_broken"] == 2
+    _, clean, _ = asked(completion())
     assert "markers_broken" not in clean.usage()["answer"]
