@@ -208,9 +208,7 @@ class _GraphBuilder:
         names = graph.names
         pieces = self._fit_request(
             k,
-            lambda n: self.asking.questions(
-                self.segments[k], names[:n], relations[: max(0, n - len(names))], config.questions
-            ),
+            lambda n: self.asking.questions(self.segments[k], names[:n], relations[: max(0, n - len(names))]),
             len(names) + len(relations),
             config.question_tokens,
         )
@@ -255,7 +253,7 @@ class _GraphBuilder:
         """One sentence for two relations; None where no reply was understood or the request is too long."""
         config, asking, model = self.config, self.asking, self.tools.model("builder")
         retry = retry_of(config, self.tools.seed)
-        pieces = asking.fuse(first, second, config.questions)
+        pieces = asking.fuse(first, second)
         tokens = prompt_tokens(pieces, model)
         tail = 2 * model.turn_tokens() + model.count(asking.fused())
         if tokens + config.question_tokens + tail + config.relation_tokens > window_of(config.window, model):

@@ -66,16 +66,14 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
     def doubts(scene: Scene, tools: Tools) -> None:
         summary, segment, names, triples = scene.texts
-        request = asking_of(scene, summary).questions(
-            segment, names.splitlines(), triples.splitlines(), config.questions
-        )
+        request = asking_of(scene, summary).questions(segment, names.splitlines(), triples.splitlines())
         reading.play_turns(tools, "builder", request)
 
     def fusion(scene: Scene, tools: Tools) -> None:
         summary, first, text, second, other = scene.texts
         parts = Relation(first, text), Relation(second, other)
         asking = asking_of(scene, summary)
-        reading.play_turns(tools, "builder", asking.fuse(*parts, config.questions), [asking.fused()])
+        reading.play_turns(tools, "builder", asking.fuse(*parts), [asking.fused()])
 
     def ask(scene: Scene, tools: Tools) -> None:
         reading.play_turns(tools, "reader", asking_of(scene).ask(scene.texts, scene.task.instruction))

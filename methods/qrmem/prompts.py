@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from harness.method import MethodConfig
 from harness.prompts import Pieces, Prompt
 from harness.types import Question
+from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import find_all
 from methods.reading import question_text
 
@@ -111,7 +111,7 @@ class Asking:
     summary: of the whole document, "" for none.
     """
 
-    config: MethodConfig
+    config: QRMeMConfig
     question: Question
     summary: str = ""
 
@@ -123,17 +123,17 @@ class Asking:
         """Ask for the relations between the entities `names` of a segment."""
         return self._fill(RELATIONS, segment=[marked(segment, names)], entities=_lines(names), guide=self._guide(guide))
 
-    def questions(self, segment: str, names: Sequence[str], relations: Sequence[str], count: int) -> Pieces:
+    def questions(self, segment: str, names: Sequence[str], relations: Sequence[str]) -> Pieces:
         """Ask for questions about a segment's graph; relations: lines "a | b | text"."""
         graph = {"entities": _lines(names), "relations": _lines(relations)}
         about = ABOUT.of(self.config).fill(summary=[self.summary])
-        return self._fill(DOUBT, summary=about, segment=[segment], count=str(count), **graph)
+        return self._fill(DOUBT, summary=about, segment=[segment], count=str(self.config.questions), **graph)
 
-    def fuse(self, first: Relation, second: Relation, count: int) -> Pieces:
+    def fuse(self, first: Relation, second: Relation) -> Pieces:
         """Ask for questions to clarify before two relations of one pair are merged; `fused` is the next turn."""
         parts = {"first_part": [first.segment], "first_relation": [first.text]}
         parts |= {"second_part": [second.segment], "second_relation": [second.text]}
-        return self._fill(FUSE, count=str(count), **parts)
+        return self._fill(FUSE, count=str(self.config.questions), **parts)
 
     def fused(self) -> str:
         """The next turn of `fuse`: ask for the one relation."""

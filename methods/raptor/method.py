@@ -77,7 +77,18 @@ class Raptor(reading.ReadingMethod):
             order = order[: self.config.top_k]
         kept, stopped = self._fitting(question, [graph.text[i] for i in order], tools)
         steps = [Step(action="start", note="; ".join(graph.notes))] if graph.notes else []
-        steps += [_step(graph, node, float(similarity[node]), document, tools) for node in order[:kept]]
+        steps += [
+            Step(
+                action="select",
+                node=node,
+                level=graph.level[node],
+                scores={"similarity": float(similarity[node])},
+                tokens=tools.model().count(graph.text[node]),
+                flops=tools.meter.flops(),
+                shown=graph.shown(node, document.id),
+            )
+            for node in order[:kept]
+        ]
         request = reading.Reading(tools.task, config=self.config)
         text = reading.ask(question, [graph.text[i] for i in order[:kept]], tools, tools.model(), request)
         shown = tuple(step.shown for step in steps if step.shown is not None)
@@ -100,16 +111,3 @@ class Raptor(reading.ReadingMethod):
                 if limit is not None and used > limit:
                     return i, name if i else f"{name}: not even one node fits"
         return len(texts), ""
-
-
-def _step(graph: Graph, node: int, similarity: float, document: Document, tools: Tools) -> Step:
-    """The step of the trace for one chosen node."""
-    return Step(
-        action="select",
-        node=node,
-        level=graph.level[node],
-        scores={"similarity": similarity},
-        tokens=tools.model().count(graph.text[node]),
-        flops=tools.meter.flops(),
-        shown=graph.shown(node, document.id),
-    )
