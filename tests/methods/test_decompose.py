@@ -145,13 +145,6 @@ def test_one_summary_of_all():
     assert len(tools.shared) == 4
 
 
-def test_a_window_that_is_too_short_says_so():
-    with pytest.raises(QuestionError, match="lower it or method.summary_tokens"):
-        summarised(window=14)
-    with pytest.raises(QuestionError, match="does not hold a segment of 5 tokens .* lower method.segment_tokens"):
-        summarised(window=24)
-
-
 def test_an_empty_text_and_a_question_that_leaves_no_room():
     answer, index, _ = summarised(text="")
     assert (answer.stop_reason, answer.shown, index["pieces"]) == ("the text is empty", (), [])

@@ -148,9 +148,3 @@ def looked_up(window):
 def test_an_empty_text_asks_nothing():
     answer, index, prompts = gist(text=" \n ")
     assert (answer.text, index["pages"], len(prompts)) == ("guess", [], 1)
-
-
-def test_gists_that_the_window_does_not_hold():
-    text, sizes = "\n".join(["one two three four"] * 60), {"last_words": 1, "least_words": 0, "page_words": 4}
-    with pytest.raises(QuestionError, match="does not hold the gists of .* pages; raise method.page_words"):
-        gist(*BREAKS, *GISTS, text=text, window=110, **sizes)

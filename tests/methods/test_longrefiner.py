@@ -291,13 +291,6 @@ def plan(name, **sets):
     return plan_choices(Choices(method=name, dataset="pocket/retrieved", profile="pocket", limit=2, sets=keys))
 
 
-def test_switches_that_do_not_go_together():
-    with pytest.raises(ValueError, match="sigmoid is of a reranker's logits"):
-        LongRefinerConfig(scoring="bm25", sigmoid=True)
-    with pytest.raises(ValueError, match="overflow is of the paper's rule"):
-        LongRefinerConfig(overflow="skip", selection_rule="code")
-
-
 def test_what_scores_decides_which_encoder_is_needed(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path))

@@ -1,8 +1,5 @@
 """MemAgent's workflow: a memory that each segment overwrites, and the answer from it alone."""
 
-import pytest
-
-from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
 from methods.memagent import MemAgent
@@ -46,11 +43,6 @@ def test_the_memory_is_overwritten_and_read_alone():
 def test_without_a_text_there_is_no_memory():
     answer, _ = read("")
     assert (answer.text, answer.shown, answer.steps) == ("nobody knows", (), ())
-
-
-def test_a_segment_that_does_not_fit_is_told_with_what_to_change():
-    with pytest.raises(WindowExceeded, match=r"takes \d+ tokens, more than the window of 40 .* lower the method's"):
-        read(window=40)
 
 
 def test_what_it_reads_is_known_before():

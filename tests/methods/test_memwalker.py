@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import QuestionError, WindowExceeded
+from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.method.hooks import Scene
 from harness.types import Document, Question, Shown
@@ -85,18 +85,6 @@ def test_summaries_that_do_not_fit_together_are_shortened_first():
     tools = FakeTools([*replies[:1], Rule(when="\n".join([long] * 3), reply="the root")], window=61)
     index = MemWalker(config).index(Document("d", TEXT[: SPANS[2][1]]), tools)
     assert index["text"] == [long] * 3 + ["the root"]
-
-
-@pytest.mark.parametrize(
-    ("params", "window", "message"),
-    [
-        ({}, 31, "leaves 3 tokens for a segment of 4 .* lower method.segment_tokens"),
-        ({"summary_tokens": 20}, 60, "too short for the summaries of 2 parts"),
-    ],
-)
-def test_windows_that_cannot_hold_the_tree(params, window, message):
-    with pytest.raises(QuestionError, match=message):
-        walk(window=window, **params)
 
 
 def test_straight_down_to_the_answer():

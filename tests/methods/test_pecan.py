@@ -141,11 +141,6 @@ def test_a_summary_without_any_text_fails_the_question(reply, graph):
         run([], FakeTools([Rule(reply=reply)], probes(), attention), graph=graph)
 
 
-def test_a_window_without_room_says_what_to_change():
-    with pytest.raises(QuestionError, match=r"leaves no room for text.*lower method.reserve"):
-        run([], window=100, reserve=90)
-
-
 @pytest.mark.parametrize(
     ("text", "truncated", "points", "how"),
     [

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.types import Question
 from methods.qrmem import QRMeM, prompts, replies
@@ -233,11 +232,6 @@ def test_a_text_without_entities_and_an_empty_one():
     memory, tools = build(rules, text="")
     assert memory.notes == ["the document has no text, so there is nothing to read"]
     assert tools.reader.prompts == []
-
-
-def test_a_window_that_is_too_short_says_what_to_lower():
-    with pytest.raises(QuestionError, match="lower the method's sizes of segments and replies"):
-        build(window=100)
 
 
 def test_a_memory_without_a_question():

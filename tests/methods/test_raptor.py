@@ -186,12 +186,6 @@ def test_empty_summaries_are_left_out_and_told():
     assert [s.action for s in answer.steps] == ["start", "select", "select"]
 
 
-def test_a_window_without_room_for_a_chunk():
-    tools = FakeTools([Rule(reply="x")], window=50, similarity=Vectors())
-    with pytest.raises(QuestionError, match="does not hold a chunk of 30 tokens .* lower method.chunk_tokens"):
-        Raptor(RaptorConfig(chunk_tokens=30, summary_tokens=10, reduction="pca")).index(Document("d", "a b"), tools)
-
-
 def test_what_numba_compiled_is_stored(tmp_path):
     numba = pytest.importorskip("numba")
     kernel = numba.njit(lambda x: x + 1)

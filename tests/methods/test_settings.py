@@ -1,4 +1,4 @@
-"""Settings of methods: what the presets stand for, and which values are refused."""
+"""Settings of methods: what the presets stand for, and which values and windows are refused."""
 
 import pytest
 from pydantic import ValidationError
@@ -6,15 +6,26 @@ from pydantic import ValidationError
 from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
+from harness.errors import QuestionError
+from harness.llm.scripted import Rule
 from harness.method import Method
+from harness.types import Document, Question
 from methods.bounded_cache import BoundedCacheConfig
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, config
 from methods.gist import Gist
+from methods.longrefiner.config import LongRefinerConfig
+from methods.memagent import MemAgent
+from methods.memwalker import MemWalker
+from methods.pecan import Pecan
 from methods.pecan.config import PecanConfig
+from methods.qrmem import QRMeM
 from methods.qrmem.config import QRMeMConfig
+from methods.raptor import Raptor
 from methods.retrieval import RetrievalConfig
 from methods.self_route import SelfRoute
+from methods.summarised import Summarised
 from methods.window import FullContext
+from tests.methods.conftest import FakeTools, answered
 
 MARKS = ("\n", "?", "!", ".", ",")
 PRESETS = {
@@ -70,6 +81,8 @@ REFUSED = [
     (config.LLMLinguaConfig, {"condition_compare": True}, "use method longllmlingua"),
     (config.SelectiveConfig, {"reduce_ratio": 1.0}, "less than 1"),
     (config.SelectiveConfig, {"level": "phrase"}, "'token' or 'sentence'"),
+    (LongRefinerConfig, {"scoring": "bm25", "sigmoid": True}, "sigmoid is of a reranker's logits"),
+    (LongRefinerConfig, {"overflow": "skip", "selection_rule": "code"}, "overflow is of the paper's rule"),
     (PecanConfig, {"attention": False, "similarity": False}, "\nsimilarity\n.*no node can be chosen; keep one of the"),
     (PecanConfig, BLIND, "\nprogress_control\n.*say how many with method.max_nodes=N"),
     (PecanConfig, {**BLIND, "max_nodes": 3, "record_stops": 2}, "\nrecord_stops\n.*without progress control no probe"),
@@ -84,3 +97,38 @@ REFUSED = [
 def test_settings_that_do_not_go_together_are_refused(kind, bad, told):
     with pytest.raises(ValidationError, match=told):
         kind(**bad)
+
+
+TEXT = "Ann is a baker. Bob is a sailor. Cid is a weaver. Dan is a miner."
+WALK = {"segment_tokens": 4, "children": 2, "summary_tokens": 8, "reasoning": False}
+SUMMARIES = {"segment_tokens": 4, "summary_tokens": 5, "reserve": 10}
+PAGES = {"page_words": 4, "least_words": 0, "last_words": 1}
+SHORT = [
+    (Gist, PAGES, 75, "does not hold the gists of .* pages; raise method.page_words"),
+    (
+        MemAgent,
+        {"segment_tokens": 4},
+        40,
+        r"takes \d+ tokens, more than the window of 40 .* lower the method's sizes of",
+    ),
+    (MemWalker, WALK, 31, "leaves 3 tokens for a segment of 4 .* lower method.segment_tokens"),
+    (MemWalker, {**WALK, "summary_tokens": 20}, 60, "too short for the summaries of 2 parts"),
+    (Pecan, {"reserve": 90}, 100, "leaves no room for text.*lower method.reserve"),
+    (QRMeM, {"segment_tokens": 11, "summary_tokens": 8}, 100, "lower the method's sizes of segments and replies"),
+    (
+        Raptor,
+        {"chunk_tokens": 30, "reduction": "pca"},
+        50,
+        "does not hold a chunk of 30 tokens .* lower method.chunk_tok",
+    ),
+    (Summarised, SUMMARIES, 14, "lower it or method.summary_tokens"),
+    (Summarised, SUMMARIES, 24, "does not hold a segment of 4 tokens .* lower method.segment_tokens"),
+]
+
+
+@pytest.mark.parametrize(("kind", "params", "window", "told"), SHORT)
+def test_a_window_that_is_too_short_says_what_to_change(kind, params, window, told):
+    tools, question = FakeTools([Rule(reply="none")], window=window), Question("q", "Who weaves?", ("d",))
+    tools.question = question
+    with pytest.raises(QuestionError, match=told):
+        answered(kind(kind.Config(**params)), tools, Document("d", TEXT), question)
