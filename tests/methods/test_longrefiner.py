@@ -45,22 +45,8 @@ class Reranker:
         return np.array([len(asked & set(p.lower().rstrip(".").split())) for p in passages], dtype=float)
 
 
-class Tools(FakeTools):
-    """With a reranker, and adapters that are remembered."""
-
-    def __init__(self, replies=REPLIES, probes=(PROBE,), **more):
-        super().__init__(replies, probes, **more)
-        self.scorer, self.adapters = Reranker(), []
-        opened = self.reader.session
-
-        def session(meter, role="reader", adapter=None):
-            self.adapters.append((role, adapter))
-            return opened(meter, role, adapter)
-
-        self.reader.session = session
-
-    def reranker(self, role="reranker"):
-        return self.scorer
+def Tools(replies=REPLIES, probes=(PROBE,), **more):
+    return FakeTools(replies, probes, reranker=Reranker(), **more)
 
 
 def method(**params):
@@ -93,7 +79,7 @@ def test_a_question_from_outline_to_answer():
     assert local == {"paragraph": (1.0, 0.5, 1.125), "section Work": (0.5, 1.0, 0.75)}
     assert shown(found) == [TEXT[TEXT.index("She learned") :]]
     assert (found.text, found.stop_reason) == ("Kelford", "budget")
-    assert len(tools.scorer.calls) == 1  # all paragraphs in one call
+    assert len(tools.reranker().calls) == 1  # all paragraphs in one call
     prompt = tools.reader.prompts[-1]
     assert "Mira Tal\nWork\nShe learned to draw" in prompt  # the section is read whole, so its title is shown
     assert tools.meter.usage()["search"]["tokens_out"] == 2  # the list of titles; the label is not written
@@ -132,9 +118,11 @@ def test_each_part_can_be_left_out(params, weights, asked):
 
 
 def test_one_model_has_an_adapter_for_each_task():
-    tools = Tools()
+    tools, used = Tools(), []
+    opened = tools.reader.session
+    tools.reader.session = lambda meter, role, adapter: used.append((role, adapter)) or opened(meter, role, adapter)
     answer(tools, analysis_adapter="one", structuring_adapter="two", selection_adapter="three")
-    assert tools.adapters == [("refiner", "two"), ("refiner", "one"), ("refiner", "three"), ("reader", None)]
+    assert used == [("refiner", "two"), ("refiner", "one"), ("refiner", "three"), ("reader", None)]
 
 
 def test_a_document_that_is_there_twice_is_read_once():
@@ -188,7 +176,7 @@ def test_the_title_line_of_a_document_is_not_structured(text, title, body):
     assert f"Text:\n{body}\n\nThe text ends" in prompt
     read = "".join(text[s.start : s.end] for s in found.shown)
     assert read.split() == body.split()  # spans are of the whole document
-    assert tools.scorer.calls[0][0].split()[0] == body.split()[0]
+    assert tools.reranker().calls[0][0].split()[0] == body.split()[0]
     assert text[index["kept"][0][0] :].strip() == body.strip()
 
 

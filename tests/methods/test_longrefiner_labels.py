@@ -1,15 +1,12 @@
 """LongRefiner's training data and measures: a page's headings, a teacher's labels, F1 by hand, adapters by name."""
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
 from harness.config.layers import Choices
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import Raw
-from harness.cost.meter import Meter
 from harness.engine.plan import plan_choices
 from harness.engine.plan_models import runnable_presets
 from harness.errors import UserError
@@ -17,7 +14,7 @@ from harness.llm.adapters import with_bundled_adapters
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.method.hooks import Scene, SceneOutcome
-from harness.models import CAPABILITIES, MeteredModel
+from harness.models import CAPABILITIES
 from harness.training.data import read_scenes, scene_from_json, scene_to_json
 from harness.training.labelling import LabelModels, LabelWriter
 from harness.training.question_sets import TrainingQuestions
@@ -74,34 +71,13 @@ def test_a_page_that_says_too_little_is_none(text):
     assert page_from_text(text, words) is None
 
 
-@dataclass
-class Labels:
-    """A teacher from a table; the base is another one."""
+TASK = Task(instruction="x", max_answer_tokens=8)
 
-    replies: list[dict[str, Any]]
-    outline: str = ""
-    limit: int = 9000
-    asked: str = ""
-    task: Task = field(default_factory=lambda: Task(instruction="x", max_answer_tokens=8))
 
-    def __post_init__(self):
-        self.model = ScriptedModel(Script(replies=self.replies, window=9000))
-        self.built = ScriptedModel(Script(replies=[{"reply": self.outline}], window=9000))
-        self.meter, self.results, self.offsets = Meter(), dict[str, Any](), self.model.offsets
-
-    def teacher(self):
-        return MeteredModel(self.model, Meter(), "teacher")
-
-    def base(self):
-        return MeteredModel(self.built, Meter(), "refiner")
-
-    def most(self, tokens):
-        return min(tokens, self.limit)
-
-    def once(self, key, fn):
-        if key not in self.results:
-            self.results[key] = fn()
-        return self.results[key]
+def labels(reply, outline="", **more):
+    """A teacher that always gives this reply, and a base that writes `outline`."""
+    teacher, base = (ScriptedModel(Script(replies=[{"reply": text}], window=9000)) for text in (reply, outline))
+    return LabelModels(TASK, lambda: teacher, lambda: base, teacher.offsets, **{"seconds": 9e9, **more})
 
 
 TEXT = "Mira Tal was a painter of Toren. She was born at the school. In 1719 she painted the bridge. She died there."
@@ -124,56 +100,56 @@ ANALYSIS, STRUCTURING, SELECTION = tasks(LongRefinerConfig())
 )
 def test_levels(reply, found):
     assert parse_level(reply) == found
-    scenes = ANALYSIS.label(QUESTION, [DOCUMENT], Labels([{"reply": reply}]))
+    scenes = ANALYSIS.label(QUESTION, [DOCUMENT], labels(reply))
     assert [scene.verdicts for scene in scenes] == ([(found == "local",)] if found else [])
 
 
 def test_an_outline_is_the_pages_own_or_the_teachers():
-    (own,) = STRUCTURING.label(None, [Document("p", PAGES["wiki"])], Labels([{"reply": TOLD}]))
+    (own,) = STRUCTURING.label(None, [Document("p", PAGES["wiki"])], labels(TOLD))
     assert own.texts == (" ".join([LONG] * 3),)
-    (told,) = STRUCTURING.label(None, [DOCUMENT], Labels([{"reply": TOLD}]))
+    (told,) = STRUCTURING.label(None, [DOCUMENT], labels(TOLD))
     assert (told.texts, told.replies) == ((TEXT,), (TOLD,))
     for reply in ("No outline.", "<section: A>Nothing <skip> here.</section: A>", ""):
-        assert STRUCTURING.label(None, [DOCUMENT], Labels([{"reply": reply}])) == []
+        assert STRUCTURING.label(None, [DOCUMENT], labels(reply)) == []
 
 
 def test_titles_are_selected_from_the_trained_models_outline():
-    labels = Labels([{"reply": '["work", "Nowhere"]'}], TOLD)
-    (scene,) = SELECTION.label(QUESTION, [DOCUMENT], labels)
+    models = labels('["work", "Nowhere"]', TOLD)
+    (scene,) = SELECTION.label(QUESTION, [DOCUMENT], models)
     assert scene.texts == ("Mira Tal", "Mira Tal was a painter of Toren.", "\nSection1: Work")
     assert scene.replies == ("['Work']",)
-    assert "Section1: Work" in labels.model.prompts[-1]
-    assert SELECTION.asked.split("{")[0] in labels.model.prompts[-1]  # what the file of labels is bound to
-    assert SELECTION.label(QUESTION, [DOCUMENT], Labels([{"reply": "none"}], TOLD)) == []
-    (none,) = SELECTION.label(QUESTION, [DOCUMENT], Labels([{"reply": "[]"}], TOLD))
+    assert "Section1: Work" in models.load_teacher().prompts[-1]
+    assert SELECTION.asked.split("{")[0] in models.load_teacher().prompts[-1]  # what the file of labels is bound to
+    assert SELECTION.label(QUESTION, [DOCUMENT], labels("none", TOLD)) == []
+    (none,) = SELECTION.label(QUESTION, [DOCUMENT], labels("[]", TOLD))
     assert none.replies == ("[]",)
-    assert SELECTION.label(QUESTION, [DOCUMENT], Labels([], "no outline")) == []  # nothing to select from
+    assert SELECTION.label(QUESTION, [DOCUMENT], labels("[]", "no outline")) == []  # nothing to select from
 
 
 def test_labels_are_kept_and_gone_on_with(tmp_path):
     path, told = tmp_path / "analysis.jsonl", list[str]()
-    local, wide = ({"reply": json.dumps({"query_type": kind})} for kind in ("local", "global"))
+    local, wide = (labels(json.dumps({"query_type": kind})) for kind in ("local", "global"))
     work = [(f"q{i}", Question(f"q{i}", f"Who is {i}?", ("d",)), [DOCUMENT]) for i in range(4)]
-    LabelWriter(path, ANALYSIS, Labels([local]), told.append).write(work[:2], {"source": "t"})
+    LabelWriter(path, ANALYSIS, local, told.append).write(work[:2], {"source": "t"})
     path.write_bytes(path.read_bytes() + b'{"id": "q2", "sce')  # torn by a kill
-    LabelWriter(path, ANALYSIS, Labels([wide]), told.append).write(work, {"source": "t"})
-    scenes, empty = read_scenes(path, Labels([]).task)
+    LabelWriter(path, ANALYSIS, wide, told.append).write(work, {"source": "t"})
+    scenes, empty = read_scenes(path, TASK)
     assert [s.verdicts for s in scenes] == [(True,), (True,), (False,), (False,)]
     assert [s.question.text for s in scenes] == [f"Who is {i}?" for i in range(4)]
     assert empty == 0
     with pytest.raises(UserError, match="is of other data: source"):
-        LabelWriter(path, ANALYSIS, Labels([wide]), told.append).write(work, {"source": "u"})
+        LabelWriter(path, ANALYSIS, wide, told.append).write(work, {"source": "u"})
     same = scene_from_json(json.loads(json.dumps(scene_to_json(scenes[0]))), scenes[0].task)
     assert same == scenes[0]
 
 
 @pytest.mark.parametrize(
-    ("window", "limit", "why"), [(40, 9000, "window"), (9000, 5, "the outline was not at its end after 5 tokens")]
+    ("window", "length", "why"), [(40, 9000, "window"), (9000, 5, "the outline was not at its end after 5 tokens")]
 )
-def test_what_the_teacher_cannot_read_or_write_whole_is_left_out_and_said(window, limit, why, tmp_path):
-    labels, told = Labels([{"reply": TOLD}], limit=limit), []
-    labels.model.window = window
-    LabelWriter(tmp_path / "s.jsonl", STRUCTURING, labels, told.append).write([("d", None, [DOCUMENT])], {})
+def test_what_the_teacher_cannot_read_or_write_whole_is_left_out_and_said(window, length, why, tmp_path):
+    models, told = labels(TOLD, length=length), []
+    models.load_teacher().window = window
+    LabelWriter(tmp_path / "s.jsonl", STRUCTURING, models, told.append).write([("d", None, [DOCUMENT])], {})
     line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
     assert (line["scenes"], why in line["left_out"]) == ([], True)
     assert told[-1].startswith("structuring: 1 of 1 labelled, 1 without a usable reply; ")
@@ -181,14 +157,14 @@ def test_what_the_teacher_cannot_read_or_write_whole_is_left_out_and_said(window
 
 def test_the_printed_prompts_ask_for_the_labels_of_the_paper():
     settings = read_settings(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
-    labels = Labels([{"reply": '{"query_type": "[Local]"}'}], asked=settings.tasks["analysis"].asked)
-    (scene,) = ANALYSIS.label(QUESTION, [DOCUMENT], labels)
+    models = labels('{"query_type": "[Local]"}', asked=settings.tasks["analysis"].asked)
+    (scene,) = ANALYSIS.label(QUESTION, [DOCUMENT], models)
     assert scene.verdicts == (True,)
-    assert f"Query: {QUESTION.text}\nResults:" in labels.model.prompts[-1]
-    labels = Labels([{"reply": "['Work']"}], outline=TOLD, asked=settings.tasks["selection"].asked)
-    (scene,) = SELECTION.label(QUESTION, [DOCUMENT], labels)
+    assert f"Query: {QUESTION.text}\nResults:" in models.load_teacher().prompts[-1]
+    models = labels("['Work']", TOLD, asked=settings.tasks["selection"].asked)
+    (scene,) = SELECTION.label(QUESTION, [DOCUMENT], models)
     assert scene.replies == ("['Work']",)
-    assert f"**Question**:{QUESTION.text}\nOutput:" in labels.model.prompts[-1]
+    assert f"**Question**:{QUESTION.text}\nOutput:" in models.load_teacher().prompts[-1]
 
 
 @pytest.mark.parametrize(("length", "seconds", "most"), [(10, 9e9, 10), (900, 9e9, 500), (900, 1e-12, 1)])

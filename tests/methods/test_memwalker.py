@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import WindowExceeded
-from harness.llm.scripted import Rule
+from harness.llm.scripted import Rule, ScriptedSession
 from harness.method.hooks import Scene
 from harness.types import Document, Question, Shown
 from methods.graph import Graph
@@ -144,35 +144,20 @@ def test_every_part_tried():
     assert [(s.start, s.end) for s in answer.shown if s.kind == "span"] == [SPANS[3], SPANS[2], SPANS[0], SPANS[1]]
 
 
-class Sampling(FakeTools):
-    """Notes how each reply was asked for."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.asked = []
-        session = self.reader.session
-
-        def noted(*a, **k):
-            s = session(*a, **k)
-            write = s.write
-            s.write = lambda n, **how: (self.asked.append(how), write(n, **how))[1]
-            return s
-
-        self.reader.session = noted
-
-
-def test_repetitions_are_sampled_with_seeds_of_their_own():
-    replies = said("the second", "Action: 7", "Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")
-    tools, again = Sampling([*TREE, *replies]), Sampling([*TREE, *replies])
-    answer, _, _, _ = walk(tools=tools)
+def test_repetitions_are_sampled_with_seeds_of_their_own(monkeypatch):
+    asked, write = [], ScriptedSession.write
+    monkeypatch.setattr(ScriptedSession, "write", lambda s, n, **how: asked.append(how) or write(s, n, **how))
+    replies = ("the second", "Action: 7", "Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")
+    answer, _, _, _ = walk(*replies)
     assert answer.text == "Cid"
     assert answer.steps[0].note == "invalid reply 'the second'; invalid reply 'Action: 7'"
     assert answer.steps[-1].scores["invalid"] == 2
-    how = [h for h in tools.asked if "temperature" in h]
+    how = [h for h in asked if "temperature" in h]
     assert [(h["temperature"], h["top_p"]) for h in how] == [(0, 1), (0.7, 0.9), (0.7, 0.9), (0, 1), (0, 1)]
     assert len({h["seed"] for h in how}) == 5
-    walk(tools=again)
-    assert again.asked == tools.asked
+    asked.clear()
+    walk(*replies)
+    assert [h for h in asked if "temperature" in h] == how
 
 
 @pytest.mark.parametrize(

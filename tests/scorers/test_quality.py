@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.config import presets
+from harness.config.schema import DatasetConfig
 from harness.scorers import ScoreError, problems, score, score_record
 from harness.scorers.quality import chosen_option
-from harness.types import Gold
 from pocket.datasets import load
 
 OPTIONS = ["Kelford", "Toren", "the flute Ardun", "in 1,924"]
@@ -94,17 +95,11 @@ def test_a_reference_that_is_no_option():
 
 
 def test_a_record_of_the_made_up_data_set_takes_its_options():
-    from harness.config import presets
-    from harness.config.schema import DatasetConfig
-
     values = presets.read("datasets", "pocket/quality")[-1][1]
     assert "quality.accuracy" in values["scorers"]
     small = {**values["options"], "tokens": 400, "questions": 1}
     example = load(DatasetConfig(**{**values, "options": small})).examples[0]
-    gold, options = example.gold, example.question.options
-    assert isinstance(gold, Gold)
-    assert options is not None
-    right = options.index(gold.answers[0])
+    right = example.question.options.index(example.gold.answers[0])
     for at in range(4):
-        sheet = score_record(["quality.accuracy"], f"({'ABCD'[at]})", [], gold)
+        sheet = score_record(["quality.accuracy"], f"({'ABCD'[at]})", [], example.gold)
         assert (sheet.scores, sheet.flags) == ({"quality.accuracy": float(at == right)}, {})
