@@ -12,17 +12,15 @@ class Event:
     """One call of a model.
 
     new: tokens that went through the model now; cached: tokens it attended to without recomputing; logits: positions
-    whose logits were computed; out: tokens written; pairs: (query, key) pairs, without those that a
-    causal mask discards; requests: 1 for a request that a server would get, else 0; texts: given to an encoder or
-    reranker; cut: those of them that its length limit cut; retries: further tries that the request took, which are no
-    requests of the method; shape: key of the model's sizes (ModelShape.key), set where the event is booked and "" where
-    they are unknown. FLOPs are counted by it and not by the model's name, which two models may share; reused: of `new`,
-    tokens that a server reports from its prefix cache, of any earlier request: reported beside the cost, never
-    subtracted from it; endings: 1 where markers of the end of a turn were cut off the end of the reply
+    whose logits were computed; pairs: (query, key) pairs, without those that a causal mask discards; requests: 1 for a
+    request that a server would get, else 0; out: tokens written; texts: given to an encoder or reranker; cut: those of
+    them that its length limit cut; retries: further tries of the request; shape: key of the model's sizes
+    (ModelShape.key), by which FLOPs are counted, "" where they are unknown; reused: of `new`, tokens that a server
+    reports from its prefix cache, never subtracted from the cost; endings: 1 where end markers were cut off the reply
     (harness/llm/endings.py); recounted: token counts of a server that cannot be true, so that the local tokenizer's
-    stand here; markers: markers of turns that were broken up in what a request sends to a server; thinking: of `out`,
-    tokens of a reasoning model's thinking, which an event of its own reports; unclosed: 1 where the thinking did not
-    end by itself; recalled: 1 for a request that was not sent, as an earlier run had its reply (--cache replies).
+    stand here; markers: of turns, broken up in what a request sends to a server; thinking: of `out`, tokens of a
+    thinking, which has an event of its own; unclosed: 1 where it did not end by itself; recalled: 1 for a request that
+    was not sent, as an earlier run had its reply (--cache replies).
     """
 
     role: str

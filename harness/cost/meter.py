@@ -40,10 +40,9 @@ class Branch:
 class Meter:
     """Collects events. One meter a question or a document; thread-safe, because tools.map may run calls together.
 
-    shapes: the sizes that its events name by key; requests: what was sent, if keeps_requests.
-
-    Items that run together have a branch each, so that what is booked, in which order and under which phase, does not
-    depend on which of them was faster. A thread that belongs to no branch books on the meter itself.
+    shapes: the sizes that its events name by key. Items that run together have a branch each, so that what is booked,
+    in which order and under which phase, does not depend on which of them was faster. A thread that belongs to no
+    branch books on the meter itself.
     """
 
     def __init__(self, phase: str = "answer", *, keeps_requests: bool = False) -> None:

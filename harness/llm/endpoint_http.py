@@ -14,9 +14,8 @@
 
 The wait before try n + 1 is 0.5 * 2^n seconds, at most 30, half of it drawn at random so that questions in flight do
 not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike,
-for 300 seconds a wish and an hour a run.
-Nothing here prints, and no message holds the key: api_key_mask.py removes it from what a server says. `timeout` bounds
-a whole try (endpoint_wire.py).
+for 300 seconds a wish and an hour a run. No message holds the key: api_key_mask.py removes it from what a server says.
+`timeout` bounds a whole try (endpoint_wire.py).
 """
 
 import contextlib
@@ -47,6 +46,7 @@ _MOST_BYTES = 64 * 2**20
 _MAX_QUOTED = 300  # characters of a server's own words in a message
 _MAX_NAMES = 10  # models of a server that a message lists
 _SILENT = "nothing came back"
+_QUICK = 10.0  # seconds for a list of models, which is no work
 _POLL = 0.1  # seconds between two looks whether the run ends
 
 
@@ -132,13 +132,13 @@ class Server:
         sent = "1 try" if tries.made == 1 else f"{tries.made} tries"
         raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {why}")
 
-    def check_alive(self, timeout: float = 10.0) -> None:
+    def check_alive(self) -> None:
         """Return when a server answers at all. Raises CannotRun where none does, or where it refuses our key."""
         why = ""
         for n in range(self.policy.retries + 1):
             self._wait_for_try(n)
             try:
-                self._send_once("/models", None, min(timeout, self.policy.timeout), _MOST_BYTES)
+                self._send_once("/models", None, min(_QUICK, self.policy.timeout), _MOST_BYTES)
                 return
             except RequestFailed:
                 return
@@ -200,7 +200,7 @@ class Server:
     def _offered_models(self) -> list[str]:
         """Names of the models that the server lists; [] where it has no list."""
         try:
-            rows = self._send_once("/models", None, min(10.0, self.policy.timeout), _MOST_BYTES)["data"]
+            rows = self._send_once("/models", None, min(_QUICK, self.policy.timeout), _MOST_BYTES)["data"]
             names = [self.mask_key(row["id"]) for row in rows if isinstance(row["id"], str)]
         except (CannotRun, RequestFailed, _Retryable, LookupError, TypeError):
             return []

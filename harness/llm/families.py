@@ -1,11 +1,9 @@
 """Which model families attention capture reproduces, from config.json alone; imports no torch.
 
-Capture recomputes softmax(q k^T * scaling) under the causal mask (harness.llm.capture). A family is accepted when
-tests/llm/test_families.py shows it equal to transformers' eager attention, so an unknown family is refused. Within
-an accepted family, settings that change the mask or the scores are refused as well: a sliding window or attention chunk
-shorter than the model's window, soft-capping, bidirectional attention, code of the model's own.
-
-The same test shows which families cannot serve a session at all, because their cache cannot be rolled back.
+A family is accepted when tests/llm/test_families.py shows its capture equal to transformers' eager attention, so an
+unknown one is refused, and so are settings that change the mask or the scores: a sliding window or attention chunk
+shorter than the model's window, soft-capping, bidirectional attention, code of the model's own. The same test shows
+which families cannot serve a session at all, because their cache cannot be rolled back.
 """
 
 from typing import Any

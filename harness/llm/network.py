@@ -6,7 +6,7 @@ that an error (no memory, say) belongs to the context that causes it.
 
 In deterministic mode a row's arithmetic must not depend on what else is in its pass. Kernels pick their blocks by the
 number of rows, so every pass that contexts share has the same number (`fixed_rows`, filled up with a context of zeros),
-and asks of more tokens run alone. Which of the two it is depends on the ask's own length.
+and asks of more tokens run alone.
 
 What another context has read before is copied from it (prefixes.py); where several would read the same in one pass, one
 does, and the others copy it in the next. Its cost is booked as if it ran.

@@ -3,8 +3,7 @@
     queue ──flush──► cache (keys, values) ──probe / score──► logits, then rewound
                           └────────────────write───────────► one token at a time
 
-Every token of the context goes through the model once; `probe` and `score` are rewound by moving the cache's end mark,
-so the context stays bit-identical.
+Every token of the context goes through the model once; `probe` and `score` are rewound by moving the cache's end mark.
 """
 
 import contextlib

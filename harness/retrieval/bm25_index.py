@@ -5,12 +5,11 @@ The BM25 of methods, over the texts of one question, is methods/retrieval.py.
     1. tokens/00000.npz   words of 100,000 passages, and in how many of them each word stands
     2. shards/00000/      bm25s's own index of these passages, made with N, the mean length and df of all passages
 
-So a passage has the score that one index of the whole corpus gives it, and memory does not grow with the corpus, except
-for the counts of distinct words in step 2. A killed build goes on at the shard it was at. Searching maps the shards
-into memory, one at a time.
+So a passage has the score that one index of the whole corpus gives it, and memory grows by the counts of distinct words
+alone. A killed build goes on at the shard it was at. Searching maps one shard at a time into memory.
 
-Words are bm25s's own (lower case, two letters or more, English stop words left out), without a stemmer, as it would
-need one more package; variant "lucene" with k1 = 1.5 and b = 0.75, its defaults (Kamphuis et al., ECIR 2020).
+Words are bm25s's own (lower case, two letters or more, English stop words left out), without a stemmer; variant
+"lucene" with k1 = 1.5 and b = 0.75, its defaults (Kamphuis et al., ECIR 2020).
 """
 
 import hashlib

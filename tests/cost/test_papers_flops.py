@@ -92,10 +92,5 @@ def test_all_params_gives_one_number_of_tokens_beside_every_text() -> None:
     assert spread == {"all-params": 13, "full": 167, "causal": 527, "executed": 765}
 
 
-def test_all_params_alone_gives_the_seven_printed_ratios() -> None:
-    assert worst(DEFAULT) < 0.007
-    assert all(worst(convention) > 0.03 for convention in CONVENTIONS if convention != DEFAULT)
-
-
 def test_the_document_has_the_table() -> None:
     assert ratio_table() in METHODS.read_text(encoding="utf-8"), f"put this into {METHODS}:\n{ratio_table()}"
