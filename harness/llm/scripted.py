@@ -143,9 +143,7 @@ class ScriptedSession(Session):
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         self.flush(requests=1)
         reply = self._model.pick_rule("replies", self._asked).reply or ""
-        thinking, reply, closed = (
-            split_thinking(reply, self._model.thinking) if self._model.thinking else ("", reply, True)
-        )
+        thinking, reply, closed = split_thinking(reply, self._model.thinking)
         if thought := len(_TOKEN.findall(thinking)):
             self._book("decode", thought, self.length(), out=thought, thinking=thought, unclosed=int(not closed))
         tokens = _TOKEN.findall(reply[: reply_end(reply, decoding.stop, None)[0]])

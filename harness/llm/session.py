@@ -80,8 +80,8 @@ class HFSession(Context):
         cost, cached, began = PassCost(), slot_of(self._cache).attended(), time.perf_counter()
         try:
             yield cost
-        except BaseException:
-            rewind(self._cache, self._cached)  # pieces may have been read or copied
+        except BaseException:  # an interrupt, too: pieces may have been read or copied
+            rewind(self._cache, self._cached)
             raise
         finally:
             booked: dict[str, Any] = vars(cost)

@@ -9,13 +9,13 @@ answer. The thinking is part neither of the answer nor of the context behind it.
 from harness.config.schema import ModelConfig, Thinking
 
 
-def split_thinking(text: str, thinking: Thinking) -> tuple[str, str, bool]:
+def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool]:
     """(thinking with its markers and the white space behind it, answer, whether the thinking ended) of a reply.
 
-    A reply with no marker at its begin and none that closes is all answer; one whose thinking has no end has no answer.
+    All is answer where `thinking` is None or no marker begins or ends one; a thinking without an end has no answer.
     """
     # Some templates put the opening marker into the prompt of a server, so that a reply has only the closing one.
-    if not text.lstrip().startswith(thinking.open) and thinking.close not in text:
+    if thinking is None or (not text.lstrip().startswith(thinking.open) and thinking.close not in text):
         return "", text, True
     _, close, answer = text.partition(thinking.close)
     if not close:

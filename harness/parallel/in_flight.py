@@ -138,7 +138,7 @@ def in_flight(
         if all(take(block=True) for _ in examples):
             scheduler.wait()
             return
-    except BaseException as error:
+    except BaseException as error:  # an interrupt, or what `finish` raised
         interrupted = isinstance(error, KeyboardInterrupt)
         _end(scheduler, take if interrupted else None, interrupted=interrupted)
         raise
