@@ -8,10 +8,8 @@ shown_spans       spans of a document as what the reader saw
 packed            "One. Two words. Three.", 3 tokens ──► "One. Two words." | " Three."
 
 `packed` fills chunks with sentences in order. A longer sentence is cut behind its clauses, a longer clause where tokens
-end, into pieces that are packed with nothing else. It is RAPTOR's released split_text
-(docs/methods/raptor.md#raptor-chunks) but for this: the marks stay in the text, which the chunks tile; a mark ends a
-sentence only before white space ("3.14" is whole), those of Chinese and Japanese everywhere; pieces of a long sentence
-come behind what is before them, not ahead of it; no chunk is empty, none longer than the limit.
+end, into pieces that are packed with nothing else. A mark ends a sentence only before white space ("3.14" is whole),
+those of Chinese and Japanese everywhere. RAPTOR's released split_text differs: docs/methods/raptor.md#raptor-chunks.
 """
 
 from __future__ import annotations
@@ -139,7 +137,7 @@ def sentences(text: str) -> list[Span]:
 
 
 def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel) -> list[Span]:
-    """`count` sentences a chunk, the last one short; one of more than `max_tokens` counts as several, cut hard."""
+    """`count` sentences a chunk, the last short; one of more than `max_tokens` is cut hard into several."""
     parts = _sentence_parts(text, max_tokens, model)
     groups = (parts[i : i + count] for i in range(0, len(parts), count))
     return [(group[0].start, group[-1].end) for group in groups]

@@ -98,7 +98,7 @@ class Graph:
         return sorted(spans)
 
     def shown(self, node: int, document: str, least: float = 0.0) -> Shown:
-        """A node as the reader saw it: a chunk is a span of the document, a written node has `sources` of its own."""
+        """A node as the reader saw it: a chunk is a span of the document, a written node has `sources`."""
         if (span := self.span[node]) is not None:
             return Shown("span", document, *span)
         sources = tuple((document, start, end) for start, end in self.sources(node, least))

@@ -102,7 +102,7 @@ def _size_difference(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
 
 
 def _heads_of_list(name: str, head_list: HeadList, sizes: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """(layer, head) of a list. Raises CannotRun for a list of another model, or names that are no heads of it."""
+    """(layer, head) of a list. Raises CannotRun for another model's, or names that are no heads of it."""
     if why := _size_difference(head_list, sizes):
         raise CannotRun(
             f"the head list '{name}' belongs to another model, {head_list.model.name} ({why}); find one for this model "

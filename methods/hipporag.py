@@ -54,7 +54,7 @@ _TRIPLE = re.compile(rf"\[\s*{_QUOTED}\s*,\s*{_QUOTED}\s*,\s*{_QUOTED}\s*\]")
 
 
 class HippoRAG(reading.ReadingMethod):
-    """A graph of phrases and passages; passages are ranked by PageRank from the triples that fit the question."""
+    """Passages ranked by PageRank in a graph of phrases and passages, from the triples that fit the question."""
 
     class Config(MethodConfig):
         """chunk_tokens: of a passage, a longer paragraph is cut; reply_tokens: of a list of entities or triples; k:
@@ -146,7 +146,7 @@ class HippoRAG(reading.ReadingMethod):
         return Answer(text, shown, reason, (step, *steps))
 
     def _keep_triples(self, question: Question, index: Index, fit: np.ndarray, tools: Tools) -> tuple[list[int], Step]:
-        """The triples that the model keeps of the `link_k` most similar ones, [] where it names none; and the step."""
+        """The triples that the model keeps of the `link_k` most similar ones, if any; and the step."""
         config, model = self.config, tools.model("searcher")
         candidates = best_first(fit)[: config.link_k]
         if not candidates:

@@ -183,7 +183,7 @@ ROLES: dict[Scoring, tuple[str, ...]] = {"reranker": ("reranker",), "dense": ("e
 
 
 def score_passages(scoring: Scoring, question: str, texts: Sequence[str], tools: Tools) -> np.ndarray:
-    """Scores [texts], higher is better: a reranker's logits, an encoder's similarity, or BM25 among these texts."""
+    """Scores [texts], higher is better: reranker's logits, encoder's similarity, or BM25 among these."""
     if not texts:
         return np.zeros(0)
     if scoring == "bm25":
@@ -262,7 +262,7 @@ class DosRag(Dense):
 
 
 class Reranked(TopK):
-    """A cross-encoder reads the question with every chunk of the document: no first stage that could lose one."""
+    """A cross-encoder reads the question with every chunk: no first stage could lose one."""
 
     summary = "top-k chunks by a reranker over all chunks"
     draws = False
@@ -278,7 +278,7 @@ class Reranked(TopK):
 
 
 class RandomChunks(TopK):
-    """Chunks by chance: the floor that every choice of chunks must beat. Drawn by the run's seed and the question."""
+    """Chunks by chance, by the run's seed and the question: the floor that every choice must beat."""
 
     summary = "k chunks by chance: the floor of retrieval"
 

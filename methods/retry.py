@@ -94,7 +94,7 @@ def ask_parsed(
 def reply_to(
     s: Session, response: ParsedReply[T], limit: int, parse: Callable[[str], T | None], retry: Retry
 ) -> ParsedReply[T]:
-    """Sample replies to the open turn until `parse` accepts one; the session's context stays as it was before."""
+    """Sample replies to the open turn until `parse` accepts one; the session stays as it was before."""
     for attempt in range(retry.retries + 1):
         with s.branch():
             response.text = s.write(

@@ -20,10 +20,8 @@ Meta-Chunking by perplexity (docs/methods/longrefiner.md#meta-chunking):
 
     long text:  | context ............ | window of whole sentences, scored |     context and window: `max_tokens`
 
-The first sentence of a text counts without its first token, which nothing comes before. Differences from the released
-code: a long sentence loses no text, a rule finds the sentences, white space between them stays, and what a window of
-a long text is read behind is fed anew, the latest tokens before it, where the released code goes on with its cache and
-trims it above 24,576.
+The first sentence of a text counts without its first token, which nothing comes before. Unlike in the released code a
+rule finds the sentences, a long one loses no text, and what a window is read behind is fed anew.
 """
 
 import abc
@@ -46,7 +44,7 @@ SLACK = 8  # tokens that a part of a text may have more when it is encoded on it
 
 
 def segment_ends(ppl: Sequence[float], threshold: float) -> list[int]:
-    """Indexes of the sentences that end a segment: the local minima of perplexity [sentences] past the threshold."""
+    """The sentences that end a segment: the local minima of perplexity [sentences] past the threshold."""
     minima = []
     for i in range(1, len(ppl) - 1):
         fall, rise = ppl[i - 1] - ppl[i], ppl[i + 1] - ppl[i]
@@ -235,7 +233,7 @@ class _Segmented(reading.ReadingMethod):
 
 
 class SentenceSegments(_Segmented):
-    """A fixed number of whole sentences a segment; one over `segment_tokens` tokens is cut and counts as several."""
+    """So many whole sentences a segment; one over `segment_tokens` is cut and counts as several."""
 
     class Config(SegmentConfig):
         """sentences: of a segment."""

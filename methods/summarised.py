@@ -47,7 +47,7 @@ class Summarised(reading.ReadingMethod):
         return [*summary.skills(SUMMARY.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: IndexTools) -> Index:
-        """The summaries, each with the part of the text that it covers. Raises QuestionError for a window too short."""
+        """The summaries, each with the part that it covers. Raises QuestionError for a window too short."""
         config, model = self.config, tools.model("builder")
         window = window_of(config.window, model)
         room = window - config.reserve
@@ -65,7 +65,7 @@ class Summarised(reading.ReadingMethod):
         return {"pieces": [[p.text, spans[p.first][0], spans[p.last][1]] for p in pieces if p.text]}
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Read the summaries; the last ones are dropped if the question leaves no room, and the record has a note."""
+        """Read the summaries; the last are dropped where the question leaves no room, and the record says so."""
         (document,), (index,) = documents, indexes
         model = tools.model()
         request = reading.Reading(tools.task, self.config.window, self.config)

@@ -64,7 +64,7 @@ def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt
 def summarise_watched(
     texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt, watch: bool = True
 ) -> Summary:
-    """As `summarise`; watch: with the attention of the summary to each of `texts` (the capability "attention")."""
+    """As `summarise`; watch: with the summary's attention to each text (the capability "attention")."""
     before, behind = prompt.around("text")
     with model.session() as s:
         feed(s, before)
@@ -159,7 +159,7 @@ def one_summary(
     window: int | None = None,
     prompt: Prompt = SUMMARY,
 ) -> str:
-    """One paragraph of at most `length` tokens about all segments, "" where there is none; window: as `condense`."""
+    """One paragraph of at most `length` tokens about all segments, "" for none; window: as `condense`."""
     pieces = condense(segments, 0, length, tools, model, window, prompt)
     return pieces[0].text if pieces else ""
 

@@ -77,7 +77,7 @@ def _join_spans(text: str, spans: Sequence[Span]) -> str:
 
 
 def _spans_to_show(text: str, max_tokens: int, model: MeteredModel, side: Side) -> tuple[list[Span], int]:
-    """As `kept_spans`, with parts that have at most `max_tokens` where they are joined: a seam can take some more."""
+    """As `kept_spans`, at most `max_tokens` where the parts are joined: a seam can take some more."""
     spans, tokens = kept_spans(text, max_tokens, model, side)
     limit = max_tokens
     while len(spans) > 1 and (over := model.count(_join_spans(text, spans)) - max_tokens) > 0:

@@ -59,7 +59,7 @@ def table() -> Mapping[str, Scorer]:
 
 @cache
 def _installed_scorers() -> dict[str, Scorer]:
-    """Name -> scorer that an installed package adds by the entry-point group "harness.scorers"; of kind "answer"."""
+    """Name -> scorer of kind "answer" that an installed package adds by the entry points "harness.scorers"."""
     added = registry.plugins(registry.GROUPS["scorers"])
     if clash := sorted(added.keys() & table().keys()):
         raise UserError(f"an installed package adds the scorer '{clash[0]}' ({added[clash[0]]}); that name is taken")
@@ -158,7 +158,7 @@ def _extra_inputs(function: Callable[..., Any]) -> dict[str, bool]:
 
 
 def extras(name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Check a scorer's extra inputs; returns those that are not None. Raises ScoreError for unknown or missing ones."""
+    """A scorer's extra inputs that are not None. Raises ScoreError for unknown or missing ones."""
     known = _extra_inputs(_load_function(lookup(name)))
     given = {key: value for key, value in extra.items() if value is not None}
     if strange := sorted(given.keys() - known.keys()):
@@ -174,7 +174,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _check_inputs(name: str, kind: str, prediction: Any, references: Any) -> None:
-    """Raise ScoreError for inputs of the wrong shape, above all the bare string where a list of answers belongs."""
+    """Raise ScoreError for inputs of the wrong shape, above all a bare string for a list of answers."""
     wants_text = kind in ("answer", "short_answers", "text")
     if wants_text != isinstance(prediction, str) or not (wants_text or _is_list(prediction)):
         raise ScoreError(

@@ -77,7 +77,7 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
 
 
 class ScoreError(HarnessError):
-    """The score is undefined for these inputs: wrong shape, a missing extra, or the published code raises here."""
+    """Undefined for these inputs: wrong shape, a missing extra, or the published code raises here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def installed(package: str) -> bool:
 
 
 def need(module: str) -> ModuleType:
-    """Import `module` ("package" or "package.part"); raise CannotRun with the install line for a missing package."""
+    """Import `module` ("package.part"); raise CannotRun with the install line for a missing package."""
     drawn = random.getstate()
     try:
         return importlib.import_module(module)

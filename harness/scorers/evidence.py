@@ -76,7 +76,7 @@ def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support
 def evidence_recall_sessions(
     shown: Sequence[Shown], supporting: Sequence[Support], *, evidence_sessions: Sequence[int] = ()
 ) -> float | None:
-    """Share of the sessions with evidence of which a passage was shown. evidence_sessions: that of each passage."""
+    """Share of the sessions with evidence of which a passage was shown; they are those of the passages."""
     if not supporting or len(evidence_sessions) != len(supporting):
         return None
     hits = _hits(_document_spans(shown), supporting)

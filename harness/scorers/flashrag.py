@@ -23,7 +23,7 @@ Golds = Sequence[Sequence[str]]
 
 @scorer("flashrag.acc", "a reference is contained in the text")
 def acc(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where some normalised reference is a substring of the normalised prediction (an empty one always is)."""
+    """1.0 where a normalised reference stands in the normalised prediction (an empty one always does)."""
     text = normalize_answer(prediction)
     return float(any(normalize_answer(reference) in text for reference in references))
 
@@ -52,7 +52,7 @@ def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, 
 
 
 def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
-    """Hits among the first k texts / number of texts considered, averaged; ScoreError for an item without texts."""
+    """Mean of hits / texts considered among the first k; ScoreError for an item without texts."""
     shares = []
     for texts, golds in zip(prediction, references, strict=True):
         hits = _hits(texts, golds, k)

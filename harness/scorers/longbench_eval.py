@@ -48,7 +48,7 @@ def bucket(length: int) -> str:
 
 
 def first_line(prediction: str) -> str:
-    """The part of a few-shot set's prediction that LongBench scores: its first line after leading line breaks."""
+    """What LongBench scores of a few-shot set's prediction: its first line after leading line breaks."""
     return prediction.lstrip("\n").split("\n")[0]
 
 

@@ -20,7 +20,7 @@ _FORMS = (re.compile(r"The correct answer is \(([A-D])\)"), re.compile(r"The cor
 
 @scorer("longbench_v2.accuracy", "the reply says 'The correct answer is (X)' with the right letter")
 def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) -> float:
-    """1.0 where the letter in the asked sentence is the right one. gold_label: number of the right option, from 1."""
+    """1.0 where the letter in the asked sentence is right. gold_label: number of the right option, from 1."""
     found = next((match for form in _FORMS if (match := form.search(prediction.replace("*", "")))), None)
     return float(found is not None and found.group(1) == "ABCD"[gold_label - 1])
 

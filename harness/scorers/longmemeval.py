@@ -51,7 +51,7 @@ def _match_of_type(
     type: str | None = None,  # noqa: A002
     declined: bool = False,
 ) -> float | None:
-    """The score of a question of this type, else None; as the authors count, one to be declined has its type too."""
+    """The score of a question of this type, else None; one to be declined has its type too."""
     return match(prediction, references, type=type, declined=declined) if type == wanted else None
 
 

@@ -34,7 +34,7 @@ def _options_by_letter(text: str, count: int) -> set[int]:
 
 
 def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
-    """The options whose words stand in the text; one that stands only inside another one's words does not count."""
+    """The options whose words stand in the text, not only inside another one's words."""
     words = f" {normalize_answer(text)} "
     plain = [f" {normalize_answer(option)} " for option in options]
     numbers: set[int] = set()
@@ -47,7 +47,7 @@ def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
 
 
 def chosen_option(text: str, options: Sequence[str]) -> int | None:
-    """The number of the one option that the reply names, by its letter, its text, or both; None for none or several."""
+    """The number of the one option that the reply names by letter, text, or both; None for none or several."""
     exact = [at for at, option in enumerate(options) if text.strip() == option.strip()]
     if len(exact) == 1:
         return exact[0]

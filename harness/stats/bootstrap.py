@@ -181,7 +181,7 @@ def check_level(level: float) -> None:
 
 
 def per_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDArray[np.int32]) -> tuple[Floats, Floats]:
-    """Sums and sizes per cluster, in label order. Values are added in sorted order, so input order cannot matter."""
+    """Sums and sizes per cluster, in label order. Values are added sorted, so their order cannot matter."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or len(array) != len(clusters):
         raise ValueError(f"{len(array)} values do not match {len(clusters)} cluster labels")

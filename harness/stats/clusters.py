@@ -28,14 +28,14 @@ def by_question(form: str) -> bool:
 
 
 def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]) -> list[str]:
-    """A label for each question, the same for those that are resampled as one; `form` is the data set's format."""
+    """A label for each question, the same for those resampled as one; `form`: the data set's format."""
     if by_question(form):
         return list(question_ids)
     return document_clusters(document_ids)
 
 
 def cluster_warning(document_ids: Sequence[Sequence[str]], labels: Sequence[str]) -> str | None:
-    """A sentence without a full stop where all questions are one cluster, or more than half of many; else None."""
+    """A sentence without a full stop where all, or more than half of many, are one cluster; else None."""
     sizes = Counter(labels)
     if not sizes:
         return None

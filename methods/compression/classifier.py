@@ -48,7 +48,7 @@ class Tokenized:
 
 
 def find(source: str) -> Weights:
-    """The files of a classifier, a folder or a hub id. Raises CannotRun, "not run: weights: ...", without loading."""
+    """The files of a folder or hub id, not loaded. Raises CannotRun, "not run: weights: ..."."""
     try:
         folder, _ = local_folder(ModelConfig(name=source, source=source), weights_of("method.classifier"))
         return Weights(source, folder, hash_files(folder))
@@ -62,7 +62,7 @@ _lock = threading.Lock()
 
 
 def load(weights: Weights, meter: Meter) -> TokenClassifier:
-    """Bind the classifier to `meter`; loads it once a process. Raises CannotRun for a model that is no classifier."""
+    """The classifier bound to `meter`, loaded once a process. Raises CannotRun for another model."""
     with _lock:
         if weights.identity not in _networks:
             _networks[weights.identity] = _load_network(weights)

@@ -13,9 +13,8 @@ what was kept of those before it:
 
 With `condition_compare` a score is the surprise without the question less the surprise behind it: two contexts.
 
-A token that was kept keeps the score it was kept for; the released code scores it once more, behind the compressed
-text, which moves later thresholds: from the second window on, the texts differ. On one full window both are the same to
-the token. (In a text shorter than a window the released code's indices run below zero; here it is one short window.)
+A token that was kept keeps the score it was kept for; the released code scores it once more, so from the second window
+on the texts differ. In a text shorter than a window its indices run below zero; here it is one short window.
 Where contexts are read behind the question without `condition_compare`, its own tokens are no part of the threshold.
 """
 

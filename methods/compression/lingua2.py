@@ -8,10 +8,7 @@ Source: docs/methods/compression.md#llmlingua-2.
 Where the text is several contexts, those of the lowest mean p(keep) are left out first (FlashRAG; the released code's
 context level).
 
-The white space before a word goes with it. A line break among `force_tokens` is kept where it stands (the released code
-puts a new, untrained token into the classifier's text instead); words are weighed by their own tokens (released: those
-of GPT-3.5, whose tokenizer it fetches); a Chinese or Japanese character is a word (released: all between two
-marks).
+The white space before a word goes with it, and a Chinese or Japanese character is a word.
 """
 
 from __future__ import annotations
@@ -180,7 +177,7 @@ def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) 
 
 
 def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence[str]) -> list[int]:
-    """The end of each chunk of at most `max_tokens`: after its last stop, if any; the last chunk ends the text."""
+    """The end of each chunk of at most `max_tokens`: after its last stop, if any; at last the text's."""
     total = len(tokenized.tokens)
     ends: list[int] = []
     at = 0
@@ -232,7 +229,7 @@ def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]
 
 
 def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[bool]:
-    """Which words have a value above a percentile of all tokens' values; if that is 1.0, those equal to it too."""
+    """Which words are above a percentile of all tokens' values; if that is 1.0, those equal to it too."""
     percentile = min(int(100 * (1 - rate) + 1), 100)
     limit = float(np.percentile(np.repeat(values, tokens), percentile))
     return [value > limit or value == limit == 1.0 for value in values]

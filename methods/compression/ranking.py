@@ -143,7 +143,7 @@ def perplexities(texts: list[str], question: str, condition: str, tools: Tools) 
 
 
 def priorities(texts: list[str], question: str, config: LinguaConfig, tools: Tools) -> np.ndarray:
-    """The priority of each text [texts], higher is better. `question` includes the restrictive sentence after it."""
+    """Priorities [texts], higher is better. `question` has the restrictive sentence behind it."""
     if config.rank_method == "bm25":
         return bm25(question, texts)
     condition = config.condition

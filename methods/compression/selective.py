@@ -35,7 +35,7 @@ class SelectiveContext(CompressedMethod):
     index_version = "3"
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: the document, compressed. Raises QuestionError where the compressor's window holds no sentence."""
+        """The index: the document, compressed. Raises QuestionError where a window holds no sentence."""
         config: SelectiveConfig = self.config
         model = tools.model("compressor")
         max_tokens = min(config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)

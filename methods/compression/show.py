@@ -1,7 +1,7 @@
 """A compressed text as pieces, read by the reader: kept pieces of the document are spans, so the record tells them.
 
-The skills of a compressor are to find a question likely behind its text, and a text behind its question. A model that
-learns replies only finds every text about equally surprising, and what is kept of it is chance.
+A compressor learns to find a question likely behind its text, and a text behind its question; a model that learns
+replies only finds every text about equally surprising.
 
 "compressor ranking"   scene "followed": the text, then the question and the restrictive sentence are scored
 "compressor text"      scene "guessed":  the question (or nothing), then the text is scored, token by token

@@ -55,7 +55,7 @@ class Units:
 
 
 def units_of(text: str, model: MeteredModel) -> Units:
-    """The units of `text` by `model`'s tokenizer; white space that no token covers goes with the unit before it."""
+    """The units of `text` by `model`'s tokenizer; white space of no token goes with the unit before it."""
     starts: list[int] = []
     sizes: list[int] = []
     end = 0

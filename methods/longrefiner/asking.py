@@ -31,14 +31,14 @@ _SPARE = 64  # tokens of an outline beside twice those of its text: a longer one
 
 
 def body_start(document: Document) -> int:
-    """The start of the text after a first line with the document's title; 0 without such a line or other text."""
+    """Where the text begins behind a first line with the document's title; 0 without line or other text."""
     line, _, body = document.text.partition("\n")
     titled = bool(line.strip()) and line.strip().strip('"') == document.title.strip()
     return len(document.text) - len(body.lstrip()) if titled and body.strip() else 0
 
 
 def text_spans(document: Document, keep_headings: bool) -> list[Span]:
-    """The spans of a document that are structured: without its title line and, unless they are kept, headings."""
+    """The spans that are structured: without the title line and, unless they are kept, headings."""
     start = body_start(document)
     spans = [] if keep_headings else [(start + a, start + b) for a, b in body_spans(document.text[start:])]
     return spans if any(document.text[a:b].strip() for a, b in spans) else [(start, len(document.text))]

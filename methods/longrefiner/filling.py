@@ -26,7 +26,7 @@ _MAX_PLACES = 40  # places of a head, and of a tail behind each, that are tried:
 
 @dataclass(frozen=True)
 class _Chain:
-    """One placement of some clips: their count, the characters covered, the last place, and the chain before it."""
+    """One placement of clips: count, characters covered, the last place, and the chain before it."""
 
     count: int = 0
     covered: int = 0
@@ -39,7 +39,7 @@ class _Chain:
 
 
 def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
-    """The span of `text` for each clip, None for a clip without a place; spans are in order and do not overlap."""
+    """The span of each clip, None for one without a place; spans are in order and do not overlap."""
     places = [sorted(set(_places_of_clip(clip, text))) for clip in clips]
     ends = sorted({end for spans in places for _, end in spans})
     best = _Best(len(ends))
@@ -99,7 +99,7 @@ def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
 
 
 def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
-    """Each (head, tail) that the clip may stand for: dots are the mark or the paragraph's own; tail None: no mark."""
+    """Each (head, tail) of the clip: dots are the mark or the paragraph's own; tail None: no mark."""
     if clip.tail is None:
         yield clip.head, None
         return
@@ -126,7 +126,7 @@ def _spans_of_piece(piece: str, text: str, first: bool) -> list[Span]:
 
 
 def coverage(spans: Sequence[Span], text: str) -> float:
-    """Share of the text's characters other than white space that are in one of the spans, which do not overlap."""
+    """Share of the text's characters, white space aside, in the spans, which do not overlap."""
     total = sum(not c.isspace() for c in text)
     inside = sum(not c.isspace() for a, b in spans for c in text[a:b])
     return inside / total if total else 1.0

@@ -48,7 +48,7 @@ class _Block:
 
 
 def page_from_text(text: str, offsets: Offsets) -> Page | None:
-    """The page's body and outline; None where it has no headings or says too little. offsets: tokens of a text."""
+    """The page's body and outline; None without headings or with too little. offsets: tokens of a text."""
     blocks = _heading_blocks(text)
     if len(blocks) < 2:
         return None

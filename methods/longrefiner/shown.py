@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass
 class Showing:
-    """Builds pieces and their text and counts their tokens; counts are cached, for the choice asks many times."""
+    """Pieces, their text and their tokens; counts are cached, for the choice asks many times."""
 
     documents: Sequence[Document]
     trees: Sequence[Tree]
@@ -51,7 +51,7 @@ class Showing:
         ]
 
     def pieces(self, leaves: Collection[Leaf]) -> list[Piece]:
-        """The pieces that these leaves make; a part is whole when all its leaves are among them (LongRefiner A.4)."""
+        """The pieces of these leaves; a part is whole when all its leaves are among them (LongRefiner A.4)."""
         runs: list[list[Leaf]] = []
         for document, node in sorted(leaves):
             last = runs[-1][-1] if runs else None

@@ -9,7 +9,7 @@ level 1   segments of 1,000 tokens, each with its summary    s1 s2 s3 s4 s5 ...
 level 2   a summary of up to 8 consecutive summaries          p1          p2
 ...       until one node is left, the root
 
-Consecutive nodes are spread evenly: 9 nodes of 8 at most are 5 and 4. A text of one segment is its own root.
+A text of one segment is its own root.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from methods.retry import window_of
 
 
 def even_groups(nodes: list[int], size: int) -> list[list[int]]:
-    """Consecutive groups of `size` nodes at most, as few as can be, of about equal size."""
+    """Consecutive groups of `size` nodes at most, as few and as even as can be: 9 in groups of 8 are 5 and 4."""
     count = -(-len(nodes) // size)
     return [nodes[len(nodes) * i // count : len(nodes) * (i + 1) // count] for i in range(count)]
 

@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
 
 
 def _parse_action(reply: str) -> tuple[int, str] | None:
-    """The number of the action line and the text after it; None without such a line, or with two different numbers."""
+    """The number of the action line and the text after it; None without one, or with two numbers."""
     matches = list(_ACTION.finditer(reply))
     if len({int(m.group(1)) for m in matches}) != 1:
         return None
@@ -39,7 +39,7 @@ def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
 
 
 def parse_verdict(reply: str) -> Verdict | None:
-    """The verdict on a segment: an answer (-2, text after "Answer:"), or go back (-1); None for any other reply."""
+    """The verdict: an answer (-2, text after "Answer:"), or go back (-1); None for any other reply."""
     action = _parse_action(reply)
     if action is None:
         return None

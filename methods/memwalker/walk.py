@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass
 class ParsedReply(Generic[T]):
-    """tokens: of the prompt; memory: nodes shown in it; notes: what did not go as usual; found: None: the walk ends."""
+    """tokens: of the prompt; memory: nodes shown in it; found: None where the walk ends."""
 
     tokens: int
     memory: list[int]

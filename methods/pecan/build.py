@@ -44,7 +44,7 @@ class Point(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """The points, and how they were parsed: "bullets" or "lines" (no bullet), with " cut" for a dropped last one."""
+    """The points, and how they were parsed: "bullets" or "lines", with " cut" for a dropped last one."""
 
     points: list[Point]
     parser: str

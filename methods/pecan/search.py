@@ -8,8 +8,6 @@
 
 The question stands before the nodes, so r_i is fixed when node i is read, and every token is read once.
 
-The stop rule: when a probe counts as Yes, and where another rule would have stopped a recorded search.
-
 A probe counts as Yes when p_yes > t_p (PECAN, section 3.2) or, where t_p is None, when Yes was the likeliest of all
 tokens (GARLIC, section 3.2). The search ends at the t_n-th Yes, counted cumulatively, or where the window or the graph
 ends. Which node comes next does not depend on the rule, so a search that goes on past its stop holds the stops of all
@@ -137,7 +135,7 @@ class Context:
 
 @dataclass
 class Search:
-    """One question's walk over one document's graph; cosine: similarity of the question to every node [nodes]."""
+    """One question's walk over a document's graph; cosine: similarity of the question to nodes [nodes]."""
 
     graph: Graph
     cosine: np.ndarray
@@ -275,7 +273,7 @@ class Search:
         return counts_as_yes(p, greedy, self.config.threshold)
 
     def _next_node(self, context: Context) -> _Next:
-        """The next node with the parts of its score, or None and why there is none: max-nodes, exhausted or window."""
+        """The next node with the parts of its score, or None and why: max-nodes, exhausted or window."""
         if self.config.max_nodes is not None and len(self.shown) >= self.config.max_nodes:
             return None, {}, "max-nodes"
         if not self._unvisited.any():

@@ -232,7 +232,7 @@ def graph_expansion(state: State) -> Answer:
 
 
 def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
-    """The elaborated question; [] where no reply could be parsed. The newest edges go where the window is short."""
+    """The elaborated question, [] without one. The newest edges go where the window is short."""
     memory, config = state.memory, state.config
     searcher = state.tools.model("searcher")
     room = window_of(config.window, searcher) - config.question_tokens

@@ -7,11 +7,9 @@
     phase     search, answer │ study           search ended there by itself
     answers   a    a   own│  b    b            the others only with record_stops, booked under "study"
 
-With record_stops the prediction, the stop reason, what was shown, the steps up to the stop (answers apart) and the
-usage of the phases "search" and "answer" are those of a run without it. steps[i].flops are those of the search up to
-there, without any answer: a run whose maximum ends it at step i spends steps[i].flops + steps[i].answer_flops in search
-and answer. Of equal segments the answer is written once, as the likeliest reply is the same. A recording that fails is
-left out, and a step says so; it never costs the question.
+With record_stops the run, its steps up to the stop and its usage are as without it, and costs are booked as in PECAN's
+recording (methods/pecan/recording.py). Of equal segments the answer is written once, as the likeliest reply is the
+same. A recording that fails is left out, and a step says so; it never costs the question.
 
 room      what the window leaves for segments beside the question and a reply, in every prompt that shows them
 start     S_imp, the segments of the question's entities; without any, the most similar segments
@@ -236,7 +234,7 @@ MAX_TRIALS = "max trials"
 
 @dataclass(frozen=True)
 class End:
-    """How a search ends by itself: the segments read, why, and the answer where the model's verdict holds one."""
+    """How a search ends by itself: the segments read, why, and the answer of the verdict, if any."""
 
     segments: list[int]
     reason: str
@@ -247,7 +245,7 @@ Moves = Generator[list[int], None, End]
 
 
 def run_search(state: State, moves: Moves) -> Answer:
-    """Search with the moves of a navigation; return the answer at `max_trials`, or where the search ends before."""
+    """Search with the moves of a navigation; the answer at `max_trials`, or where it ends before."""
     segments: list[int] = []
     for updates in range(state.config.max_trials + 1):
         move = _next_move(moves)

@@ -32,7 +32,7 @@ def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
 
 
 class Raptor(reading.ReadingMethod):
-    """A tree of summaries; its nodes nearest to the question are read, a line each, in the order they were chosen."""
+    """A tree of summaries; its nodes nearest to the question are read, in the order they were chosen."""
 
     Config = RaptorConfig
     summary = "tree of summaries over clusters of chunks, the nodes nearest to the question read (RAPTOR)"

@@ -13,10 +13,8 @@ Soft clusters of embeddings, as RAPTOR makes them (docs/methods/raptor.md#raptor
     vectors ──UMAP──► 10 dimensions ──Gaussian mixture, number of components by BIC──► global clusters
     each global cluster ──the same on its own vectors──► local clusters; one with too many tokens is clustered again
 
-A node belongs to every component with a posterior above the threshold. Differences from the released code: equal
-vectors are one point and share its clusters (there too they share labels, but are counted apart); a node without a
-posterior above the threshold goes to its likeliest component instead of being lost; a duplicate cluster is kept once;
-one that cannot be split is cut in order instead of being clustered for ever.
+A node belongs to every component with a posterior above the threshold, one without any to its likeliest. Equal vectors
+are one point and share its clusters; a duplicate cluster is kept once; one that cannot be split is cut in order.
 
 UMAP asks numba to compile some ten functions at their first call, 10 s on a CPU core, and does not store them; here
 they are kept for the next process.

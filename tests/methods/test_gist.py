@@ -102,7 +102,7 @@ def test_units_hold_all_words_and_fit_a_page(sizes, most, least):
         start = end
 
 
-# A made-up text without white space but for its lines: 300 paragraphs of 96 characters, that is 12 words each.
+# 300 paragraphs of 96 characters without white space, that is 12 words each.
 BOAT = "\u8239\u5728\u6cb3\u4e0a\u6162\u6162\u5730\u8d70\u7740\u5230\u3002"
 CHINESE = "\n".join([BOAT * 8 + "\u6cb3" * 8] * 300)
 

@@ -41,7 +41,7 @@ def test_golden_trace():
     found, _ = answered(InContext(config()), tools, DOCUMENT, QUESTION)
     assert found.text == "Green"
     assert [TEXT[s.start : s.end] for s in found.shown] == [" Green bird sings well.", " Blue fox sleeps now."]
-    # Five tokens a chunk with its number; the line begins with the chunk's mark, so each has its chunk's weight.
+    # Five tokens a chunk with its number; each has its chunk's weight.
     steps = [(s.action, s.node, round(s.scores["attention"], 4)) for s in found.steps]
     assert steps == [("rank", 2, 3.75), ("rank", 1, 1.875)]
     prompt = tools.reader.prompts[0]

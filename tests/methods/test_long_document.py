@@ -80,7 +80,7 @@ def test_the_work_of_an_index_grows_with_the_text(tmp_path):
         share[words] = desk.reader.characters / len(story(words).text)
         chunks = sum(level == 1 for level in made["level"])
         assert chunks == words // 60
-        # Every chunk is in one batch of the level above, so each node has an edge from every point of its own batch.
+        # Every chunk is in one batch of the level above: an edge from every point of it.
         assert len(made["weight"]) <= 2 * len(made["level"])
         total = desk.said[-1][1]
         assert [done for done, _, what in desk.said if what == desk.said[-1][2]] == list(range(1, total + 1))
@@ -136,7 +136,7 @@ def test_a_stopped_index_goes_on_where_it_stopped(tmp_path):
     assert resumed.keys() == whole.keys()
     for key, value in whole.items():
         assert np.array_equal(resumed[key], value) if isinstance(value, np.ndarray) else resumed[key] == value
-    # What the finished parts cost is booked again, so that the index's cost does not depend on the interruption.
+    # What the finished parts cost is booked again: the cost does not depend on the interruption.
     assert again.meter.usage()["answer"]["tokens_in"] == undisturbed.meter.usage()["answer"]["tokens_in"]
 
 
@@ -157,7 +157,7 @@ def test_a_story_that_thirty_questions_share_is_held_once(tmp_path, form):
             (tmp_path / f"{name}.content").write_text(text)
     data = config("narrativeqa", data=str(tmp_path / "r.jsonl" if form == "rows" else tmp_path), split="test")
     load(data, 1)
-    # Three stories, and what reading one more row takes: its bytes (also trimmed), its JSON, its text, the row before.
+    # Three stories, and what one more row takes: its bytes (also trimmed), JSON and text, the row before.
     assert _peak(lambda: load(data)) < (3 + 6) * len(text)
     # With a limit, one story and no more.
     assert _peak(lambda: load(data, 5)) < (1 + 6) * len(text)

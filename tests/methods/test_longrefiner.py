@@ -254,7 +254,7 @@ TITLES = [
     ("[]", set()),
     ("A, B", set()),
     ("['A', 3]", set()),
-    # Cut by the limit of tokens, or with an apostrophe that ends the quotes too early: what is whole is taken.
+    # Cut by the limit of tokens, or with an apostrophe: what is whole is taken.
     ("['A'", {"a"}),
     ("['A',", {"a"}),
     ("['A', 'Be", {"a"}),

@@ -215,7 +215,7 @@ def test_awkward_texts_are_covered(text):
         whole(build(text, parse(output), LongRefinerConfig(scoring="bm25", leaf_tokens=50), MODEL), text)
 
 
-# A section without text in the document; the other seven that are empty in the outlines have some, and get it.
+# A section without text in the document; the other seven empty ones of the outlines have some.
 BARE = ("Winners and nominees",)
 
 

@@ -66,7 +66,7 @@ class Trailing:
 
 
 def test_other_cuts_have_another_version():
-    # Cuts are stored under the version: change this pair together, or old indexes are taken for new ones.
+    # Cuts are stored under the version: change this pair together.
     text = "a b\nc d"
     assert (JinaSegments.index_version, texts(text, packed_segments(text, 2, Trailing()))) == ("2", ["a b", "c", "d"])
 
@@ -98,7 +98,7 @@ def test_perplexity_is_the_mean_of_a_sentences_tokens_without_the_first_of_all()
     # The scripted model's n-th token of a scored text has the log-probability -n.
     text, spans = "a b. c d e. f.", [(0, 4), (5, 11), (12, 14)]
     assert perplexities(text, spans, MODEL, 100, 100) == pytest.approx([2.0, (3 + 4 + 5) / 3, 6.0])
-    # Windows of whole sentences behind what is left of 24 tokens: only the first token of all is not counted.
+    # Windows of whole sentences behind what is left of 24 tokens.
     assert perplexities(text, spans, MODEL, 24, 5) == pytest.approx([2.0, 4.0, 1.0])
     # Where nothing is left for what comes before, each window begins as a text does.
     assert perplexities(text, spans, MODEL, 5, 5) == pytest.approx([2.0, 2.0, 0.0])

@@ -116,7 +116,7 @@ def test_the_papers_choice_at_every_budget(budget, nodes, texts, reason):
 def test_a_part_that_does_not_fit_makes_way_for_its_paragraphs():
     scores = [np.array([0, 0, 9.0, 1, 8, 2, 3, 0, 0, 0])]
     assert [n for _, n in choose_nodes(showing(), scores, 2).nodes] == [6]
-    # The best paragraph is longer than what is left: "stop" ends there, "skip" goes on to one that fits.
+    # The best paragraph does not fit: "stop" ends there, "skip" goes on to one that does.
     text = "one two three four five. six."
     tree = Tree([Node("chunk", "", 0, 24), Node("chunk", "", 25, 29)])
     show = showing(documents=[Document("d", text)], trees=[tree])

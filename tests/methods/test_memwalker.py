@@ -103,7 +103,7 @@ def test_straight_down_to_the_answer():
         "likely belongs to the part with the answer?\n\nSummary 0: left half\n\nSummary 1: right half\n\nChoose exactly one "
         "summary by its number. Reply in this form:\nAction: number of the summary"
     )
-    # The root was gone through: it is the working memory of the second parse_choice, and both of the reading.
+    # The root was gone through: it is the working memory of the second choice, and both of the reading.
     assert "one text.\n\nBackground, from what was read before:\nall of it\n\nQuestion: Who" in asked[1]
     assert "the answer?\n\nSummary 0: sum 2\n\nSummary 1: sum 3\n\nChoose" in asked[1]
     assert asked[2] == (

@@ -199,7 +199,7 @@ def test_no_call_is_shown_more(batch_tokens):
     tools = FakeTools()
     calls = shown(batch_tokens, max_levels=2)
     assert all(tools.reader.count(call) <= batch_tokens for call in calls)
-    # Three words and a line's end a chunk: as many chunks a call as fit, so 20 chunks need so many calls.
+    # Three words and a line's end a chunk: as many a call as fit.
     assert len(calls) == -(-20 // min(20, batch_tokens // 4))
     assert "".join(" ".join(calls).split()) == "".join(WORDS.split()), "every chunk is shown once, in order"
 

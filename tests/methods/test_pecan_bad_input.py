@@ -25,7 +25,7 @@ def test_a_document_without_text_is_searched_in_vain_and_says_so(text):
     (step,) = answer.steps
     assert (step.action, step.node) == ("start", None)
     assert step.note == "the document has no text, so there is nothing to search"
-    # The model is still asked, and answers from the question alone: what it said is scored like any answer.
+    # The model is still asked, and answers from the question alone.
     assert (step.p_yes, answer.stop_reason, answer.text, answer.shown) == (0.0, "exhausted", "x", ())
     assert not any(graph.text)
     assert {e.role for e in tools.meter.events} == {"searcher"}  # nothing was built

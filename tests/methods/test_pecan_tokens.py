@@ -71,7 +71,7 @@ def test_a_construction_prompt_has_the_tokens_of_the_whole_string(model, level):
     with metered.session() as s:
         spans = feed_nodes(s, NODES, level, CONFIG, metered)
         assert s.ids[len(model.begin) :] == model.text.plain(POINTS.text.format(nodes="\n".join(lines)))
-        # A span has the tokens of its text and no others, save a line break that shares one with a full stop.
+        # A span has the tokens of its text alone, save a line break that shares one with a full stop.
         for span, text in zip(spans, NODES, strict=True):
             shown = [model.text.decode([i])[0] for i in s.ids[span.start : span.end]]
             assert "".join(shown).strip() == text
@@ -84,7 +84,7 @@ def test_a_search_prompt_has_the_tokens_of_the_whole_string(model):
         spans = [feed_node(s, text, asked) for text in NODES]
         nodes = "".join("\n* " + text for text in NODES)
         whole = PROBES["printed"].text.format(question=QUESTION.text, nodes=nodes)
-        # What was read is not read again, so a line break is a token of its own where the whole string joins it.
+        # What was read is not read again, so a line break is a token of its own.
         assert words(model, s.ids[len(model.begin) :]) == words(model, model.text.plain(whole))
         assert [model.text.decode(s.ids[span.start : span.end])[0] for span in spans] == [" " + text for text in NODES]
         before = [model.text.decode([s.ids[span.start - 1]])[0] for span in spans]

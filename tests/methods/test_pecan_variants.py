@@ -339,7 +339,7 @@ def test_the_pocket_profile_scales_every_variant_down(name):
     sizes = {"chunk_tokens", "window", "reserve", "batch_tokens", "batch_nodes", "max_levels"}
     own = {k: v for _, layer in presets.read("methods", name) for k, v in layer.get("params", {}).items()}
     assert {k: v for k, v in own.items() if k not in sizes | {"max_nodes", "t_p"}}.items() <= params.items()
-    # It sets sizes and the words that the embedded model was trained on, and makes no choice of algorithm.
+    # It sets sizes and the words of the embedded model, and makes no choice of algorithm.
     alone = resolve(Choices(method=name, dataset="pocket/musique")).config.method.params
     assert {k: v for k, v in alone.items() if k not in sizes}.items() <= params.items()
     profile = next(iter(presets.read("profiles", "pocket")))[1]["methods"][name]

@@ -169,7 +169,7 @@ def test_replies(parse, reply, found):
         ("Ann Toren and Toren's Torens", ["Toren", "Ann Toren"], "[Ann Toren] and [Toren]'s Torens"),
         ("Ann Toren and Toren's Torens", [], "Ann Toren and Toren's Torens"),
         ("Ann Toren and Toren's Torens", ["a.*"], "Ann Toren and Toren's Torens"),
-        # Chinese does not part its words, so a name stands wherever it is written, one in Latin letters too.
+        # Chinese does not part its words, so a name stands wherever it is written.
         ("王安在IBM工作，王安石不在。", ["王安", "IBM"], "[王安]在[IBM]工作，[王安]石不在。"),
         ("王安在IBMX工作", ["IBM"], "王安在IBMX工作"),
         ("Ann Ann Toren", ["Ann", "Ann Toren"], "[Ann] [Ann Toren]"),

@@ -75,7 +75,7 @@ def test_the_reason_can_choose_another_edge():
     question = Question("q", "What of Toren?", ("d",))
     reflected, *_ = go(no("Who likes him?"), question=question, max_trials=1)
     plain, *_ = go(no("Who likes him?"), question=question, max_trials=1, reflection=False)
-    # "toren" is in all three edges, "likes" and "him" are in the last one; of equals the first is taken.
+    # "toren" is in all three edges, "likes" and "him" in the last; of equals the first is taken.
     assert [[s.node for s in found.steps if s.action == "expand"] for found in (reflected, plain)] == [[4], [0]]
 
 

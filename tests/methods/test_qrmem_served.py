@@ -89,7 +89,7 @@ def test_a_reply_that_never_parses_is_asked_for_four_times_more_each_time_by_ano
     for body in server.asked:
         asked.setdefault(content(body), []).append(body)
     for text, bodies in asked.items():
-        # A summary and an answer are taken as they are; all else has a form, and is asked for until it has it.
+        # All but a summary and an answer has a form, and is asked for until it has it.
         formed = "Read the text below" not in text and "Summarise" not in text
         assert [b["temperature"] for b in bodies] == ([0.0, 0.7, 0.7, 0.7, 0.7] if formed else [0.0])
         assert len({b["seed"] for b in bodies}) == len(bodies), "the same draw would give the same reply"

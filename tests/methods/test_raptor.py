@@ -45,7 +45,7 @@ CHUNKS = [
     # The marks stay, and only before white space does one end a sentence.
     ('It costs 3.14 now. "Really?" he said! Yes.', 4, ["It costs 3.14 now.", ' "Really?" he said! Yes.']),
     ("a b\nc d e\n\nf", 3, ["a b", "\nc d e", "\n\nf"]),
-    # A long sentence is cut behind its clauses, behind what came before it, and packed with nothing else.
+    # A long sentence is cut behind its clauses and packed with nothing else.
     ("Go. a b, c d, e f; g h i. End.", 4, ["Go.", " a b, c d,", " e f;", " g h i.", " End."]),
     # A long clause is cut where tokens end; no chunk is empty, none too long.
     ("a b c d e f g. h", 3, ["a b c", " d e f", " g.", " h"]),
