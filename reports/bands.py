@@ -252,7 +252,6 @@ def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _method_row(band: Band, method: str) -> dict[str, Any]:
-    """A method's row of the table: its score, the range of its scores by family of scorers, and its ranks."""
     own = {name: means[method] for name, means in band.means.items()}
     row: dict[str, Any] = {"method": method, band.headline: _score_range([own[band.headline]])}
     for family in dict.fromkeys(band.families.values()):
@@ -281,7 +280,6 @@ def _score_range(held: Sequence[float]) -> str:
 
 
 def _reversal_row(one: Reversal) -> dict[str, str]:
-    """The row of a pair that changes order: by which scorers each of the two is higher."""
 
     def told(names: Sequence[str]) -> str:
         return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -45,9 +45,8 @@ def wide_table(
     tested = {} if differences is None else {(d["dataset"], d["run"]): d["p_holm"] for d in facts.records(differences)}
     if differences is not None:
         against = ", ".join(dict.fromkeys(differences["reference"]))
-        legend.append(
-            f"†: differs from {against}, p < 0.05 (paired sign flips by document, Holm over {len(tested)} tests)"
-        )
+        how = f"paired sign flips by document, Holm over {len(tested)} tests"
+        legend.append(f"†: differs from {against}, p < 0.05 ({how})")
     rows = [_method_row(method, model, own, score, datasets, legend) for (model, method), own in groups.items()]
     for row, own in zip(rows, groups.values(), strict=True):
         row |= {f"{name}.p": tested.get((name, run["run"])) for name, run in own.items()} if tested else {}
@@ -76,7 +75,6 @@ def _method_row(
     datasets: Sequence[str],
     legend: Sequence[str],
 ) -> dict[str, Any]:
-    """The row of a method and model: a score for each data set, their mean, and why one is missing."""
     cells: dict[str, float | None] = {}
     missing, unscored = [], []
     for dataset in datasets:

@@ -11,6 +11,7 @@ to a reference that was asked something else, and dominates nothing.
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 
 from harness.scorers.squad import exact
 from harness.storage.run_folder import StoredRun
@@ -80,16 +81,13 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
     """Ids that stand for the same question in both, as far as both hold question and right answers."""
     ours, theirs = (
-        {
-            record["question_id"]: ([record.get("question")], (record.get("gold") or {}).get("answers"))
-            for record in one.whole_records
-        }
+        {r["question_id"]: ([r.get("question")], (r.get("gold") or {}).get("answers") or ()) for r in one.whole_records}
         for one in (run, base)
     )
     return {name for name in ours.keys() & theirs.keys() if all(map(_may_be_equal, ours[name], theirs[name]))}
 
 
-def _may_be_equal(ours: Sequence[str | None] | None, theirs: Sequence[str | None] | None) -> bool:
+def _may_be_equal(ours: Sequence[str | None], theirs: Sequence[str | None]) -> bool:
     """Whether two lists have a normalised text in common, or one of them is not known."""
-    known = [[text for text in texts or () if text] for texts in (ours, theirs)]
-    return not all(known) or any(exact(a, b) for a in known[0] for b in known[1])
+    known = [list(filter(None, texts)) for texts in (ours, theirs)]
+    return not all(known) or any(exact(a, b) for a, b in product(*known))

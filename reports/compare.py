@@ -88,12 +88,12 @@ def compare(
     facts.check_runs(runs)
     pairs = _pairs_with_reference(runs, reference)
     found = [p for pair in pairs for p in _reasons_against_comparing(pair, _compared_score(pair, score))]
-    if (problems := list(dict.fromkeys(found))) and not force:
-        raise UserError(
-            "these runs differ in more than the method:\n"
-            + "\n".join(f"  - {p}" for p in problems)
-            + "\nRun them alike, or compare them as they are with --force."
+    if (problems := [f"  - {problem}" for problem in dict.fromkeys(found)]) and not force:
+        head, end = (
+            "these runs differ in more than the method:",
+            "Run them alike, or compare them as they are with --force.",
         )
+        raise UserError("\n".join([head, *problems, end]))
     rows = [_comparison_row(pair, _compared_score(pair, score)) for pair in pairs]
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
@@ -284,11 +284,8 @@ def _reasons_against_comparing(pair: _Pair, name: str) -> list[str]:
     versions = [facts.scorer_version(x, name) for x in (run, base)]
     if versions[0] != versions[1]:
         told = " and ".join(v or "not recorded" for v in versions)
-        how = (
-            "judge them again alike: harness judge"
-            if name in facts.judges(run)
-            else "score them again: harness score RUN"
-        )
+        judged = name in facts.judges(run)
+        how = "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
         found.append(f"{who} were scored by different versions of {name} ({told}); {how}")
     if failed != failed_base:
         found.append(f"{who} treat failed questions differently (failed: {failed} and {failed_base})")
@@ -304,9 +301,8 @@ def _input_differences(pair: _Pair, who: str) -> list[str]:
     if facts.fingerprint(run) != facts.fingerprint(base):
         found.append(f"{who} used different data (fingerprints {_hash12(run)} and {_hash12(base)})")
     if asked != theirs:
-        found.append(
-            f"{who} answered different questions ({len(asked)} and {len(theirs)}, {len(asked & theirs)} in common)"
-        )
+        counts = f"{len(asked)} and {len(theirs)}, {len(asked & theirs)} in common"
+        found.append(f"{who} answered different questions ({counts})")
     tasks = [facts.task(x) for x in (run, base)]
     found += [
         f"{who} were asked differently (dataset.{key}: {told!r} and {tasks[1][key]!r})"
@@ -327,7 +323,6 @@ def _hash12(run: StoredRun) -> str:
 
 
 def _comparison_row(pair: _Pair, name: str) -> dict[str, Any]:
-    """The row of a run: both means and their paired test by score `name` on common questions, with notes."""
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
@@ -342,9 +337,8 @@ def _comparison_row(pair: _Pair, name: str) -> dict[str, Any]:
     test = paired_test(a, b, groups)
     notes = [f"compared all the same: {problem}" for problem in _reasons_against_comparing(pair, name)]
     if pair.elsewhere:
-        notes.append(
-            f"{overlap(pair.run, pair.base)[2]}; prompt, seed and weights of a run made elsewhere are not compared"
-        )
+        shared = overlap(pair.run, pair.base)[2]
+        notes.append(f"{shared}; prompt, seed and weights of a run made elsewhere are not compared")
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
     documents = {record["question_id"]: record["document_ids"] for record in pair.base.records}

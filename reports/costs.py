@@ -67,7 +67,7 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
     known = not any(usage.get("uncounted") for usage in usages)
     return Costs(
         tokens=_summed_costs(usages, "tokens_in", "tokens_out"),
-        tflops=[float((u.get("flops") or {}).get(convention, 0.0)) / TERA for u in usages] if known else None,
+        tflops=[_tflops(usage, convention) for usage in usages] if known else None,
         seconds=_summed_costs(usages, "seconds"),
     )
 
@@ -158,9 +158,8 @@ def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
     if search.get("uncounted"):
         del whole["FLOPs"]
     shares = {name: 100 * part[name] / total for name, total in whole.items() if total}
-    return ", ".join(
-        f"{'<0.1' if 0 < share < 0.05 else f'{share:.1f}'} % of the {name}" for name, share in shares.items()
-    )
+    told = {name: "<0.1" if 0 < share < 0.05 else f"{share:.1f}" for name, share in shares.items()}
+    return ", ".join(f"{share} % of the {name}" for name, share in told.items())
 
 
 def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:

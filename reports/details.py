@@ -181,7 +181,6 @@ def _compressed_parts(
 
 
 def _notes_on_left_out(count: int, wanted: int | None, detailed: int, length: Length) -> list[str]:
-    """What the page leaves out so that it stays small, a sentence each."""
     notes = []
     if detailed < count:
         why = "--questions" if wanted is not None and detailed == wanted else "so that the page stays small"
@@ -205,7 +204,6 @@ def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length
 
 
 def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str, Any]:
-    """The table of all questions as JSON values: texts, gold answers, predictions and scores of each run."""
     texts: list[str | None] = []
     gold: list[list[str] | None] = []
     options: list[list[str] | None] = []
@@ -239,7 +237,6 @@ def _rounded_scores(run: StoredRun, score: str, ids: Sequence[str]) -> list[floa
 
 
 def _answer_json(record: dict[str, Any], known: _KnownTexts, length: Length, convention: str) -> dict[str, Any]:
-    """A record as JSON values of the page: answer, scores, what was shown and the steps, cut to `length`."""
     shown, steps, error = record["shown"], record["steps"], record["error"]
     example = known.rows.examples.get(record["question_id"])
     return without_empty(

@@ -275,7 +275,6 @@ def _run_notes(run: StoredRun) -> list[str]:
 
 
 def _answer_notes(run: StoredRun) -> list[str]:
-    """Notes on answers that failed, were cut or lacked their prefix."""
     total, found = len(run.records), []
     if failed := sum(r["error"] is not None for r in run.records):
         fate = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
@@ -341,6 +340,22 @@ def mean_columns(
 def interval_columns(name: str, found: Interval) -> dict[str, float | None]:
     """The columns of a value with its interval."""
     return {name: found.mean, f"{name}.low": found.low, f"{name}.high": found.high}
+
+
+def mean_of_samples(
+    values: Sequence[float], intervals: Sequence[tuple[float | None, float | None] | None]
+) -> tuple[float, tuple[float, float] | None]:
+    """The mean of k independent samples' means m_i, each counting the same, with its interval.
+
+    The errors add in quadrature: with m_i in [low_i, high_i], low = m - sqrt((m_1 - low_1)^2 + ...) / k, high likewise;
+    None where a sample has no interval.
+    """
+    middle, ends = sum(values) / len(values), [one or (None, None) for one in intervals]
+    below = [m - low for m, (low, _) in zip(values, ends, strict=True) if low is not None]
+    above = [high - m for m, (_, high) in zip(values, ends, strict=True) if high is not None]
+    if min(len(below), len(above)) < len(values):
+        return middle, None
+    return middle, (middle - math.hypot(*below) / len(values), middle + math.hypot(*above) / len(values))
 
 
 def answered_clusters(run: StoredRun) -> list[str]:

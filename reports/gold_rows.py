@@ -125,7 +125,6 @@ def _example_of(record: Mapping[str, Any]) -> Example:
 
 
 def _rows_in_records(run: StoredRun) -> Rows | None:
-    """The questions as the records hold them; None where one holds none."""
     characters: dict[str, int] = {}
     for record in run.whole_records:
         ids, sizes = record["document_ids"], record.get("document_characters") or ()

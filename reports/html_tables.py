@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Sequence
+from importlib import resources
 from string import Template
 
 import pandas as pd
@@ -10,40 +11,18 @@ import pandas as pd
 from reports.markup import Html, el, joined
 from reports.render import Cells
 
-_PAGE = Template(
-    """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src '$hash'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>$style</style>
-</head>
-<body>
-<h1>$title</h1>
-$body
-</body>
-</html>
-"""
-)
-
-_STYLE = """
-body { margin: 0 auto; max-width: 1180px; padding: 24px 28px 60px; color: #1d2430; background: #fff;
-  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-h1 { font-size: 24px; } h2 { font-size: 17px; margin: 28px 0 8px; overflow-wrap: anywhere; }
-table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 10px; text-align: left; border-bottom: 1px solid #d8dde4; white-space: nowrap; }
-th { background: #f4f6f9; } .number { text-align: right; }
-.wide { overflow-x: auto; } .note { color: #5b6675; font-size: 13px; margin: 6px 0; overflow-wrap: anywhere; }
-svg.figure { display: block; width: 100%; height: auto; border: 1px solid #d8dde4; border-radius: 6px; }
-"""
-
 
 def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFrame]]) -> str:
     """A page with the drawing, if there is one, and titled tables below it."""
     body = joined(drawing, *(joined(el("h2", name), table(frame)) for name, frame in tables))
-    return _PAGE.substitute(title=joined(title), hash=sha256(_STYLE), style=_STYLE, body=body)
+    style = read_template("tables.css")
+    told = {"title": joined(title), "hash": sha256(style), "style": style, "body": body}
+    return Template(read_template("tables.html")).substitute(told)
+
+
+def read_template(name: str) -> str:
+    """A file of templates/."""
+    return resources.files("reports").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def sha256(code: str) -> str:

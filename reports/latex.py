@@ -110,9 +110,9 @@ def _head_word(word: str) -> str:
 
 def _latex_cell(cell: str, number: bool, rank: int | None) -> str:
     value, bracket, ends = cell.partition(" [") if number else (cell, "", "")
-    told, ends = (
-        re.sub(r"(?<![\w-])-(?=\d)", "$-$", escape(text)) if number else escape(text) for text in (value, ends)
-    )
+    told, ends = escape(value), escape(ends)
+    if number:
+        told, ends = (re.sub(r"(?<![\w-])-(?=\d)", "$-$", text) for text in (told, ends))
     told = _STYLES[rank] % told if rank else told
     return told + (rf" {{\scriptsize [{ends}}}" if bracket else "")
 

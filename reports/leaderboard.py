@@ -65,7 +65,6 @@ def sources(runs: Sequence[StoredRun]) -> dict[Any, str]:
 
 
 def _run_row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, Any]:
-    """A run's row of the leaderboard, from its row of reports.tables.frame."""
     score = row["headline"]
     return {
         **{name: row[name] for name in ("method", "model", "headline")},

@@ -57,7 +57,6 @@ class Live:
         self._find_runs()
 
     def _find_runs(self) -> None:
-        """Look for run folders again; one that is followed already stays as it is."""
         found = [folder for root in self._roots for folder in find_runs(root)]
         self._runs = {folder: self._runs.get(folder) or _FollowedRun(folder) for folder in dict.fromkeys(found)}
         self._searched = time.monotonic()
@@ -151,7 +150,6 @@ class _FollowedRun:
         self.records = kept
 
     def _describe(self) -> None:
-        """The run as the tables know it, and its numbers."""
         described = run_yaml(self.folder)
         manifests = [found for name in self._files_with_parts(MANIFEST) if (found := read_json(self.folder / name))]
         states = [(one.get("starts") or [{}])[-1].get("state", "") for one in manifests]
@@ -206,7 +204,6 @@ class _FollowedRun:
 
 
 def _numbers_as_text(run: StoredRun) -> dict[str, str]:
-    """Score with its interval, tokens and TFLOPs of a question, where they are known, as texts."""
     told, score = {}, facts.headline(run)
     if score in facts.score_names(run):
         scored = facts.scored(run, score)

@@ -38,11 +38,8 @@ def joined(*children: object) -> Html:
 
 def el(tag: str, *children: object, **attributes: object) -> Html:
     """An element; `class_` is class and `data_x` is data-x; an attribute that is None is left out."""
-    told = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{text(value)}"'
-        for name, value in attributes.items()
-        if value is not None
-    )
+    known = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
+    told = "".join(f' {name}="{text(value)}"' for name, value in known.items())
     return Html(f"<{tag}{told}>{joined(*children)}</{tag}>")
 
 

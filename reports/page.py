@@ -15,7 +15,6 @@ made, and no other script run, even if an escape were missed.
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import resources
 from string import Template
 from typing import Any
 from urllib.parse import quote
@@ -25,11 +24,7 @@ import pandas as pd
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
-from reports import facts, stability
-from reports.autopsy import cases_by_run
-from reports.autopsy import frame as lost
-from reports.by_dataset import sections as wide_sections
-from reports.by_dataset import wide_table
+from reports import autopsy, by_dataset, facts, paper, stability
 from reports.by_kind import BY, kinds_of, split_by_kind
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
@@ -38,12 +33,10 @@ from reports.details import Limits, Questions, questions
 from reports.figures import autopsy as autopsy_figure
 from reports.figures import front
 from reports.gold_rows import Rows, rows_of
-from reports.html_tables import sha256, table
+from reports.html_tables import read_template, sha256, table
 from reports.leaderboard import leaderboard
 from reports.markup import Html, el, joined, script_json
 from reports.page_header import Written, header
-from reports.paper import frame as beside
-from reports.paper import legend
 from reports.tables import REFERENCE, frame
 
 LIMITS = Limits()
@@ -151,7 +144,6 @@ def _stability_sentences(groups: Sequence[_Group]) -> Iterator[str]:
 
 
 def _runs_with_rows(group: _Group) -> list[tuple[StoredRun, Rows]]:
-    """The runs with their texts, and the rows of each."""
     pairs = zip(group.runs, rows_of(group.runs), strict=True)
     return [(replace(run, records=run.whole_records), rows) for run, rows in pairs]
 
@@ -182,7 +174,6 @@ def _contents(groups: Sequence[_Group]) -> Html:
 
 
 def _section(group: _Group, number: int, asked: Questions, figure: Html) -> Html:
-    """The section of a data set: tables, figure, differences, lost questions, and the list of questions."""
     (few,), (every,) = (sections(group.found.means, columns) for columns in (None, ()))
     return el(
         "section",
@@ -225,10 +216,12 @@ def _kinds_table(group: _Group) -> Html:
             names = means["dataset"].str.removeprefix(f"{group.name}, {by} ") + " (n = " + most.astype(str) + ")"
             means["dataset"], means["notes"] = names, pd.Series([()] * len(means), index=means.index)
             # Kinds are no data sets: neither their mean nor what is said of it.
-            counted = wide_table(means, intervals=True).drop(columns=["mean", "mean.low", "mean.high", "notes"])
+            counted = by_dataset.wide_table(means, intervals=True).drop(
+                columns=["mean", "mean.low", "mean.high", "notes"]
+            )
             found += [
                 el("h4", f"{means['headline'].iloc[0]} by {by}"),
-                *(table(rows, sortable=True) for _, rows in wide_sections(counted)),
+                *(table(rows, sortable=True) for _, rows in by_dataset.sections(counted)),
             ]
     return el("details", el("summary", "by kind of question"), *found) if found else joined()
 
@@ -244,7 +237,7 @@ def _autopsy_section(group: _Group) -> Html | None:
     """Why questions were lost, where a run on the evidence alone is there to compare with."""
     if not any(facts.is_oracle(run) for run in group.runs):
         return None
-    causes = lost(cases_by_run(_runs_with_rows(group)))
+    causes = autopsy.frame(autopsy.cases_by_run(_runs_with_rows(group)))
     if causes.empty:
         return None
     legend = "A question is lost where its score is below 0.5; each stands in one class (harness autopsy)."
@@ -252,24 +245,23 @@ def _autopsy_section(group: _Group) -> Html | None:
 
 
 def _paper_section(group: _Group) -> Html | None:
-    """Published numbers beside those of the group's runs, where they are asked for."""
     if (margin := group.how.margin) is None:
         return None
-    found = beside(group.runs, margin=margin, convention=group.how.convention)
+    found = paper.frame(group.runs, margin=margin, convention=group.how.convention)
     if found.empty:
         return el("p", "None of these runs measures a value printed in a paper.", class_="none")
     (section,) = sections(shortened(found, "row"), ())
-    told = (el("p", sentence, class_="legend") for sentence in legend(margin))
+    told = (el("p", sentence, class_="legend") for sentence in paper.legend(margin))
     return joined(el("h3", "Printed and measured"), table(section.frame, sortable=True), *told)
 
 
 def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:
     """The page's HTML with style, scripts and data inside, and a policy that allows nothing else."""
-    style = _read_template("page.css")
-    script = "".join(_read_template(f"{name}.js") for name in (*_SCRIPTS, *(["live"] if live else [])))
+    style = read_template("page.css")
+    script = "".join(read_template(f"{name}.js") for name in (*_SCRIPTS, *(["live"] if live else [])))
     policy = f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; script-src '{sha256(script)}'"
     policy += "; connect-src 'self'" if live else ""
-    return Template(_read_template("page.html")).substitute(
+    return Template(read_template("page.html")).substitute(
         title=joined(title),
         policy=joined(policy),
         style=style,
@@ -278,7 +270,3 @@ def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks
         blocks=blocks,
         script=script,
     )
-
-
-def _read_template(name: str) -> str:
-    return resources.files("reports").joinpath("templates", name).read_text(encoding="utf-8")

@@ -38,9 +38,8 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
         command = el("code", shlex.join(written.command))
         rows.append(("This page", joined(f"written {_utc_text(written.time)} by ", command)))
     pairs = [el("div", el("dt", name), el("dd", value)) for name, value in rows]
-    return el(
-        "section", el("h2", "About these runs"), el("dl", *pairs, class_="facts"), _runs_table(runs), class_="about"
-    )
+    shared = el("dl", *pairs, class_="facts")
+    return el("section", el("h2", "About these runs"), shared, _runs_table(runs), class_="about")
 
 
 def date(run: StoredRun) -> str:
@@ -50,7 +49,6 @@ def date(run: StoredRun) -> str:
 
 
 def _runs_table(runs: Sequence[StoredRun]) -> Html:
-    """A table of the runs that can be opened: folder, dates, state, code, command."""
     rows = [
         {
             "run": run.path.name,

@@ -147,7 +147,6 @@ class Cells:
             self.rows = [[*cells, mark] for cells, mark in zip(self.rows, marks, strict=True)]
 
     def _cell_text(self, row: dict[str, Any], name: str) -> str:
-        """A value as text: with its interval, and a dagger where its difference is significant."""
         value = row[name]
         if _is_missing(value):
             return _MISSING
@@ -169,9 +168,8 @@ class Cells:
         for k, name in enumerate(self._plain):
             if not self.numeric[k] or self._writers[name] is not _percent:
                 continue
-            values = [
-                None if c or _is_missing(v) else _percent(v) for v, c in zip(self._frame[name], ceilings, strict=True)
-            ]
+            rated = zip(self._frame[name], ceilings, strict=True)
+            values = [None if above or _is_missing(v) else _percent(v) for v, above in rated]
             best = sorted({float(v) for v in values if v is not None}, reverse=True)[:2]
             found |= {(i, k): best.index(float(v)) + 1 for i, v in enumerate(values) if v and float(v) in best}
         return found
@@ -214,16 +212,12 @@ def _as_text(frame: pd.DataFrame, wide: float) -> str:
     widths = [max(_terminal_width(row[i]) for row in table) for i in range(len(cells.heads))]
     # Plain numbers are right-aligned; intervals read better from the left.
     right = [n and not any("[" in row[i] for row in cells.rows) for i, n in enumerate(cells.numeric)]
-    padded = [
-        [
-            " " * (width - _terminal_width(c)) + c if r else c + " " * (width - _terminal_width(c))
-            for c, width, r in zip(row, widths, right, strict=True)
-        ]
-        for row in table
-    ]
-    blocks = [
-        "\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in _column_blocks(widths, wide)
-    ]
+    padded = []
+    for row in table:
+        spaced = [(c, " " * (width - _terminal_width(c))) for c, width in zip(row, widths, strict=True)]
+        padded.append([s + c if r else c + s for (c, s), r in zip(spaced, right, strict=True)])
+    parts = _column_blocks(widths, wide)
+    blocks = ["\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in parts]
     longest = int(min(_LONGEST, wide))
     wrapper = textwrap.TextWrapper(longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     below = [part for line in cells.below(_one_line) for part in wrapper.wrap(line)]
@@ -250,10 +244,8 @@ def _as_markdown(frame: pd.DataFrame) -> str:
     cells = Cells(frame)
     rule = ["---:" if n else "---" for n in cells.numeric]
     # Intervals and marks are written here, not taken from data: their brackets stay readable.
-    rows = [
-        [c if n or h == "notes" else _markdown_escape(c) for c, n, h in zip(r, cells.numeric, cells.heads, strict=True)]
-        for r in cells.rows
-    ]
+    ours = [n or h == "notes" for n, h in zip(cells.numeric, cells.heads, strict=True)]
+    rows = [[c if own else _markdown_escape(c) for c, own in zip(r, ours, strict=True)] for r in cells.rows]
     lines = ["| " + " | ".join(row) + " |" for row in [[_markdown_escape(h) for h in cells.heads], rule, *rows]]
     # Two spaces at the end break the line in markdown.
     below = [f"{line}  " for line in cells.below(_markdown_escape)]
@@ -292,10 +284,7 @@ def _as_csv(frame: pd.DataFrame) -> str:
 
 
 def _as_json(frame: pd.DataFrame) -> str:
-    rows = [
-        {str(k): None if _is_missing(v) else list(v) if isinstance(v, tuple) else v for k, v in row.items()}
-        for row in frame.to_dict("records")
-    ]
+    rows = [{str(k): None if _is_missing(v) else v for k, v in row.items()} for row in frame.to_dict("records")]
     told = json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
     # "<" so that it can stand inside an HTML page; half a surrogate pair, which JSON data may hold, is no UTF-8.
     return re.sub("[<\ud800-\udfff]", lambda m: f"\\u{ord(m[0]):04x}", told) + "\n"

@@ -52,7 +52,6 @@ def best_of(scores: Sequence[float], k: int) -> float:
 
 
 def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
-    """The repeats as one run: each record is the mean of its question's records."""
     first = repeats[0]
     by_id = [{record["question_id"]: record for record in run.records} for run in repeats]
     ids = [name for name in by_id[0] if all(name in others for others in by_id)]

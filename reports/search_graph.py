@@ -76,10 +76,8 @@ def parse_graph(index: Any) -> Graph | None:
         return None
     if not all(isinstance(t, str) for t in text) or not all(type(n) is int for n in level):
         return None
-    edges = _parsed_edges(index, len(text))
-    return (
-        None if edges is None else Graph(tuple(text), tuple(level), edges, _parsed_spans(index.get("span"), len(text)))
-    )
+    edges, spans = _parsed_edges(index, len(text)), _parsed_spans(index.get("span"), len(text))
+    return None if edges is None else Graph(tuple(text), tuple(level), edges, spans)
 
 
 def _parsed_edges(index: Mapping[str, Any], nodes: int) -> tuple[tuple[int, int, float], ...] | None:

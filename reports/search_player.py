@@ -40,7 +40,7 @@ _FULL = 1500  # the width that rows are kept within while they can be
 _BOX_LEAST, _BOX_CELL, _BOX_MOST = 90, 190, 178
 _DOT_CELL, _STAGGERS = 22, 8
 _GAP = 96
-_CHAR = 6.2  # pixels of the labels' letters
+_CHAR, _LINES = 6.2, 3  # pixels of a label's letter; lines of a label
 
 
 class Searches:
@@ -73,7 +73,13 @@ class Searches:
         if found.key not in self._places and not self._add(found.key, found.graph):
             self._left += 1
             return None
-        return {"graph": self._places[found.key], **_replay_json(found.graph, run, record, rows)}
+        moves, example = trace_moves(record["steps"], found.graph), rows.examples.get(record["question_id"])
+        return {
+            "graph": self._places[found.key],
+            "marked": sorted(overlapping_spans(found.graph.span, run, record, rows)),
+            "moves": [_move_json(move, example) for move in moves[:_MOST_MOVES]],
+            "more": max(0, len(moves) - _MOST_MOVES),
+        }
 
     def _add(self, key: str, graph: Graph) -> bool:
         """Draw a graph; False where there is no room for it."""
@@ -120,18 +126,7 @@ def draw_graph(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _replay_json(graph: Graph, run: StoredRun, record: dict[str, Any], rows: Rows) -> dict[str, Any]:
-    moves = trace_moves(record["steps"], graph)
-    example = rows.examples.get(record["question_id"])
-    return {
-        "marked": sorted(overlapping_spans(graph.span, run, record, rows)),
-        "moves": [_move_json(move, example) for move in moves[:_MOST_MOVES]],
-        "more": max(0, len(moves) - _MOST_MOVES),
-    }
-
-
 def _move_json(move: Move, example: Example | None) -> dict[str, Any]:
-    """A move as JSON values of the player."""
     step = move.step
     return without_empty(
         action=step["action"],
@@ -152,7 +147,10 @@ def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], f
     """A node's middle (x, y) and the size of its box, a dot's width being 0; rows with their y; width and height."""
     rows = graph.rows()
     boxed = {level: len(nodes) * _BOX_LEAST <= _FULL for level, nodes in rows.items()}
-    width = max([720.0, *(_row_width(len(nodes), boxed[level]) for level, nodes in rows.items())])
+    widths = [min(_FULL, len(nodes) * (_BOX_CELL if boxed[level] else _DOT_CELL)) for level, nodes in rows.items()]
+    # Dots that would need more than _STAGGERS lines make their row wider.
+    crowded = [len(nodes) * _DOT_CELL / _STAGGERS for level, nodes in rows.items() if not boxed[level]]
+    width = max([720.0, *widths, *crowded])
     spots: dict[int, list[float]] = {}
     bands: list[list[str | float]] = []
     y: float = _TOP
@@ -171,33 +169,26 @@ def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], f
     return [spots[i] for i in range(len(graph.text))], bands, round(_LEFT + width + _MARGIN, 1), round(height, 1)
 
 
-def _row_width(nodes: int, boxed: bool) -> float:
-    """The width in pixels of a row of nodes; dots that would need more than `_STAGGERS` lines make it wider."""
-    if boxed:
-        return min(_FULL, nodes * _BOX_CELL)
-    return max(min(_FULL, nodes * _DOT_CELL), nodes * _DOT_CELL / _STAGGERS)
-
-
 def _shade(weight: float, heaviest: float) -> tuple[int, float]:
     """(shade 0 to 5, thickness in pixels) of a drawn edge: both grow with the weight, from LEAST to the heaviest."""
     part = (weight - LEAST) / (heaviest - LEAST)
     return min(_SHADES - 1, int(part * _SHADES)), round(0.6 + 4.4 * part, 1)
 
 
-def label_lines(text: str, pixels: float, most: int = 3) -> list[str]:
-    """`text` on at most `most` lines that fit into `pixels`, broken at spaces where there are any.
+def label_lines(text: str, pixels: float) -> list[str]:
+    """`text` on at most three lines that fit into `pixels`, broken at spaces where there are any.
 
     The last line ends in "…" where something is missing.
     """
     room = max(3, int(pixels / _CHAR))
     rest = " ".join(text.split())
     lines: list[str] = []
-    while rest and len(lines) < most:
+    while rest and len(lines) < _LINES:
         fits = _fits(rest, room)
         if fits >= len(rest):
             lines.append(rest)
             break
-        if len(lines) == most - 1:
+        if len(lines) == _LINES - 1:
             lines.append(rest[: _fits(rest, room - 1)].rstrip() + "…")
             break
         cut = rest.rfind(" ", 1, fits + 1)

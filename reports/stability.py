@@ -138,7 +138,6 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _flip_row(table: pd.DataFrame, name: str) -> dict[str, Any]:
-    """The row of the choice `name`: how many pairs it flips, in which share of draws, and which they are."""
     part = table[table["flips"] & (table["choice"] == name)]
     told = [f"{a}, {b}" for a, b in zip(part["a"], part["b"], strict=True)]
     return {

@@ -114,7 +114,6 @@ class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
 
 
 def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, spent: _Tflops) -> dict[str, Any]:
-    """A run's row of the table, its cost ratios apart."""
     notes, seed = list(facts.notes(run)), int(run.config["seed"])
     row: dict[str, Any] = {
         **facts.head_columns(run, label),

@@ -148,7 +148,6 @@ def _shown_lines(search: Search) -> list[str]:
 
 
 def _question_lines(search: Search) -> list[str]:
-    """What was asked, what the right answer is, and what was answered."""
     record, example = search.record, search.rows.examples.get(search.record["question_id"])
     lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
     if example is not None:
@@ -163,7 +162,6 @@ def _question_lines(search: Search) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    """Printable text, on one line."""
     return printable(" ".join(text.split()))
 
 

@@ -76,7 +76,6 @@ def frame(parts: Sequence[Scored], score: str | None = None, convention: str = D
 
 
 def _cost_columns(reached: Reached, seed: int, convention: str) -> dict[str, float | None]:
-    """Mean TFLOPs with its interval, those of the probes, and the nodes that a search visits on average."""
     known = [(stop.flops / TERA, cluster) for _, stop, cluster in reached if stop.flops is not None]
     known = known if len(known) == len(reached) else []
     steps = [stop.steps(record) for record, stop, _ in reached]
@@ -136,7 +135,6 @@ def panels(table: pd.DataFrame) -> list[Panel]:
 
 
 def _curve_panel(title: str, rows: pd.DataFrame, axis: str, name: str) -> Panel:
-    """The score, and TFLOPs where they are known, over the column `axis` of `rows`."""
     score, convention = str(rows["score"].iloc[0]), rows["convention"].iloc[0]
     told = records(rows)
     lines = [Line(score, [Point.of(row, axis, "mean", 100) for row in told])]

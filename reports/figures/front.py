@@ -229,10 +229,8 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     bars = []
     for point in rows:
         (x, y), (xs, ys) = at(_coordinates(point)), _intervals(point)
-        bars += [
-            (at((xs[0], 1))[0], y - 1, at((xs[1], 1))[0], y + 1),
-            (x - 1, at((1, ys[0]))[1], x + 1, at((1, ys[1]))[1]),
-        ]
+        bars.append((at((xs[0], 1))[0], y - 1, at((xs[1], 1))[0], y + 1))
+        bars.append((x - 1, at((1, ys[0]))[1], x + 1, at((1, ys[1]))[1]))
     anchors = np.array([at(_coordinates(point)) for point in named]).reshape(-1, 2)
     sizes = np.array([(box.width, box.height) for box in (a.get_window_extent() for a in artists)]).reshape(-1, 2)
     boxes = place_labels(anchors, sizes, ax.bbox.extents, np.array(bars))
@@ -246,7 +244,6 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _tooltip(point: Mapping[str, Any]) -> str:
-    """The tooltip of a mark: method, model, score, cost, and why it is not on the front."""
     value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {point['tflops']:.3g} TFLOPs"
     if point["ceiling"]:
         return f"{value}; a ceiling, it was shown the evidence"

@@ -20,7 +20,6 @@ n failed notes run
 """
 
 import functools
-import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +29,7 @@ from typing import Any
 import pandas as pd
 
 from harness.errors import UserError
+from harness.stats.bootstrap import NOTHING
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.answer_recall import answer_shown, answer_shown_as_substring
@@ -142,7 +142,6 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
 
 
 def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int]) -> list[dict[str, Any]]:
-    """A run's rows: one for each group of text lengths that has questions, and one for all of them."""
     run, lengths = measured.run, measured.lengths()
     scored = facts.scored(run, score)
     held, contained = _answer_recall(measured)
@@ -220,7 +219,6 @@ def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
 
 
 def _family_means(rows: Sequence[Mapping[str, Any]], made: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The mean of each family's data sets, by model, method and length."""
     families: dict[str, set[str]] = defaultdict(set)
     cells: dict[tuple[str, str, str, int], dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
@@ -255,14 +253,8 @@ def _family_mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, A
 
 def _mean_of_column(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """The mean of a column with its interval; without a value where a row has none, without an interval likewise."""
-    keys = [f"{name}{end}" for end in ("", ".low", ".high")]
-    columns = [[row[key] for row in rows] for key in keys]
-    if None in columns[0]:
-        return dict.fromkeys(keys)
-    values, lows, highs = columns
-    middle, size = sum(values) / len(values), len(values)
-    if None in (*lows, *highs):
-        return dict(zip(keys, (middle, None, None), strict=True))
-    below = math.hypot(*(value - low for value, low in zip(values, lows, strict=True))) / size
-    above = math.hypot(*(high - value for value, high in zip(values, highs, strict=True))) / size
-    return dict(zip(keys, (middle, middle - below, middle + above), strict=True))
+    values, lows, highs = ([row[f"{name}{end}"] for row in rows] for end in ("", ".low", ".high"))
+    if None in values:
+        return facts.interval_columns(name, NOTHING)
+    middle, ends = facts.mean_of_samples(values, list(zip(lows, highs, strict=True)))
+    return dict(zip((name, f"{name}.low", f"{name}.high"), (middle, *(ends or (None, None))), strict=True))

@@ -173,7 +173,6 @@ def _paired_scores(pair: Pair, score: str) -> tuple[list[float], list[float], li
 
 
 def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
-    """The row of a pair: mean scores on original and twin, their difference with a test, and the share lost."""
     before, after, clusters = _paired_scores(pair, score)
     seed = int(pair.original.config["seed"])
     difference = [a - b for a, b in zip(before, after, strict=True)]

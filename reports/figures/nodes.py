@@ -120,7 +120,6 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
 
 
 def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted: Fit | str) -> dict[str, Any]:
-    """A run's row: mean, median and range of nodes retrieved, and the fit or why there is none."""
     answered = facts.answered_clusters(run)
     notes = [fitted] if isinstance(fitted, str) else []
     if zero := sum(v == 0 for v in values):

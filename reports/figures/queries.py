@@ -109,7 +109,6 @@ def frame(
 
 
 def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:
-    """A run's row: TFLOPs of an index and of a query, and of one of k queries that share the index."""
     index, query = _float_or_none(row["tflops.index"]), _float_or_none(row["tflops"])
     notes = ["k = queries that share the index of a document", *row["notes"]]
     answered = [record for record in run.records if record["error"] is None]

@@ -40,14 +40,12 @@ def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
     Raises UserError for no runs or a run without records, UnknownName for a score that a run does not have.
     """
     facts.check_runs(runs)
-    rows = [
-        _run_row(run, label, score or facts.headline(run)) for run, label in zip(runs, facts.labels(runs), strict=True)
-    ]
+    named = zip(runs, facts.labels(runs), strict=True)
+    rows = [_run_row(run, label, score or facts.headline(run)) for run, label in named]
     return facts.as_floats(pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True))
 
 
 def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
-    """A run's row: score, requests a question by phase, those of indexes, and retries."""
     seed = int(run.config["seed"])
     scored = facts.scored(run, score)
     answered = [record for record in run.records if record["error"] is None]

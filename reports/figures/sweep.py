@@ -68,10 +68,8 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
         raise UnknownName("setting", x, known, "settings of these runs")
     rows = []
     # A line with two runs at one value is two lines.
-    at = [
-        (facts.run_key(run)[0], run.config["model"]["name"], value_text(own.get(x)))
-        for run, own in zip(runs, settings, strict=True)
-    ]
+    models = [(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs]
+    at = [(*model, value_text(own.get(x))) for model, own in zip(models, settings, strict=True)]
     labels = distinct_labels(facts.labels(runs, [x]), runs, at)
     for run, label, own, row in zip(runs, labels, settings, means, strict=True):
         name = score or facts.headline(run)

@@ -85,7 +85,6 @@ def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, A
 
 
 def _texts_by_kind(read: Rows, question_ids: Sequence[str], run: StoredRun) -> dict[str, list[str]]:
-    """Kind -> texts; documents and questions each once."""
     missing = [question for question in question_ids if question not in read.examples]
     if missing:
         raise UserError(f"question '{missing[0]}' of {run.path} is not in the data set any more")

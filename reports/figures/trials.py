@@ -64,7 +64,6 @@ def requests_at_stop(record: Mapping[str, Any], stop: Stop) -> int:
 
 
 def _cost_columns(reached: Reached, seed: int, _convention: str) -> dict[str, float | None]:
-    """Mean requests with their interval, and mean TFLOPs where all are known."""
     asked, clusters = [float(requests_at_stop(record, stop)) for record, stop, _ in reached], [c for _, _, c in reached]
     flops = [stop.flops for _, stop, _ in reached if stop.flops is not None]
     return {

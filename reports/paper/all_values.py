@@ -39,7 +39,7 @@ COLUMNS = (
 _TEXT = "Values of the text"
 
 
-def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN, convention: str | None = None) -> pd.DataFrame:
+def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
     """Return COLUMNS in the order of paper_results.csv; `printed` in points of 100 for scores, as reports.paper.frame.
 
     runs: may be none. notes: each condition in which a run differs, then what is known to differ ("known: ..."). Raises
@@ -47,7 +47,7 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN, convention: str 
     """
     values = load()
     measured: dict[int, list[dict[str, Any]]] = {}
-    for value, _, row in measured_rows(runs, values, margin=margin, convention=convention) if runs else ():
+    for value, _, row in measured_rows(runs, values, margin=margin) if runs else ():
         own = {key: row[key] for key in COLUMNS[4:]}
         measured.setdefault(value.line, []).append({**own, "dataset": value.place, "metric": value.label})
     mapped = {value.line: value for value in reversed(values)}  # the first of each line
@@ -58,16 +58,11 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN, convention: str 
 
 
 def tables(
-    runs: Sequence[StoredRun],
-    chosen: TableOrFigure | None = None,
-    *,
-    margin: float = MARGIN,
-    convention: str | None = None,
+    runs: Sequence[StoredRun], chosen: TableOrFigure | None = None, *, margin: float = MARGIN
 ) -> list[tuple[str, pd.DataFrame]]:
     """Titled frames: a summary, then one for each table with printed values; chosen: that table alone, with
     the one whose rows it runs too."""
-    whole = frame(runs, margin=margin, convention=convention)
-    found = []
+    whole, found = frame(runs, margin=margin), []
     for place, own in whole.groupby("place", sort=False):
         one = next((p for p in tables_and_figures() if p.label == place), None)
         if chosen is None or (one is not None and one.name is not None and one.name in (chosen.name, chosen.like)):
@@ -89,11 +84,8 @@ def text(
 
 
 def _rows_of_printed(entry: Printed, value: Value | None, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of `frame` for one printed value: measured, not run yet, or with the reason why it is not compared."""
-    place = next(
-        (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table)),
-        f"{PAPERS[entry.source]}: {_TEXT}",
-    )
+    places = (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table))
+    place = next(places, f"{PAPERS[entry.source]}: {_TEXT}")
     head = {"place": place, "row": entry.method, "dataset": entry.dataset, "metric": entry.metric}
     if measured:
         return [{**head, **row} for row in measured]

@@ -59,10 +59,9 @@ def _differences(head: str, own: Mapping[str, Any], paper: Mapping[str, Any]) ->
     missing = [key for key in paper if key not in own]
     found = [f"{head}{key} is {_text(own[key])}, the paper's is {_text(paper[key])}" for key in others]
     if missing:
+        lacking = f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} not recorded"
         values = ", ".join(f"{key} {_text(paper[key])}" for key in missing)
-        found.append(
-            f"{head}{listed(missing)} {'is' if len(missing) == 1 else 'are'} not recorded; the paper has {values}"
-        )
+        found.append(f"{head}{lacking}; the paper has {values}")
     return found
 
 
@@ -71,7 +70,6 @@ def _text(value: Any) -> str:
 
 
 def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
-    """Why the models of the run's roles are not those of the paper."""
     config = run.config
     if config["model"].get("embedded"):
         return Found([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
@@ -206,7 +204,6 @@ def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
 
 
 def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Found:
-    """Why the run's split, questions, settings or rows are not those of the paper."""
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
         names = listed([one.dataset for one in value.rules])

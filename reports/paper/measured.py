@@ -1,6 +1,5 @@
 """What a run, or several together, measured of a printed value, in the paper's units (scores times 100)."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -59,31 +58,17 @@ def measure(value: Value, run: StoredRun) -> OwnValue:
 
 
 def mean_over_datasets(parts: Sequence[OwnValue]) -> OwnValue:
-    """The mean over k data sets, each counting the same, as papers take it.
+    """The mean over data sets, each counting the same, as papers take it, with intervals by facts.mean_of_samples.
 
-    The samples are independent, so the errors of their means add in quadrature: with m_i in [low_i, high_i],
-
-        m = (m_1 + ... + m_k) / k
-        low = m - sqrt((m_1 - low_1)^2 + ... + (m_k - low_k)^2) / k        high likewise, with high_i - m_i
-
-    and so for each of the two intervals. Without a value where a part has none, without an interval where a part has
-    none.
+    Without a value where a part has none, without an interval where a part has none.
     """
     values = [part.value for part in parts if part.value is not None]
     if len(parts) == 1 or len(values) < len(parts):
         return parts[0] if len(parts) == 1 else OwnValue()
-    middle = sum(values) / len(values)
-
-    def ends(intervals: list[tuple[float, float] | None]) -> tuple[float, float] | None:
-        known = [one for one in intervals if one is not None]
-        if len(known) < len(intervals):
-            return None
-        below = math.hypot(*(m - low for m, (low, _) in zip(values, known, strict=True)))
-        above = math.hypot(*(high - m for m, (_, high) in zip(values, known, strict=True)))
-        return middle - below / len(values), middle + above / len(values)
-
+    middle, wide = facts.mean_of_samples(values, [part.wide for part in parts])
+    _, narrow = facts.mean_of_samples(values, [part.narrow for part in parts])
     alone, wording = any(part.alone for part in parts), sum(part.wording for part in parts) / len(parts)
-    return OwnValue(middle, ends([part.wide for part in parts]), ends([part.narrow for part in parts]), alone, wording)
+    return OwnValue(middle, wide, narrow, alone, wording)
 
 
 def score_of(metric: Metric, run: StoredRun) -> str | None:
@@ -98,7 +83,6 @@ def scorer_of(corpus: str) -> str:
 
 
 def _with_intervals(find: Callable[[float], Interval], scale: float) -> OwnValue:
-    """A value with both intervals, of `find(level)`."""
     wide, narrow = find(WIDE), find(NARROW)
 
     def ends(one: Interval) -> tuple[float, float] | None:
@@ -119,7 +103,6 @@ def _mean_value(
 
 
 def _search_tflops(run: StoredRun, convention: str) -> OwnValue:
-    """TFLOPs of search and answer per question answered."""
     spent = costs.phase_costs(run, "answer", convention)
     search, answer = costs.phase_costs(run, "search", convention).tflops, spent.tflops
     if search is None or answer is None:

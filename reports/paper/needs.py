@@ -69,7 +69,6 @@ def _method_of(r: Resolution) -> Method | None:
 
 
 def _add_row(found: Needs, r: Resolution, method: Method | None) -> None:
-    """Add what one row of the suite needs to `found`."""
     own = method or method_class(r.parts["method"].implementation)
     params: dict[str, Any] = r.parts["method"].params
     models = {role: r.parts.get(f"roles.{role}", r.parts["model"]) for role in own.needs}

@@ -73,7 +73,6 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
 
 
 def _deviations(rules: Mapping, entry: Entry) -> tuple[str, ...]:
-    """The notes of those that are of the entry's preset and paper."""
     return tuple(
         one.note
         for one in rules.deviations
@@ -102,7 +101,6 @@ def _paper_of(entry: Entry, paper: Paper) -> Paper:
 
 
 def _datasets_of_label(datasets: dict[str, LabelRule], label: str) -> tuple[DatasetRule, ...]:
-    """The data set of a label, or those of a mean."""
     rule = datasets[label]
     labels = rule.mean_of if isinstance(rule, MeanRule) else (label,)
     meant = tuple(one for name in labels if isinstance(one := datasets[name], DatasetRule))

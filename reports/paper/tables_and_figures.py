@@ -33,9 +33,9 @@ _UNMAPPED = {
     "Tokens": "the tokenizer of these counts is not named; ours are the column tokens of harness report",
     "Latency": "the unit is not printed",
     "Llama3.1-8B": "a copy of a row of table 1",
-    "Average tokens": "a length of documents: harness report tokens prints ours",
-    "Min tokens": "a length of documents: harness report tokens prints ours",
-    "Max tokens": "a length of documents: harness report tokens prints ours",
+    **dict.fromkeys(
+        ("Average tokens", "Min tokens", "Max tokens"), "a length of documents: harness report tokens prints ours"
+    ),
     "average number of nodes": "harness report nodes prints ours",
     "confidence threshold t_p": "a setting: method.t_p of pecan on each data set",
     "Top-X used by BM25/SBERT/Dragon": "a setting: method.k of bm25-topx on each data set",

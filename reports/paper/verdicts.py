@@ -193,7 +193,6 @@ def _verdict_row(
     measured: _Measured,
     margin: float,
 ) -> dict[str, Any]:
-    """The row of a printed value beside what the runs of `pairs` measured, with its verdict and reasons."""
     ours = mean_over_datasets([_measure_once(value, run, measured) for _, run in pairs])
     (why, unverified), n = _reasons(value, pairs, runs), sum(len(run.records) for _, run in pairs)
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):

@@ -104,3 +104,10 @@ def write_run(
 def stored(root: Path, scores: Sequence[float | None], **changes: Any) -> StoredRun:
     """A run with one record for each score, as read back from its folder."""
     return read_run(write_run(root, [record(i, s) for i, s in enumerate(scores)], **changes))
+
+
+def mistake(ended: tuple[int, str, str]) -> str:
+    """What a command that is refused says, and nothing else: exit code, stdout, stderr -> stderr."""
+    code, out, err = ended
+    assert (code, out) == (2, "")
+    return err

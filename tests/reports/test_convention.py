@@ -12,7 +12,7 @@ from reports.costs import full_only_notes
 from reports.figures.curves import frame, rules_to_show
 from reports.figures.replay import Rule, Scored
 from reports.page import Comparison, page
-from tests.reports.build import flops, stored
+from tests.reports.build import flops, mistake, stored
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 from tests.reports.test_page import Page
 from tests.reports.trial_runs import ask, found
@@ -65,9 +65,7 @@ def test_the_default_is_the_papers_and_another_can_be_chosen(name, call):
 def test_an_unknown_convention_is_a_usage_error(name, call):
     run = "results/musique/pecan--tiny--0123abcd"
     arguments = COMMANDS[name][0] if name in COMMANDS else ["trace", run, "q0"]
-    code, out, err = call(*arguments, "--convention", "ful")
-    assert (code, out) == (2, "")
-    assert "Did you mean 'full'" in err
+    assert "Did you mean 'full'" in mistake(call(*arguments, "--convention", "ful"))
 
 
 def test_trace_counts_the_steps(call):
@@ -75,15 +73,15 @@ def test_trace_counts_the_steps(call):
         code, out, _ = call("trace", "results/musique/pecan--tiny--0123abcd", "q0", *chosen)
         head, _, line = out.splitlines()[2:5]
         assert (code, line.split()[head.split().index("TFLOPs")]) == (0, cost)
-    code, _, err = call("trace", "results/musique/pecan--tiny--0123abcd", "q0", "--json", "--convention", "full")
-    assert code == 2
-    assert "--json has the FLOPs under every convention" in err
+    assert "--json has the FLOPs under every convention" in mistake(
+        call("trace", "results/musique/pecan--tiny--0123abcd", "q0", "--json", "--convention", "full")
+    )
 
 
 def test_a_run_keeps_all_conventions_so_only_a_forecast_takes_one(call):
-    code, _, err = call("run", "--method", "bm25", "--dataset", "pocket/musique", "--convention", "full")
-    assert code == 2
-    assert "--convention is for a forecast (--plan)" in err
+    assert "--convention is for a forecast (--plan)" in mistake(
+        call("run", "--method", "bm25", "--dataset", "pocket/musique", "--convention", "full")
+    )
 
 
 def test_the_plan_names_its_convention(call):

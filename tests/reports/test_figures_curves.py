@@ -17,7 +17,7 @@ from reports.figures.curves import frame, rows_to_draw, rules_to_show
 from reports.figures.plot import draw
 from reports.figures.replay import Recorded, Rule, Scored, recorded_rule, stops_to_score
 from reports.figures.rule_table import curve_labels
-from tests.reports.build import SCORE, record
+from tests.reports.build import SCORE, mistake, record
 from tests.reports.figure_searches import F1, own_rows, searched, searched_run, settings, step
 
 # Three questions, recorded until 3 Yes at t_p 0.5. Stops of t_n = 1, 2, 3:
@@ -205,19 +205,14 @@ def test_rows_that_changed_and_a_scorer_that_changed(call, tmp_path):
     (run,) = (tmp_path / "results" / "mine").iterdir()
     manifest = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps({**manifest, "scorers": {F1: "0"}}))
-    code, _, err = call()
-    assert (code, "harness score results/mine/" in err) == (2, True)
+    assert "harness score results/mine/" in mistake(call())
     (run / "manifest.json").write_text(json.dumps(manifest))
     Path("rows.jsonl").write_text('{"id": "q0", "gold": "other"}\n')
-    code, _, err = call()
-    assert (code, "not those the run was made with" in err) == (2, True)
+    assert "not those the run was made with" in mistake(call())
 
 
 def test_runs_without_a_rule(call, tmp_path):
     searched_run(tmp_path / "other", [record(0, 0.5)])
-    code, _, err = call("other")
-    assert (code, "--record-stops 8" in err) == (2, True)
+    assert "--record-stops 8" in mistake(call("other"))
     searched_run(tmp_path / "plain", [searched(0, [0.2, 0.9], stop=1)], settings=settings())
-    code, out, err = call("plain")
-    assert (code, out) == (2, "")
-    assert "no run here recorded other stops than its own: there is no curve" in err
+    assert "no run here recorded other stops than its own: there is no curve" in mistake(call("plain"))

@@ -15,22 +15,19 @@ from tests.reports.build import record
 from tests.reports.paper_runs import contents, paper_run
 
 TABLE2 = suites.read_suite("longrefiner-table2").parts
-PAPERS = [
-    (part, dataset, str(preset))
-    for part, dataset in enumerate(("nq", "hotpotqa", "asqa"))
-    for preset in TABLE2[part].methods
-]
+PARTS = zip(TABLE2, ("nq", "hotpotqa", "asqa"), strict=True)
+PAPERS = [(part, dataset, str(preset)) for part, dataset in PARTS for preset in part.methods]
 OPEN = ("segments come from Jina's web service",)
 """What the documents say that the suites lack (docs/reproducing.md)."""
 
 
-@pytest.mark.parametrize(("part", "dataset", "preset"), PAPERS)
+@pytest.mark.parametrize(("part", "dataset", "preset"), PAPERS, ids=str)
 def test_the_suites_for_the_papers_data_have_the_papers_settings(part, dataset, preset, tmp_path):
     """With what each one asks the user to add."""
     sets = {"dataset.documents": "retrieved.jsonl", "dataset.top": 8}
     if dataset == "hotpotqa":
         sets["dataset.format"] = "retrieved"  # as the suite says
-    r = resolve(Choices(method=preset, dataset=dataset, sets=sets, suite=TABLE2[part]))
+    r = resolve(Choices(method=preset, dataset=dataset, sets=sets, suite=part))
     method, config = make_method(r), r.config.model_dump(mode="json")
     config["method"]["params"] = method.config.model_dump(mode="json")
     own = [v for v in load() if v.entry.table.startswith("Table 2 (generator") and v.entry.preset == preset]

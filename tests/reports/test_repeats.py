@@ -55,6 +55,9 @@ def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path):
     assert row[f"{SCORE}.pass@3"] == pytest.approx(1.0)
     assert {f"{SCORE}.{kind}.{end}" for kind in ("vote", "pass@2", "pass@3") for end in ("low", "high")} <= row.keys()
     assert "(seeds 0, 1, 2)" in str(row["notes"])
+    (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
+    assert f"{SCORE}.vote" in run.records[0]["scores"]
+    assert "vote" not in facts.versions(run), "it has no version of its own"
 
 
 def test_evidence_recall_is_no_answer_to_vote_on(tmp_path):
@@ -67,13 +70,6 @@ def test_evidence_recall_is_no_answer_to_vote_on(tmp_path):
     (run,) = average_over_seeds([read_run(path) for path in paths])
     names = {name.removeprefix(SCORE) for name in run.records[0]["scores"]}
     assert names == {"", ".vote", ".pass@2", "evidence_recall"}
-
-
-def test_a_vote_has_no_version_of_its_own(tmp_path):
-    table(tmp_path, 0.7, DRAWS)
-    (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
-    assert f"{SCORE}.vote" in run.records[0]["scores"]
-    assert "vote" not in facts.versions(run)
 
 
 def test_the_report_shows_them(tmp_path, command):

@@ -37,23 +37,18 @@ class TestScores:
         assert row[SCORE] == pytest.approx(mean)
         assert any("1 of 8 questions failed" in note for note in row["notes"])
 
-    def test_a_failed_question_of_another_group_is_left_out(self, tmp_path):
-        rows = [record(0, 1.0, scores={SCORE: 1.0, "short": 1.0}), record(1, None)]
-        row = row_of(frame([read_run(write_run(tmp_path, rows))]), "pecan")
-        assert (row[SCORE], row["short"]) == (0.5, 1.0)
-
-    def test_a_score_that_an_answered_question_lacks_is_told(self, tmp_path):
-        rows = [record(0, 1.0, scores={SCORE: 1.0, "em": 1.0}), record(2, 0.0)]
+    @pytest.mark.parametrize(("other", "told"), [(record(1, None), False), (record(2, 0.0), True)])
+    def test_a_question_without_the_score_is_left_out_and_told_if_it_was_answered(self, tmp_path, other, told):
+        rows = [record(0, 1.0, scores={SCORE: 1.0, "em": 1.0}), other]
         row = row_of(frame([read_run(write_run(tmp_path, rows))]), "pecan")
         assert (row["em"], row[SCORE]) == (1.0, 0.5)
-        assert "em is missing for 1 answered questions and left out for them" in row["notes"]
+        assert ("em is missing for 1 answered questions and left out for them" in row["notes"]) is told
 
     def test_a_score_of_another_data_set_is_missing_not_zero(self, tmp_path):
         settings = {"dataset": {"name": "qasper", "scorers": ["em"]}}
         other_run = read_run(write_run(tmp_path, [record(0, 1.0, scores={"em": 1.0})], method="x", settings=settings))
         table = frame([stored(tmp_path, SCORES), other_run])
-        assert math.isnan(row_of(table, "pecan")["em"])
-        assert math.isnan(row_of(table, "x")[SCORE])
+        assert math.isnan(row_of(table, "pecan")["em"] + row_of(table, "x")[SCORE])
 
     def test_a_score_that_is_no_number_is_named(self, tmp_path):
         folder = write_run(tmp_path, [record(0, 1.0), record(1, 1.0, scores={SCORE: "high"})])
