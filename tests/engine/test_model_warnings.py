@@ -17,7 +17,7 @@ from methods.reading import SKILLS as READING
 from pocket import card as hooks
 from pocket.eval import card as cards
 from tests.cli.fakes import Echo
-from tests.pocket import tiny_model
+from tests.pocket import trainings
 
 READER = {"name": "pocket-llama", "package": "pocket", "package_path": "model", "embedded": True}
 RANDOM = {"name": "random-llama", "backend": "random", "embedded": True}
@@ -84,7 +84,7 @@ def method(*skills, head="Answer."):
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
-    return tiny_model.make(tmp_path_factory.mktemp("weights"))
+    return trainings.make_tiny(tmp_path_factory.mktemp("weights"))
 
 
 @pytest.fixture

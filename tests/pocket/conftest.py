@@ -9,7 +9,6 @@ import pytest
 from harness.training.teacher import Teacher
 from pocket.tasks.recall import DrillTokens
 from pocket.train import tokenizer
-from tests.pocket import tiny_model
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +21,9 @@ def tokenizer_folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory) -> Path:
     """The folder of a model that says nothing sensible. Not to be written to."""
-    return tiny_model.make(tmp_path_factory.mktemp("tiny"))
+    from tests.pocket import trainings
+
+    return trainings.make_tiny(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pocket.eval import card as cards
 from pocket.eval.card import card_after_training, card_page, fingerprint, stale, tables, trained_skills
 from pocket.eval.exam import Row
 from pocket.tasks.catalog import skills
-from tests.pocket import tiny_model
+from tests.pocket import trainings
 
 RIGHT = {
     "first": {"0 recall": 0.97},
@@ -65,7 +65,7 @@ def test_a_fingerprint_changes_with_prompt_order_and_label(change, tiny):
 
 
 def test_a_fingerprint_changes_with_the_tokenizer(tiny, tmp_path):
-    other = tiny_model.make(tmp_path / "other", texts=["a tokenizer of very few words"] * 3)
+    other = trainings.make_tiny(tmp_path / "other", texts=["a tokenizer of very few words"] * 3)
     assert fingerprint(probing(), tiny) != fingerprint(probing(), other)
 
 

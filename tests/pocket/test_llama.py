@@ -7,11 +7,11 @@ import torch
 
 from harness.errors import CannotRun, UserError
 from pocket.train import llama
-from tests.pocket import tiny_model
+from tests.pocket import trainings
 
 
 def small(seed: int = 0, vocabulary: int = 40, **sizes: int) -> Any:
-    return llama.new_network(vocabulary, seed, **{**tiny_model.SIZES, **sizes})
+    return llama.new_network(vocabulary, seed, **{**trainings.TINY, **sizes})
 
 
 @pytest.mark.parametrize("name", ["config.json", "chat_template.jinja"])
@@ -74,20 +74,22 @@ def test_what_is_loaded_is_what_was_saved_in_bfloat16(tmp_path):
         assert torch.equal(theirs[name], weight.bfloat16())
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [({"hidden_size": 64}, "size mismatch for model.embed_tokens"), ({"num_hidden_layers": 3}, "none of a pocket")],
-)
-def test_another_shape_is_refused(tmp_path, change, message):
-    llama.save_weights(small(), tmp_path)
-    with pytest.raises(CannotRun, match=message):
-        llama.load_weights(small(**change), tmp_path)
+WEIGHTS = [
+    ({"hidden_size": 64}, "size mismatch for model.embed_tokens"),
+    ({"num_hidden_layers": 3}, "none of a pocket"),
+    (None, r"cannot be read \(.+\)"),
+    (b"", r"cannot be read \(.+\)"),
+    (b"\xff" * 99, r"cannot be read \(.+\)"),
+]
 
 
-@pytest.mark.parametrize("data", [None, b"", b"\xff" * 99])
-def test_weights_that_cannot_be_read(model, data):
-    (model / "model.safetensors").unlink()
-    if data is not None:
-        (model / "model.safetensors").write_bytes(data)
-    with pytest.raises(CannotRun, match=r"the weights in .* cannot be read \(.+\)"):
-        llama.load_weights(small(), model)
+@pytest.mark.parametrize(("found", "message"), WEIGHTS)
+def test_weights_of_another_shape_or_none_are_refused(tmp_path, found, message):
+    """found: what is in the folder in place of weights of the shape, a shape or bytes."""
+    sizes = found if isinstance(found, dict) else {}
+    if sizes:
+        llama.save_weights(small(), tmp_path)
+    elif found is not None:
+        (tmp_path / "model.safetensors").write_bytes(found)
+    with pytest.raises(CannotRun, match=f"the weights in .*{message}"):
+        llama.load_weights(small(**sizes), tmp_path)

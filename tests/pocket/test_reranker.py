@@ -36,7 +36,7 @@ from pocket.train import llama
 from pocket.world.sample import sample
 from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.cost.operator_count import counted
-from tests.pocket import tiny_model
+from tests.pocket import trainings
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def model(tokenizer, tmp_path_factory) -> Path:
     """A random model of the pocket model's form, two layers deep."""
     folder = tmp_path_factory.mktemp("pocket")
     llama.copy_tokenizer(EMBEDDED, folder)
-    llama.save_weights(llama.new_network(len(tokenizer), 0, **{**tiny_model.SIZES, "num_hidden_layers": 2}), folder)
+    llama.save_weights(llama.new_network(len(tokenizer), 0, **{**trainings.TINY, "num_hidden_layers": 2}), folder)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""The small course that trainings are tested with, how their folders are read, and one that is killed on the way.
+"""A tiny model, the small course that trainings are tested with, how their folders are read, one that is killed.
 
 python -m tests.pocket.trainings OUT COURSE STEP       trains, and is killed while it saves the checkpoint of STEP
 """
@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
+from pocket import random_model
 from pocket.tasks.recipes import Recipe, Stage
+from pocket.train import llama
 from pocket.train.curriculum import read_curriculum
 from pocket.train.trainer import Settings, Trainer
 from tests.kills import kill_at
-from tests.pocket import tiny_model
 
 RECALL = "{skill: recall, pairs: [2, 3], size: 64}"
 # The first stages are left after their steps, the last one is not left at all.
@@ -28,6 +29,19 @@ stages:
   - {{name: mixed, gate: 1.01, over: 20, steps: 1000, rate: 3.0e-3, end_rate: 1.0e-3, tokens: 512,
       recipes: [{RECALL}, {{skill: answer, facts: [1, 2], questions: 2, size: 128}}]}}
 """
+
+
+def make_tiny(folder: Path, seed: int = 0, texts: list[str] | None = None) -> Path:
+    """Weights of the tiny shape with a tokenizer trained on `texts` (default: some of the world)."""
+    from transformers import AutoTokenizer
+
+    random_model.save(folder, texts, hidden_size=8, intermediate_size=8, num_hidden_layers=1)
+    tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    llama.save_weights(
+        llama.new_network(len(tokenizer), seed, (tokenizer.bos_token_id, tokenizer.eos_token_id), **TINY), folder
+    )
+    (folder / "generation_config.json").unlink()
+    return folder
 
 
 def begun(tokenizer_folder: Path, out: Path) -> Path:
@@ -54,7 +68,11 @@ def stage(gate: float, *gates: float | None, steps: int = 100, over: int = 3) ->
     return Stage(name="s", recipes=recipes, gate=gate, over=over, steps=steps)
 
 
-SIZES = {**tiny_model.SIZES, "intermediate_size": 48, "max_position_embeddings": 256}
+TINY = {
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "max_position_embeddings": 1024,
+}  # fmt: skip
+SIZES = {**TINY, "intermediate_size": 48, "max_position_embeddings": 256}
 
 
 def settings(out: Path, course: Path, **more: Any) -> Settings:
