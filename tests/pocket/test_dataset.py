@@ -216,20 +216,14 @@ def test_a_file_in_a_folder_is_named_with_it(tmp_path, monkeypatch):
         presets.find("datasets", "pocket/musiqe")
 
 
-def test_options_may_be_set_without_saying_options():
+def test_options_may_be_set_without_saying_options_and_the_last_one_holds():
     sets = {"dataset.tokens": Raw("20000"), "dataset.options.seed": Raw("7"), "dataset.hops": Raw("[1, 2]")}
+    sets |= {"dataset.options.tokens": Raw("300"), "dataset.seed": Raw("8")}
     found = resolve(Choices(method="bm25", dataset="pocket/musique", sets=sets))
     options = found.config.dataset.options
-    assert (options["tokens"], options["seed"], options["hops"]) == (20000, 7, [1, 2])
+    assert (options["tokens"], options["seed"], options["hops"]) == (300, 8, [1, 2])
     assert found.origins["dataset.options.tokens"] == "--set"
     assert found.origins["dataset.options.questions"] == "configs/datasets/pocket/musique.yaml"
-
-
-def test_what_is_said_last_holds():
-    for keys in (["dataset.tokens", "dataset.options.tokens"], ["dataset.options.tokens", "dataset.tokens"]):
-        sets = {key: Raw(str(300 + at)) for at, key in enumerate(keys)}
-        found = resolve(Choices(method="bm25", dataset="pocket/musique", sets=sets))
-        assert found.config.dataset.options["tokens"] == 301
 
 
 def test_options_that_are_no_mapping(tmp_path):

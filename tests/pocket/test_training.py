@@ -1,9 +1,7 @@
 """Training: the same numbers from the same seed; stages are left at their gates; a stopped one goes on."""
 
 import json
-import os
 import shutil
-import signal
 
 import pytest
 import torch
@@ -12,7 +10,6 @@ from harness.errors import CannotRun, UserError
 from harness.training.loop import Checkpoint, Progress, resolve_device
 from pocket.train import llama
 from pocket.train.trainer import Trainer
-from tests.forked import start
 from tests.pocket.trainings import RECALL, begun, lines, settings, stage, steady, train, weights
 
 
@@ -28,6 +25,10 @@ def test_the_log(undisturbed):
         assert all(0 <= share <= 1 for share in line["right"].values())
     assert set(found[200]["right"]) == {"0 recall", "1 answer"}
     assert found[200]["loss"] < found[100]["loss"]
+    # In rows of 128 tokens there is not always room for both questions about a text.
+    assert "left_out" not in found[50]
+    assert set(found[200]["left_out"]) == {"1 answer"}
+    assert 0.05 < found[200]["left_out"]["1 answer"] < 0.5
     assert [s.split("  ")[0] for s in said if s.startswith("step")] == [f"step {n}" for n in found]
 
 
@@ -95,14 +96,6 @@ def test_a_loss_that_is_no_number_ends_the_training(tokenizer_folder, course, tm
     assert not (tmp_path / "out" / "checkpoint").exists()
 
 
-def test_what_has_no_room_is_counted_on_the_way(undisturbed):
-    """In rows of 128 tokens there is not always room for both questions about a text."""
-    found = lines(undisturbed[0])
-    assert "left_out" not in found[50]
-    assert set(found[200]["left_out"]) == {"1 answer"}
-    assert 0.05 < found[200]["left_out"]["1 answer"] < 0.5
-
-
 def test_rates():
     trainer = Trainer.__new__(Trainer)
     falling = stage(0.9, None, steps=10).model_copy(update={"rate": 1.0, "end_rate": 0.2})
@@ -111,17 +104,13 @@ def test_rates():
         assert trainer._learning_rate(falling) == pytest.approx(rate), "the first hundred steps begin slowly"
 
 
-# --- trainings that go on: killed, with another course, from other weights, after nothing at all -----------------------
+# --- trainings that go on: stopped, with another course, from other weights, after nothing at all -----------------------
 
 
-def test_killed_and_resumed_it_ends_the_same(undisturbed, tokenizer_folder, course, tmp_path):
-    out = begun(tokenizer_folder, tmp_path / "out")
-    command = [str(out), str(course), "100"]
-    training = start("tests.pocket.trainings", command, tmp_path, tmp_path / "printed", os.environ)
-    code, _, messages = training.end()
-    assert code == -signal.SIGKILL, messages
-    assert json.loads((out / "checkpoint" / "state.json").read_text())["step"] == 50
-    said: list[str] = []
+def test_stopped_and_resumed_it_ends_the_same(undisturbed, tokenizer_folder, course, tmp_path):
+    """That one that is killed goes on from its last checkpoint is in tests/training."""
+    out, said = begun(tokenizer_folder, tmp_path / "out"), list[str]()
+    train(settings(out, course, steps=50), lambda _: None)
     train(settings(out, course, steps=200), said.append)
     assert said[0] == "going on from step 50, stage 'short'"
     theirs, ours = lines(undisturbed[0]), lines(out)

@@ -1,11 +1,7 @@
-"""A tiny model, the small course that trainings are tested with, how their folders are read, one that is killed.
-
-python -m tests.pocket.trainings OUT COURSE STEP       trains, and is killed while it saves the checkpoint of STEP
-"""
+"""A tiny model, the small course that trainings are tested with, and how their folders are read."""
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,6 @@ from pocket.tasks.recipes import Recipe, Stage
 from pocket.train import llama
 from pocket.train.curriculum import read_curriculum
 from pocket.train.trainer import Settings, Trainer
-from tests.kills import kill_at
 
 RECALL = "{skill: recall, pairs: [2, 3], size: 64}"
 # The first stages are left after their steps, the last one is not left at all.
@@ -84,13 +79,3 @@ def settings(out: Path, course: Path, **more: Any) -> Settings:
 
 def train(settings: Settings, tell: Callable[[str], None]) -> None:
     Trainer(settings, tell).run()
-
-
-def main() -> None:
-    out, course, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    kill_at(last)
-    train(settings(out, course, steps=200), print)
-
-
-if __name__ == "__main__":
-    main()
