@@ -40,7 +40,7 @@ def train_reranker(
     check_writable(Path(out))
     chosen = {name: value for name, value in {"layers": layers, "steps": steps}.items() if value is not None}
     settings = training.Settings(Path(out), first, seed=seed, **chosen)
-    done, _ = run_until_stopped(lambda tell, stop: training.train(settings, tell, stop), None)
+    done, _ = run_until_stopped(lambda tell, stop: training.Trainer(settings, tell).run(stop), None)
     if not done:
         print_resume_command("interrupted; the last checkpoint is kept")
         return 130

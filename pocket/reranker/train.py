@@ -1,6 +1,6 @@
 """Training of the pocket world's reranker: seeded, resumable, from the weights of the pocket model.
 
-    train(Settings(out=Path("reranker"), begin=Path("pocket/model")), tell=print)
+    Trainer(Settings(out=Path("reranker"), begin=Path("pocket/model")), tell=print).run()
 
     OUT/model        the folder that `--set reranker.source=OUT/model` takes
     OUT/checkpoint   where it stands; OUT/log.jsonl: a line every 25 steps
@@ -21,7 +21,6 @@ cannot forge the control tokens: its tokenizer splits them.
 """
 
 import json
-import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +62,11 @@ class Settings:
     questions: int = 2
 
 
-class _Trainer(Loop["list[Listed]"]):
-    """The network, its optimizer and where they stand."""
+class Trainer(Loop["list[Listed]"]):
+    """The network, its optimizer and where they stand; stopped in between, another one goes on.
+
+    Raises UserError where `out` is of another training, CannotRun for weights that cannot be used.
+    """
 
     advice = "begin again with another --seed"
 
@@ -186,13 +188,3 @@ def _recall(scores: np.ndarray, stating: np.ndarray) -> float:
     """Share of the chunks that state a fact among the five best; ties keep the order of the text."""
     best = np.argsort(-scores, kind="stable")[:_TOP]
     return float(stating[best].sum() / stating.sum())
-
-
-def train(settings: Settings, tell: Callable[[str], None], stop: threading.Event | None = None) -> Path:
-    """Train, and return the model's folder; stopped in between, the same call goes on.
-
-    Raises UserError where `out` is of another training, CannotRun for weights that cannot be used.
-    """
-    trainer = _Trainer(settings, tell)
-    trainer.run(stop)
-    return settings.out / "model"

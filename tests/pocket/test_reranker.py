@@ -32,7 +32,7 @@ from pocket.card import EMBEDDED
 from pocket.reranker import exam as reranker_exam
 from pocket.reranker import train as reranker_training
 from pocket.reranker.data import Listed, chunk_lists
-from pocket.reranker.train import Settings, offsets_of, train
+from pocket.reranker.train import Settings, offsets_of
 from pocket.train import llama
 from pocket.world.sample import sample
 from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
@@ -62,8 +62,11 @@ def offsets(tokenizer) -> Any:
     return offsets_of(tokenizer)
 
 
-def settings(out: Path, model: Path, **more: Any) -> Settings:
-    return Settings(**{"out": out, "begin": model, "layers": 1, "steps": 6, "questions": 2} | more)
+def trained(out: Path, model: Path, tell: Any = print, stop: threading.Event | None = None, **more: Any) -> Path:
+    """The folder of a reranker that is trained in a second."""
+    given = {"out": out, "begin": model, "layers": 1, "steps": 6, "questions": 2, **more}
+    reranker_training.Trainer(Settings(**given), tell).run(stop)
+    return out / "model"
 
 
 # --- what it learns from ----------------------------------------------------------------------------------------------
@@ -153,7 +156,7 @@ def test_what_cannot_be_cut(model, tmp_path):
 def test_the_loss_is_a_cross_entropy_with_the_stating_chunks_in_equal_shares():
     scores = [torch.tensor([2.0, 0.0, 0.0]), torch.tensor([0.0, 1.0])]
     batch = [SimpleNamespace(stating=np.array(marks)) for marks in ([True, False, True], [False, True])]
-    trainer: Any = object.__new__(reranker_training._Trainer)
+    trainer: Any = object.__new__(reranker_training.Trainer)
     trainer.progress, trainer.settings, trainer.found = SimpleNamespace(step=0), SimpleNamespace(steps=9), []
     trainer._scores, trainer._update = lambda _: scores, lambda losses, _: float(losses[0])
     by_hand = [math.log(math.e**2 + 2) - (2 + 0) / 2, math.log(1 + math.e) - 1]
@@ -162,10 +165,10 @@ def test_the_loss_is_a_cross_entropy_with_the_stating_chunks_in_equal_shares():
 
 def test_interrupted_it_ends_the_same(model, tmp_path, monkeypatch):
     monkeypatch.setattr(reranker_training, "_SAY", 2)
-    whole = train(settings(tmp_path / "a", model), lambda _: None)
+    whole = trained(tmp_path / "a", model)
     stop, said = threading.Event(), list[str]()
-    train(settings(tmp_path / "b", model), lambda _: stop.set(), stop)
-    again = train(settings(tmp_path / "b", model), said.append)
+    trained(tmp_path / "b", model, lambda _: stop.set(), stop)
+    again = trained(tmp_path / "b", model, said.append)
     assert said[0] == "going on from step 2"
     theirs, ours = (load_file(str(folder / "model.safetensors")) for folder in (whole, again))
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
@@ -183,7 +186,7 @@ def test_it_learns(model, tmp_path, monkeypatch):
     one = Listed("Who?", "d", (), texts, marks, (), ())
     monkeypatch.setattr(reranker_training, "lists_of_step", lambda *_: [one])
     monkeypatch.setattr(reranker_training, "_RATE", 5e-3)
-    folder = train(settings(tmp_path, model, steps=40), lambda _: None)
+    folder = trained(tmp_path, model, steps=40)
     config = EncoderConfig(name="tiny", source=str(folder), max_length=512)
     assert load_reranker(config, Meter(), "reranker").score("Who?", texts).argmax() == 1
 
@@ -219,7 +222,7 @@ def test_an_interrupted_training_says_how_to_go_on(here, model, monkeypatch):
     def stops(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reranker_training, "train", stops)
+    monkeypatch.setattr(reranker_training, "Trainer", stops)
     shutil.copytree(model, "model")
     done = here("pocket", "train-reranker", "--out", "o", *TINY)
     assert done.returncode == 130

@@ -3,6 +3,8 @@
 python -m tests.training.small BASE OUT STEP        trains, and is killed while it saves the checkpoint of STEP
 """
 
+import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.datasets.base import Dataset
+from harness.training import loop
 from harness.training.course import Course
 from harness.training.question_sets import QuestionSet
 from harness.training.settings import Settings, read_settings
@@ -17,7 +20,6 @@ from harness.types import Document, Example, Gold, Question
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
 from pocket import random_model
-from tests.kills import kill_at
 
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
 FEW = {"scenes": 12, "batch": 4, "rank": 2, "rate": 0.01, "say": 2, "save": 2, "exam": 2, "length": 2000}
@@ -49,6 +51,18 @@ def train(made: Course, steps: int | None = None) -> list[str]:
     told: list[str] = []
     made.run(told.append, threading.Event(), steps)
     return told
+
+
+def kill_at(step: int) -> None:
+    """From now on this process dies where it would write the state of the checkpoint of `step`."""
+    write = loop.write_json
+
+    def write_json(path: Path, value: Any) -> None:
+        if value["step"] == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(path, value)
+
+    loop.write_json = write_json  # type: ignore[attr-defined]
 
 
 def main() -> None:
