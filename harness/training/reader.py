@@ -166,10 +166,10 @@ def exam_parts(
     for dataset in dict.fromkeys(row.dataset for row in rows):
         yield from _dataset_parts(dataset, [row for row in rows if row.dataset == dataset], skills, questions, seed)
     for name in dict.fromkeys(recipe.skill for recipe in recipes):
-        recipe = next(r for r in recipes if r.skill == name)
+        recipe, kind = next(r for r in recipes if r.skill == name), skills[name].scene
         dice = (Dice("exam", seed, name, number) for number in range(20 * world))
-        texts = (draw_scenes(recipe, skills[name].scene, of_text, "evaluation") for of_text in dice)
-        made = list(itertools.islice((scene for text in texts for scene in itertools.islice(text, 1)), world))
+        first_scenes = (next(draw_scenes(recipe, kind, of_text, "evaluation"), None) for of_text in dice)
+        made = list(itertools.islice(filter(None, first_scenes), world))
         measure = "accuracy" if made and made[0].verdicts else "token F1"
         yield _scored_part(f"made-up world: {name}", measure, skills[name], made)
 
