@@ -9,12 +9,11 @@ its own that reads or makes what it needs.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
-from harness.datasets.files import Broken, RowPlace, read_rows
+from harness.datasets.files import Broken, RowPlace, Rows, read_rows
 from harness.datasets.formats import RowParser, loader_of, option_names, parser_of
 from harness.datasets.kinds import count_kinds
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
@@ -36,16 +35,26 @@ class Checker:
         self.first_error: tuple[RowPlace, RowError] | None = None  # bad row
         self._documents: dict[str, bytes] = {}
 
-    def check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
-        """The row as questions with their documents; None when it is left out or bad."""
-        self.rows += 1
-        try:
-            return self._check(place, raw)
-        except RowError as error:
-            self.bad += 1
-            if self.first_error is None:
-                self.first_error = place, error
-            return None
+    def check_rows(self, rows: Rows, limit: int | None) -> tuple[list[Example], dict[str, Document]]:
+        """Check all rows; return the first `limit` questions (None: all) and their documents by id."""
+        examples: list[Example] = []
+        documents: dict[str, Document] = {}
+        for place, raw in rows:
+            self.rows += 1
+            try:
+                used = self._check(place, raw)
+            except RowError as error:
+                self.bad += 1
+                self.first_error = self.first_error or (place, error)
+                continue
+            asked = used.examples if used is not None else ()
+            self.kinds.update(count_kinds(asked))
+            kept = asked if limit is None else asked[: limit - len(examples)]
+            if used is not None and kept and self.first_error is None:
+                examples += kept
+                for document in used.documents:
+                    documents.setdefault(document.id, document)
+        return examples, documents
 
     def _check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
         """The row as questions with their documents; None when it is left out. Raises RowError for a bad row."""
@@ -115,7 +124,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     checker = Checker(parser)
     source = find_source(config, known)
     rows = (row for file in source.files for row in read_rows(file, row_keys))
-    examples, documents = check_rows(checker, rows, limit)
+    examples, documents = checker.check_rows(rows, limit)
     checker.raise_errors(source.name)
     return Dataset(
         name=config.name,
@@ -128,20 +137,3 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         rows=len(checker.places),
         kinds=checker.kinds,
     )
-
-
-def check_rows(
-    checker: Checker, rows: Iterable[tuple[RowPlace, dict[str, Any] | Broken]], limit: int | None
-) -> tuple[list[Example], dict[str, Document]]:
-    """Check all rows; return the first `limit` questions (None: all) and their documents by id."""
-    examples: list[Example] = []
-    documents: dict[str, Document] = {}
-    for place, raw in rows:
-        used = checker.check(place, raw)
-        checker.kinds.update(count_kinds(used.examples if used is not None else ()))
-        room = None if limit is None else limit - len(examples)
-        if used is not None and checker.first_error is None and used.examples[:room]:
-            examples += used.examples[:room]
-            for document in used.documents:
-                documents.setdefault(document.id, document)
-    return examples, documents

@@ -19,7 +19,7 @@ from harness.config.validation import error_sentences
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, RowPlace, Rows, as_row, first_key, json_value, parse_each, read_rows
-from harness.datasets.loading import Checker, check_rows
+from harness.datasets.loading import Checker
 from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import Store, documents_in_row, open_store
 from harness.datasets.rows import Retrieved, Skip
@@ -160,7 +160,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         kept = list(rows)
         store.read_pages(row for _, row in kept)
         rows = iter(kept)
-    examples, documents = check_rows(checker, rows, limit)
+    examples, documents = checker.check_rows(rows, limit)
     if checker.first_error is None and checker.skipped[NONE] and not checker.places:
         if store is not None and store.sources and not store.by_question:
             sentence = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES}"

@@ -10,7 +10,6 @@ from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.datasets.pages import wiki_text
 from harness.errors import DataError
-from methods.longrefiner.pages import page_from_text
 from tests.datasets.support import config, parquet, write_lines
 
 
@@ -54,14 +53,6 @@ def _texts(data):
 )
 def test_paragraphs_headings_and_items(paragraphs, text):
     assert wiki_text(paragraphs, "Mill") == text
-
-
-def test_longrefiner_reads_the_headings_of_such_a_page():
-    long = "word " * 30
-    text = wiki_text([long, "Section::::A.", long, "Section::::A.:B.", long], "y")
-    found = page_from_text(text, lambda told: [(0, len(told))])
-    assert found is not None
-    assert [part.title for part in found.outline.children] == ["", "A"]
 
 
 def test_pages_in_a_row(tmp_path):

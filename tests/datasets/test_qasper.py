@@ -119,15 +119,12 @@ def _set(key, value):
 
 
 MISTAKES = [
-    (lambda p: p.pop("title"), "title", "is missing"),
     (lambda p: p.pop("id"), "id", "is missing"),
     (_set("id", " "), "id", "is empty"),
     (lambda p: p.pop("full_text"), "full_text", "is missing"),
     (_set("full_text", "text"), "full_text", "should be a list, is a string"),
     (_set("full_text", {"section_name": ["a"], "paragraphs": []}), "full_text", "section_name 1, paragraphs 0"),
-    (_set("abstract", None), "abstract", "should be a string, is null"),
     (lambda p: p.update(title=" ", abstract="", full_text=[]), None, "the document is empty"),
-    (_set("qas", None), "qas", "should be a list, is null"),
     (_set("qas", [3]), "qas[0]", "should be an object, is a number"),
     (lambda p: p["qas"][1].pop("answers"), "qas[1].answers", "is missing"),
     (lambda p: p["qas"][1].update(answers=[]), "qas[1].answers", "the question has no answer"),
@@ -136,7 +133,6 @@ MISTAKES = [
     (lambda p: p["qas"][0].update(question_id=" "), "qas[0].question_id", "is empty"),
     (lambda p: p["qas"][0].update(question_id="q1a"), "question id", "'q1a' is also the id of the row at"),
     (lambda p: _answer(p).update(yes_no="yes"), "qas[0].answers[0].answer.yes_no", "true or false, is a string"),
-    (lambda p: _answer(p).update(evidence=None), "qas[0].answers[0].answer.evidence", "should be a list, is null"),
     (lambda p: _answer(p).update(extractive_spans=[]), "qas[0].answers[0].answer", "is neither unanswerable nor"),
     (lambda p: _answer(p).update(extractive_spans=[" "]), "qas[0].answers[0].answer", "is blank"),
     (_set("title", "half \ud800"), None, "half a character (\\ud800)"),

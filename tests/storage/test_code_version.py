@@ -70,13 +70,7 @@ FILES = {
     "own_lead.py": OWN,
     "own_package/__init__.py": "from .words import stop\n",
     "own_package/words.py": "from . import deep\nstop = deep.X\n",
-    "own_package/deep.py": "X = 1\n",
-    "own_lazy.py": "X = 1\n",
-    "own_dynamic.py": "X = 1\n",
-    "own_builtin.py": "X = 1\n",
-    "own_bare.py": "X = 1\n",
     "editable/own_plugin/__init__.py": "from own_plugin.core import X\n",
-    "editable/own_plugin/core.py": "X = 1\n",
     "lists/stop.txt": "the\n",
     "lists/more.txt": "a\n",
     "lists/any.csv": "a\n",
@@ -86,6 +80,8 @@ FILES = {
     "own_scorer.py": SCORER,
     "own_tokens.py": "def words(text):\n    return text.split()\n",
 }
+PLAIN = ["own_package/deep", "editable/own_plugin/core", "own_lazy", "own_dynamic", "own_builtin", "own_bare"]
+FILES |= {f"{name}.py": "X = 1\n" for name in PLAIN}
 DOCUMENT = Document("d", "Toren was born in Kelford.")
 
 
