@@ -11,7 +11,7 @@ column-wise, as Hugging Face `datasets` may do. Unknown fields are left alone.
 from collections import Counter
 from typing import Any
 
-from harness.datasets.rows import Row, RowError, Skip, StrictRow, gold_answers, records_from_columns
+from harness.datasets.rows import Records, Row, RowError, Skip, StrictRow, gold_answers
 
 UNANSWERABLE = "unanswerable (answerable is false)"
 
@@ -33,11 +33,11 @@ class _Hop(StrictRow):
 class _MusiqueRow(StrictRow):
     id: str
     question: str
-    paragraphs: list[_Paragraph]
+    paragraphs: Records[_Paragraph]
     answer: str | None = None
     answer_aliases: list[str] | None = None
     answerable: bool = True
-    question_decomposition: list[_Hop] | None = None
+    question_decomposition: Records[_Hop] | None = None
 
 
 def _positions(row: _MusiqueRow) -> dict[int, int]:
@@ -58,10 +58,7 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
 
     Raises RowError naming the field. Rows with `answerable` false (MuSiQue-Full) are left out.
     """
-    nested: dict[str, Any] = {
-        key: records_from_columns(raw[key], key) for key in ("paragraphs", "question_decomposition") if key in raw
-    }
-    row = _MusiqueRow.read({**raw, **nested})
+    row = _MusiqueRow.read(raw)
     if not row.answerable:
         return Skip(UNANSWERABLE)
     aliases = row.answer_aliases or []

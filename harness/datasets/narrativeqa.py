@@ -29,7 +29,7 @@ from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.archives import Member, members, opened
 from harness.datasets.base import Dataset
 from harness.datasets.files import RowPlace, content_digest, parse_each, read_rows
-from harness.datasets.rows import RowError, StrictRow, canonical_line, clean_answers, records_from_columns, refuse_blank
+from harness.datasets.rows import Records, RowError, StrictRow, canonical_line, clean_answers, refuse_blank
 from harness.datasets.sources import PACKAGE, FileOptions, Source, file_patterns, find_source
 from harness.datasets.stories import STORIES, Stories, stories_in
 from harness.errors import ConfigError, DataError
@@ -202,12 +202,12 @@ class _Story(_Text):
 class _Row(StrictRow):
     document: _Story
     question: _Text
-    answers: list[_Text]
+    answers: Records[_Text]
 
 
 def _parse_and_add(stories: _Collected, raw: dict[str, Any]) -> None:
     """Parse a row and add its question to `stories`. Raises RowError for a bad row."""
-    row = _Row.read({**raw, "answers": records_from_columns(raw["answers"], "answers")} if "answers" in raw else raw)
+    row = _Row.read(raw)
     story = row.document
     refuse_blank({"document.id": story.id, "document.text": story.text, "question.text": row.question.text})
     answers = [answer.text for answer in row.answers]

@@ -16,7 +16,7 @@ all annotators; evidence that names a table or figure ("FLOAT SELECTED: ...") is
 
 from typing import Any
 
-from harness.datasets.rows import SEPARATOR, Group, RowError, StrictRow, records_from_columns, refuse_blank
+from harness.datasets.rows import SEPARATOR, Group, Records, RowError, StrictRow, refuse_blank
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 ROW_KEYS = ("id", "title", "abstract", "full_text", "qas", "figures_and_tables")
@@ -38,7 +38,7 @@ class _Annotation(StrictRow):
 class _Question(StrictRow):
     question: str
     question_id: str
-    answers: list[_Annotation]
+    answers: Records[_Annotation]
 
 
 class _Section(StrictRow):
@@ -50,19 +50,8 @@ class _Paper(StrictRow):
     id: str
     title: str
     abstract: str
-    full_text: list[_Section]
-    qas: list[_Question]
-
-
-def _parse_paper(raw: dict[str, Any]) -> _Paper:
-    """Parse a paper whose lists may be stored in columns. Raises RowError."""
-    nested: dict[str, Any] = {key: records_from_columns(raw[key], key) for key in ("full_text", "qas") if key in raw}
-    if isinstance(nested.get("qas"), list):
-        nested["qas"] = questions = [*nested["qas"]]
-        for n, q in enumerate(questions):
-            if isinstance(q, dict) and "answers" in q:
-                questions[n] = {**q, "answers": records_from_columns(q["answers"], f"qas[{n}].answers")}
-    return _Paper.read({**raw, **nested})
+    full_text: Records[_Section]
+    qas: Records[_Question]
 
 
 _Spans = dict[str, tuple[int, int]]  # a paragraph with single spaces -> where it is in the document
@@ -144,7 +133,7 @@ def parse_row(raw: dict[str, Any]) -> Group:
     """One paper with all its questions. Gold.extra: `types` (one an annotator: extractive, abstractive, boolean, none),
     evidence_floats and evidence_not_found where there are any. Raises RowError naming the field.
     """
-    paper = _parse_paper(raw)
+    paper = _Paper.read(raw)
     refuse_blank({"id": paper.id})
     document, spans = _document(paper)
     return Group(document, tuple(_example(q, f"qas[{n}]", document, spans) for n, q in enumerate(paper.qas)))

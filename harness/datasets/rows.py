@@ -10,14 +10,16 @@ returned into a `Retrieved`.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic_core import PydanticCustomError
 
 from harness.config.schema import canonical
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 SEPARATOR = "\n\n"
+T = TypeVar("T")
 
 _WANTED = {
     "string_type": "a string",
@@ -54,10 +56,21 @@ class StrictRow(BaseModel):
         path = ""
         for part in first["loc"]:
             path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
-        if first["type"] == "missing":
-            raise RowError(path or None, "is missing")
+        if first["type"] in ("missing", "columns"):
+            raise RowError(path or None, "is missing" if first["type"] == "missing" else first["msg"])
         found, wanted = type_name(first["input"]), _WANTED.get(first["type"])
         raise RowError(path or None, f"should be {wanted}, is {found}" if wanted else f"{first['msg']} (is {found})")
+
+
+def _to_records(value: Any) -> Any:
+    try:
+        return records_from_columns(value, "")
+    except RowError as error:
+        raise PydanticCustomError("columns", "{problem}", {"problem": error.problem}) from None
+
+
+Records = Annotated[list[T], BeforeValidator(_to_records)]
+"""The type of a StrictRow's field that holds a list of objects or, as Hugging Face may store it, its columns."""
 
 
 @dataclass(frozen=True, slots=True)
