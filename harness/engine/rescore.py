@@ -101,7 +101,7 @@ def _rescore_folder(stored: StoredRun, config: DatasetConfig, dataset: Dataset |
         store.replace(_rescored(StreamedRecords(stored.path / RECORDS), config, dataset))
         before = {n: v for n, v in (stored.manifest.get("scorers") or {}).items() if n.startswith(LOGGED)}
         versions = {**{name: version(name) for name in config.scorers}, **before}
-        numbers = summarise_with(stored.config, store.records(), store.documents(), unique=True)
+        numbers = summarise_with(stored.config, store.records(), store.documents())
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
             update_texts(store, dataset, config.keep_texts, note)

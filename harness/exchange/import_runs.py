@@ -62,7 +62,7 @@ class Imported:
         """Write the run folder, which must not be there yet, and return it. Raises SaveError."""
         folder = results / self.place
         state = {"state": self.run.state, "n_asked": self.manifest["dataset"]["questions"]}
-        numbers = summarise(self.records, (), form=self.config["dataset"]["format"], unique=True)
+        numbers = summarise(self.records, (), form=self.config["dataset"]["format"])
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent) as draft:

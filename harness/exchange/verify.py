@@ -275,7 +275,7 @@ def _text(value: Any) -> str:
 
 def _check_summary(place: str, run: StoredRun, rescored: Iterable[dict[str, Any]], report: Report) -> None:
     """Compare counts and scores of summary.json with those of the rescored records."""
-    summary, fresh = run.summary, summarise_with(run.config, rescored, run.documents, unique=True)
+    summary, fresh = run.summary, summarise_with(run.config, rescored, run.documents)
     here, told = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
     _compare_numbers(told, here, f"{place}/summary.json", report)
     asked = summary.get("n_asked") or 0

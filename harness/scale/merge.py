@@ -94,7 +94,7 @@ class _Merge:
         config = run_yaml(self.folder)["config"]
         with replacing(self.folder / RECORDS) as file:
             built = read_lines(self.folder / DOCUMENTS, "document_id")
-            numbers = summarise_with(config, self._copy_records(file), built, unique=True)
+            numbers = summarise_with(config, self._copy_records(file), built)
         unscored = self._merge_unscored()
         for opened in self._files.values():
             opened.close()

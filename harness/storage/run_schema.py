@@ -48,45 +48,44 @@ _list: Any = list
 _dict: Any = dict
 
 
-def _mapping(needed: dict[str, Any], optional: dict[str, Any] | None = None) -> Any:
-    """The type of a mapping with the keys `needed`, the keys `optional` where they are there, and any others."""
-    fields = {**needed, **{key: _not_required[kind] for key, kind in (optional or {}).items()}}
-    made = _typed_dict("mapping", fields)
+def _mapping(keys: dict[str, Any]) -> Any:
+    """The type of a mapping with these keys and any others; a key with "?" may lack.
+
+    What is parsed has its keys in this order, which is that of the files: `harness score` changes no other byte.
+    """
+    kinds = {key.removesuffix("?"): _not_required[kind] if key.endswith("?") else kind for key, kind in keys.items()}
+    made = _typed_dict("mapping", kinds)
     made.__pydantic_config__ = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
     return made
 
 
-_PROBES = _mapping({"tokens": Count, "flops": Costs}, {"requests": Count})
-_THINKING = _mapping({"tokens": Count, "unclosed": Count, "flops": Costs})
-_COUNTERS = """tokens_in tokens_cached tokens_reused tokens_out requests uncounted texts texts_cut retries endings_cut
-    recounted encoder_requests"""
-USAGE_KEYS = {
-    "flops": Costs,
-    "seconds": float,
-    "roles": Costs,
-    "probes": _PROBES,
-    "thinking": _THINKING,
-    **dict.fromkeys(_COUNTERS.split(), Count),
-}
-"""The keys of a phase's usage and their types."""
-_USAGE = _dict[str, _mapping({}, USAGE_KEYS)]  # by phase
-_GOLD = _mapping(
+_COUNTED = ("uncounted?", "texts?", "texts_cut?", "retries?", "endings_cut?", "recounted?", "encoder_requests?")
+_USAGE_OF_PHASE = _mapping(
     {
-        "answers": list[str],
-        "supporting": _list[_mapping({"document_id": str, "start": Count, "end": Count})],
-        "extra": dict[str, Any],
+        "flops?": Costs,
+        **dict.fromkeys(("tokens_in?", "tokens_cached?", "tokens_reused?", "tokens_out?", "requests?"), Count),
+        "seconds?": float,
+        **dict.fromkeys(_COUNTED, Count),
+        "roles?": Costs,
+        "probes?": _mapping({"requests?": Count, "tokens": Count, "flops": Costs}),
+        "thinking?": _mapping({"tokens": Count, "unclosed": Count, "flops": Costs}),
     }
 )
+USAGE_KEYS = frozenset(_USAGE_OF_PHASE.__annotations__)
+"""The keys of a phase's usage that have a type."""
+_USAGE = _dict[str, _USAGE_OF_PHASE]
+_SUPPORT = _mapping({"document_id": str, "start": Count, "end": Count})
+_GOLD = _mapping({"answers": list[str], "supporting": _list[_SUPPORT], "extra": dict[str, Any]})
 _SHOWN = _mapping(
-    {"kind": Literal["span", "generated"]},
     {
-        "text_sha256": str,
-        "document_id": str,
-        "start": Count,
-        "end": Count,
-        "text": str,
-        "sources": list[tuple[str, Count, Count]],
-    },
+        "text_sha256?": str,
+        "kind": Literal["span", "generated"],
+        "document_id?": str,
+        "start?": Count,
+        "end?": Count,
+        "text?": str,
+        "sources?": list[tuple[str, Count, Count]],
+    }
 )
 _STEP = _mapping(
     {
@@ -99,24 +98,29 @@ _STEP = _mapping(
         "flops": Costs | float,
         "shown": _SHOWN | None,
         "note": str,
-    },
-    {"answer": str | None, "answer_flops": Costs | float, "probe_flops": Costs | float},
+        "answer?": str | None,
+        "answer_flops?": Costs | float,
+        "probe_flops?": Costs | float,
+    }
 )
 _NOTES = _mapping(
-    {},
     {
-        "flags": dict[str, str],
-        "counts": dict[str, list[Count]],
-        "answer_prefix": str,
-        "scored": str,
-        "judges": dict[str, dict[str, str]],
-        "seconds": float,
-    },
+        "flags?": dict[str, str],
+        "counts?": dict[str, list[Count]],
+        "answer_prefix?": str,
+        "scored?": str,
+        "judges?": dict[str, dict[str, str]],
+        "seconds?": float,
+    }
 )
 _RECORD = _mapping(
     {
         "question_id": str,
+        "question?": str | None,
+        "options?": list[str] | None,
         "document_ids": list[str],
+        "document_characters?": list[Count],
+        "gold?": _GOLD | None,
         "prediction": str,
         "scores": dict[str, float],
         "usage": _USAGE,
@@ -124,73 +128,72 @@ _RECORD = _mapping(
         "stop_reason": str,
         "steps": _list[_STEP],
         "truncated": dict[str, Any] | None,
-        "error": _mapping({"type": str, "message": str}, {"stage": str}) | None,
+        "error": _mapping({"type": str, "message": str, "stage?": str}) | None,
         "notes": _NOTES,
-    },
-    {
-        "question": str | None,
-        "options": list[str] | None,
-        "document_characters": list[Count],
-        "gold": _GOLD | None,
-    },
+    }
 )
-_DOCUMENT = _mapping(
-    {"document_id": str, "status": Literal["built", "hit", "failed"], "usage": _USAGE},
-    {"key": str, "question_id": str},
-)
+_STATUS = Literal["built", "hit", "failed"]
+_DOCUMENT = _mapping({"document_id": str, "key?": str, "status": _STATUS, "usage": _USAGE, "question_id?": str})
 _START = _mapping(
-    {},
     {
-        "started": Date | None,
-        "finished": Date | None,
-        "state": str | None,
-        "changed": list[str] | dict[str, Any] | None,
-        "parallel": Count,
-        "command": list[str],
-    },
+        "started?": Date | None,
+        "finished?": Date | None,
+        "state?": str | None,
+        "changed?": list[str] | dict[str, Any] | None,
+        "parallel?": Count,
+        "command?": list[str],
+    }
 )
 _MANIFEST = _mapping(
-    {},
     {
-        "started": Date | None,
-        "dataset": _mapping({}, {"fingerprint": str | None, "questions": Count}) | None,
-        "models": dict[str, dict[str, Any]] | None,
-        "scorers": dict[str, str | int | None] | None,
-        "judges": dict[str, dict[str, Any]] | None,
-        "packages": dict[str, str | None] | None,
-        "prompts": dict[str, Any] | None,
-        "first_prompts": dict[str, Any],
-        "starts": _list[_START] | None,
-        "warnings": list[str] | None,
-        "git": dict[str, Any] | None,
-        "imported": _mapping({"tool": str, "files": _list[_mapping({"name": str, "sha256": str})]}),
-    },
+        "started?": Date | None,
+        "dataset?": _mapping({"fingerprint?": str | None, "questions?": Count}) | None,
+        "models?": dict[str, dict[str, Any]] | None,
+        "scorers?": dict[str, str | int | None] | None,
+        "judges?": dict[str, dict[str, Any]] | None,
+        "packages?": dict[str, str | None] | None,
+        "prompts?": dict[str, Any] | None,
+        "first_prompts?": dict[str, Any],
+        "starts?": _list[_START] | None,
+        "warnings?": list[str] | None,
+        "git?": dict[str, Any] | None,
+        "imported?": _mapping({"tool": str, "files": _list[_mapping({"name": str, "sha256": str})]}),
+    }
 )
 _SUMMARY = _mapping(
-    {},
     {
-        "index": _mapping({}, {"documents": Count}) | None,
-        "state": str,
-        **dict.fromkeys(("n_asked", "n_total", "n_scored", "n_failed"), Count),
-        "stopped_early": _mapping({"questions": Count, "of": Count, "seed": Count, "verdicts": list[str]}),
-        "scores": _dict[str, _mapping(dict.fromkeys(("mean", "low", "high"), float | None), {"n": Count})],
-        "errors": dict[str, Count],
-    },
+        "index?": _mapping({"documents?": Count}) | None,
+        "state?": str,
+        "n_asked?": Count,
+        "stopped_early?": _mapping({"questions": Count, "of": Count, "seed": Count, "verdicts": list[str]}),
+        **dict.fromkeys(("n_total?", "n_scored?", "n_failed?"), Count),
+        "scores?": _dict[str, _mapping({**dict.fromkeys(("mean", "low", "high"), float | None), "n?": Count})],
+        "errors?": dict[str, Count],
+    }
 )
 _DATASET = _mapping(
-    {"name": str, "scorers": Annotated[list[str], Field(min_length=1)]},
-    {"format": str, "instruction": str, "answer_prefix": str | None, "options": dict[str, Any] | None},
-)
-_METHOD = _mapping({"name": str}, {"implementation": str, "view": str | None, "params": dict[str, Any] | None})
-_MODEL = _mapping({"name": str}, {"source": str | None})
-_CONFIG = _mapping(
-    {"method": _METHOD, "dataset": _DATASET, "model": _MODEL, "seed": Count},
     {
-        "roles": _dict[str, _MODEL] | None,
-        "encoder": dict[str, Any] | None,
-        "failed": Literal["zero", "skip"],
-        "limit": int | None,
-    },
+        "name": str,
+        "scorers": Annotated[list[str], Field(min_length=1)],
+        "format?": str,
+        "instruction?": str,
+        "answer_prefix?": str | None,
+        "options?": dict[str, Any] | None,
+    }
+)
+_METHOD = _mapping({"name": str, "implementation?": str, "view?": str | None, "params?": dict[str, Any] | None})
+_MODEL = _mapping({"name": str, "source?": str | None})
+_CONFIG = _mapping(
+    {
+        "method": _METHOD,
+        "dataset": _DATASET,
+        "model": _MODEL,
+        "roles?": _dict[str, _MODEL] | None,
+        "encoder?": dict[str, Any] | None,
+        "seed": Count,
+        "failed?": Literal["zero", "skip"],
+        "limit?": int | None,
+    }
 )
 
 
@@ -228,5 +231,5 @@ def _readable_error(error: ValidationError) -> ValueError:
 
 
 RECORD, DOCUMENT, MANIFEST, SUMMARY = map(Schema, (_RECORD, _DOCUMENT, _MANIFEST, _SUMMARY))
-RUN = Schema(_mapping({"config": _CONFIG}, {"origins": dict[str, str] | None}))
+RUN = Schema(_mapping({"config": _CONFIG, "origins?": dict[str, str] | None}))
 LAYOUT = Schema(_mapping({"files": dict[str, list[tuple[str, Count]]], "time": Annotated[float, Field(ge=0)]}))

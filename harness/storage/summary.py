@@ -35,19 +35,17 @@ def summarise(
     failed: Literal["zero", "skip"] = "zero",
     seed: int = 0,
     form: str = "",
-    unique: bool = False,
 ) -> dict[str, Any]:
     """Return the mapping above. A failed question scores 0, as its record says, or is left out with failed="skip".
 
-    n_scored + n_failed = n_total always. Where a question comes twice its last record counts; unique: none comes twice,
-    and the records are streamed in about 30 bytes a question. Costs are those of questions answered and of indexes
-    built or hit, since a hit knows what building cost; half-spent ones say nothing about what an answer costs. form:
-    the data set's format, which says what questions are resampled as one (harness.stats.clusters).
+    records: one a question, streamed: 100,000 of them must fit in memory, in about 30 bytes each. n_scored + n_failed =
+    n_total always. Costs are those of questions answered and of indexes built or hit, since a hit knows what building
+    cost; half-spent ones say nothing about what an answer costs. form: the data set's format, which says what questions
+    are resampled as one (harness.stats.clusters).
     """
-    rows = map(_numbers_needed, records)
     tally = _Tally(failed, form)
-    for row in rows if unique else {row["question"]: row for row in rows}.values():
-        tally.add(row)
+    for record in records:
+        tally.add(record)
     index, index_texts = _index_numbers(documents)
     texts, cut = index_texts + tally.texts
     return {
@@ -66,27 +64,11 @@ def summarise(
 
 
 def summarise_with(
-    config: Mapping[str, Any],
-    records: Iterable[dict[str, Any]],
-    documents: Iterable[dict[str, Any]],
-    unique: bool = False,
+    config: Mapping[str, Any], records: Iterable[dict[str, Any]], documents: Iterable[dict[str, Any]]
 ) -> dict[str, Any]:
     """`summarise` with the settings of run.yaml's `config`."""
     failed, seed, form = config.get("failed", "zero"), config.get("seed", 0), config["dataset"].get("format", "")
-    return summarise(records, documents, failed=failed, seed=int(seed), form=form, unique=unique)
-
-
-def _numbers_needed(row: dict[str, Any]) -> dict[str, Any]:
-    """Reduce a record to what the summary needs: a run of 100,000 questions must fit in memory."""
-    return {
-        "question": row["question_id"],
-        "documents": row["document_ids"],
-        "scores": row["scores"],
-        "usage": row["usage"],
-        "truncated": row["truncated"] is not None,
-        "prefix": (row.get("notes") or {}).get(PREFIX),
-        "error": None if row["error"] is None else row["error"]["type"],
-    }
+    return summarise(records, documents, failed=failed, seed=int(seed), form=form)
 
 
 class _Tally:
@@ -107,21 +89,22 @@ class _Tally:
         self._scores: dict[str, tuple[array[float], array[int]]] = {}  # values, and the rows that have them
 
     def add(self, row: dict[str, Any]) -> None:
-        """Count a row of `_numbers_needed`."""
+        """Count a record."""
+        error, prefix = row["error"], (row.get("notes") or {}).get(PREFIX)
         self.total += 1
-        self.truncated += row["truncated"]
-        self.prefixes.update([] if row["prefix"] is None else [row["prefix"]])
-        self.errors.update([] if row["error"] is None else [row["error"]])
+        self.truncated += row["truncated"] is not None
+        self.prefixes.update([] if prefix is None else [prefix])
+        self.errors.update([] if error is None else [error["type"]])
         self.texts += _encoder_texts(row["usage"])
-        if row["error"] is None:
+        if error is None:
             add_usage(self.usage, row["usage"])
         elif self._failed != "zero":
             return
         if by_question(self._form):
-            self._questions.append(row["question"])
+            self._questions.append(row["question_id"])
         else:
             # A question without documents is a cluster of its own.
-            documents = tuple(row["documents"]) or (f"\0question {self._count}",)
+            documents = tuple(row["document_ids"]) or (f"\0question {self._count}",)
             number = self._number_of_set.setdefault(documents, len(self._number_of_set))
             self._set_of_row.append(number)
         for name, value in row["scores"].items():

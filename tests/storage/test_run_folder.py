@@ -183,4 +183,4 @@ def test_a_line_is_one_line_and_comes_back(value):
 def test_every_key_of_a_usage_has_a_type(finished):
     written = {key for row in read_run(finished).records for usage in row["usage"].values() for key in usage}
     assert "recounted" in written
-    assert written <= USAGE_KEYS.keys()
+    assert written <= USAGE_KEYS
