@@ -292,30 +292,21 @@ def _measured_run(folder: Path) -> MeasuredRun | None:
         return None
     model = _model(config["model"]["name"], manifest.get("models") or {})
     names = config["method"]["name"], config["dataset"]["name"]
-    return MeasuredRun(*names, model, _hardware(manifest.get("gpu"), manifest["cpus"]), tokens, seconds)
+    return MeasuredRun(*names, model, manifest.get("gpu") or f"{manifest['cpus']} CPUs", tokens, seconds)
 
 
 def _model(name: str, identities: dict[str, Any]) -> str:
     return f"{name} {(identities.get('reader') or {}).get('dtype')}"
 
 
-def _hardware(gpu: str | None, cpus: int | None) -> str:
-    return gpu or f"{cpus} CPUs"
-
-
-def own_hardware(known: Sequence[MeasuredRun]) -> str:
-    """This machine as the manifests of its runs name it: its GPU, else how many CPUs it has."""
-    cpu = _hardware(None, os.cpu_count())
-    if "torch" not in sys.modules and any(run.hardware != cpu for run in known):
-        import torch  # noqa: F401 - describe_gpu asks it, once it is loaded
-    return describe_gpu() or cpu
-
-
 def expected_hours(plan: Plan, tokens: float | None, known: Sequence[MeasuredRun]) -> tuple[float | None, str]:
     """Hours of one worker for `tokens` of the plan (None: unknown), and in words by which runs, or why None."""
     if tokens is None:
         return None, "unknown"
-    here, model = own_hardware(known), _model(plan.config.model.name, plan.facts)
+    here, model = f"{os.cpu_count()} CPUs", _model(plan.config.model.name, plan.facts)
+    if "torch" not in sys.modules and any(run.hardware != here for run in known):
+        import torch  # noqa: F401 - describe_gpu asks it, once it is loaded
+    here = describe_gpu() or here
     same = [run for run in known if (run.hardware, run.model) == (here, model)]
     method, dataset = plan.config.method.name, plan.config.dataset.name
     kinds = (

@@ -33,7 +33,7 @@ from harness.llm import load
 from harness.llm.model_facts import check_greedy
 from harness.llm.model_info import model_facts
 from harness.models import LanguageModel
-from harness.prompts import Pieces, Prompt, feed, replacement_problem
+from harness.prompts import Prompt, feed, replacement_problem
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home, write_json
@@ -237,7 +237,10 @@ class Judge:
         """
         meter = Meter("answer")
         with self.model.session(meter, "judge") as session:
-            feed(session, self._fill_prompt(case))
+            options = (f"\n({chr(ord('A') + n)}) {option}" for n, option in enumerate(case.options or ()))
+            answers = case.gold[0] if self.published else "\n".join(f"- {answer}" for answer in case.gold)
+            question = "".join([case.question, *options])
+            feed(session, self._prompt(case).fill(question=[question], answers=[answers], answer=[case.answer]))
             reply = session.write(self.max_tokens).text.strip()
         usage = meter.usage().get("answer", {})
         self.replies.put(self._key(case), reply, usage)
@@ -266,14 +269,6 @@ class Judge:
             "gold": case.gold,
             "answer": case.answer,
         }
-
-    def _fill_prompt(self, case: Case) -> Pieces:
-        """The prompt with question, options as (A), (B), ..., gold answers and answer."""
-        options = (f"\n({chr(ord('A') + n)}) {option}" for n, option in enumerate(case.options or ()))
-        answers = case.gold[0] if self.published else "\n".join(f"- {answer}" for answer in case.gold)
-        return self._prompt(case).fill(
-            question=["".join([case.question, *options])], answers=[answers], answer=[case.answer]
-        )
 
     def with_published(self, published: PublishedPrompts, max_tokens: int | None) -> Judge:
         """This judge with published prompts; max_tokens: of a reply, None = theirs."""

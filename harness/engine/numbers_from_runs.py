@@ -31,6 +31,7 @@ from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.run_folder import StoredRun, read_run
 
 _STUDY = "study"  # the action of a step after the stop of the run itself
+_COMPARED = {"dataset": "data set", "model": "model"}  # parts that should be the plan's own -> their names in words
 
 
 def preset_of(text: str) -> str | None:
@@ -66,7 +67,11 @@ def plan_with_amounts(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> 
     made = plan_choices(replace(plan.choices, sets={**plan.choices.sets, **sets}))
     method = made.config.method.model_copy(update={"mark": plan.config.method.mark})  # numbers of a run do not mark it
     notes = {f"method.params.{name}": amount["note"] for name, amount in amounts.items()}
-    warnings = [sentence for name in amounts for sentence in _mismatch_warning(made, name, runs[name][1])]
+    warnings = []
+    for name, (_, run) in runs.items():
+        pairs = [(what, run.config[part]["name"], getattr(made.config, part).name) for part, what in _COMPARED.items()]
+        if differing := [f"{what} '{other}', not '{own}'" for what, other, own in pairs if other != own]:
+            warnings.append(f"method.{name} comes from {run.path.name}, a run with {' and '.join(differing)}")
     return replace(
         made,
         config=made.config.model_copy(update={"method": method}),
@@ -93,7 +98,7 @@ def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any
     else:
         value, mean, unit = _pieces_of_equal_cost(plan, name, rows)
         note = f"{name} = {value}, the same {unit} as {called} ({mean:.4g} a question, {where})"
-    of = {part: run.config[part]["name"] for part in ("dataset", "model")}
+    of = {part: run.config[part]["name"] for part in _COMPARED}
     source = {"source": called, "run": str(run.path), **of, "questions": count, "failed": failed}
     return {"value": value, "note": note, "mean": mean, "unit": unit, **source}
 
@@ -101,14 +106,6 @@ def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any
 def visited_nodes(record: Mapping[str, Any]) -> int:
     """Nodes that the search of a record visited, the first ones included, up to its own stop."""
     return sum(step.get("node") is not None and step["action"] != _STUDY for step in record["steps"])
-
-
-def _mismatch_warning(plan: Plan, name: str, run: StoredRun) -> list[str]:
-    """A warning if data set or model of a run differ from those of the plan that takes a number from it."""
-    own = {"data set": plan.config.dataset.name, "model": plan.config.model.name}
-    other = {"data set": run.config["dataset"]["name"], "model": run.config["model"]["name"]}
-    differing = [f"{what} '{other[what]}', not '{own[what]}'" for what in own if own[what] != other[what]]
-    return [f"method.{name} comes from {run.path.name}, a run with {' and '.join(differing)}"] if differing else []
 
 
 # --- as many pieces as cost the same ----------------------------------------------------------------------------------

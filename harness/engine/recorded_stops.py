@@ -8,7 +8,6 @@ Whether a method has the field is read from its Config, never decided by its nam
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from harness.config import presets
 from harness.config.layers import Choices
@@ -48,12 +47,13 @@ def with_stops(
         if _T_P in given and _STOPS not in given and _STOPS in fields and method.params.get(_STOPS) is None:
             raise UserError("--record-t-p sets up to which t_p stops are recorded; add --record-stops N")
         settings = {f"method.{name}": value for name, value in given.items() if name in fields}
-        if mixed and settings and not _accepts(row, settings):
-            settings = {}
+        changed = replace(row, sets={**row.sets, **settings})
+        if mixed and settings and not _is_valid(changed) and _is_valid(row):
+            settings, changed = {}, row
         for name in given:
             if f"method.{name}" not in settings:
                 refused[name].append(method.name)
-        out.append(replace(row, sets={**row.sets, **settings}))
+        out.append(changed)
     left_out = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
     for name, methods in left_out.items():
         if not mixed or all(f"method.{name}" not in row.sets for row in out):
@@ -68,14 +68,10 @@ def with_stops(
     return out
 
 
-def _accepts(row: Choices, settings: Mapping[str, float]) -> bool:
-    """Whether the row's method takes these settings; True for a row that is wrong without them, too."""
-
-    def valid(sets: Mapping[str, Any]) -> bool:
-        try:
-            make_method(resolve_part("methods", replace(row, sets=sets)))
-        except UserError:
-            return False
-        return True
-
-    return valid({**row.sets, **settings}) or not valid(row.sets)
+def _is_valid(row: Choices) -> bool:
+    """Whether the row's method takes its settings."""
+    try:
+        make_method(resolve_part("methods", row))
+    except UserError:
+        return False
+    return True

@@ -46,13 +46,17 @@ def command_rows(
     """The rows of a command: every method on every data set, by default those of the suite, at each point of the sweep.
 
     shared: settings of all rows, with the suite; swept: axes beside those of the suite; note: gets a sentence for each
-    method that lacks a swept parameter. Raises UserError.
+    method that lacks a swept parameter. Raises UserError, also for a setting of a data set that is not run.
     """
     suite = shared.suite
-    _check_dataset_settings(shared, datasets or (suite.datasets if suite else ()))
-    if suite is not None and suite.parts:
-        return _rows_of_parts(shared, methods, datasets, swept, note)
-    return _cross(shared, methods, datasets, swept, note)
+    named = datasets or (suite.datasets if suite else ())
+    run = {presets.fold(name) for name in named}
+    for setting in shared.sets:
+        root, _, rest = setting.partition(".")
+        if root == "datasets" and run and presets.fold(name := rest.partition(".")[0]) not in run:
+            raise UserError(f"'{setting}' is set, but '{name}' is not run; the data sets are {', '.join(named)}")
+    rows = _rows_of_parts if suite is not None and suite.parts else _cross
+    return rows(shared, methods, datasets, swept, note)
 
 
 def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
@@ -126,15 +130,6 @@ def _in_part(named: Sequence[str], own: Sequence[str], whole: Sequence[str]) -> 
     """The names that a part runs: all its own where none is given, else the given ones that it or no part has."""
     part, suite = {presets.fold(name) for name in own}, {presets.fold(name) for name in whole}
     return [name for name in named or own if presets.fold(name) in part or presets.fold(name) not in suite]
-
-
-def _check_dataset_settings(shared: Choices, datasets: Sequence[str]) -> None:
-    """Raise UserError for a setting of a data set that is not run, --set datasets.NAME.KEY."""
-    run = {presets.fold(name) for name in datasets}
-    for setting in shared.sets:
-        root, _, rest = setting.partition(".")
-        if root == "datasets" and run and presets.fold(name := rest.partition(".")[0]) not in run:
-            raise UserError(f"'{setting}' is set, but '{name}' is not run; the data sets are {', '.join(datasets)}")
 
 
 def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choices, Swept]:

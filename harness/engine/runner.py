@@ -27,13 +27,13 @@ from typing import Any
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import cut_warning
 from harness.engine import manifest as manifests
-from harness.engine import resume
 from harness.engine.document_view import NO_EVIDENCE, View
 from harness.engine.indexing import Indexer
 from harness.engine.plan import Plan
 from harness.engine.plan_models import server_shapes
 from harness.engine.progress import Progress
 from harness.engine.record_texts import with_texts, without_texts
+from harness.engine.rescore import answered_ids, rescore_outdated, score_unscored
 from harness.engine.scoring import scored_record, silent_scorers
 from harness.engine.tools import EngineTools, Models, warn_of_global_draws
 from harness.errors import FirstFailure, HarnessError, SaveError, UserError
@@ -118,9 +118,9 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
         raise UserError(f"method.{name}={text} has no number yet; run the row that gives it first.")
     _check_ids(plan)
     with RunStore.open(options.place(Path(out) / plan.folder), plan.dataset.fingerprint, progress.note) as store:
-        resume.rescore_outdated(store, plan, progress.note, unscored_too=options.retry_failed)
+        rescore_outdated(store, plan, progress.note, unscored_too=options.retry_failed)
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
-        resume.score_unscored(store, plan, progress.note)
+        score_unscored(store, plan, progress.note)
         job = Job(plan, store, progress, command, options)
         try:
             job.begin()
@@ -178,7 +178,7 @@ class Job:
         self.store.write(MANIFEST, self.manifest)
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         starts = self.manifest["starts"][:-1]
-        self._known = resume.answered_ids(self.store, self.examples, starts, self.progress, self.asking.retry_failed)
+        self._known = answered_ids(self.store, self.examples, starts, self.progress, self.asking.retry_failed)
         self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
 
     def ask(self, examples: Sequence[Example]) -> None:

@@ -55,12 +55,7 @@ def score_reply(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold
 def unanswered_verdict(dataset: DatasetConfig, gold: Gold) -> Verdict:
     """The scores of a question without an answer: 0 by every scorer that applies, and the counts of an empty answer."""
     counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
-    try:
-        sheet = scorers.score_record(counting, "", (), gold)
-    except STOPS:
-        raise
-    except Exception:  # noqa: BLE001 - as in `scorer_applies`
-        sheet = scorers.ScoreSheet()
+    sheet = _score_empty_answer(counting, gold) or scorers.ScoreSheet()
     return Verdict({name: 0.0 for name in dataset.scorers if scorer_applies(name, gold)}, _counts(sheet))
 
 
@@ -74,12 +69,18 @@ def scorer_applies(name: str, gold: Gold) -> bool:
     A group's scorer leaves out the questions of other groups, and evidence recall those without supporting marks. A
     scorer that fails on the empty answer counts the question. Raises UnknownName and CannotRun.
     """
+    sheet = _score_empty_answer([name], gold)
+    return sheet is None or name in sheet.scores
+
+
+def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet | None:
+    """The scores of an empty answer; None where a scorer fails on it."""
     try:
-        return name in scorers.score_record([name], "", (), gold).scores
+        return scorers.score_record(names, "", (), gold)
     except STOPS:
         raise
     except Exception:  # noqa: BLE001 - a user's scorer may break on an empty answer; the question failed all the same
-        return True
+        return None
 
 
 def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:

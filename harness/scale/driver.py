@@ -93,10 +93,6 @@ class _Row:
         configs = self.plan.models | self.plan.encoders
         return canonical({role: config.model_dump(mode="json") for role, config in configs.items()})
 
-    @property
-    def given_up(self) -> frozenset[str]:
-        return frozenset(question for question, count in self.deaths.items() if count >= TRIES)
-
 
 def _join_slices(slices: Sequence[list[str]], workers: int) -> list[list[str]]:
     """Join equal slices of a row to its parts: half of what is left for each worker, and then half again.
@@ -218,9 +214,9 @@ class Driver:
             row = next((row for row in ready if row.model == model), ready[0])
             task = row.queue.popleft()
             parallel = 1 if task.deaths else self._parallel  # alone, a question that ends workers is known at once
-            self._pool.submit(
-                worker, Order(row.chain, row.plan.folder, task.number, row.of, task.ids, row.given_up, parallel)
-            )
+            given_up = frozenset(question for question, count in row.deaths.items() if count >= TRIES)
+            part = (task.number, row.of, task.ids, given_up)
+            self._pool.submit(worker, Order(row.chain, row.plan.folder, *part, parallel))
             row.running += 1
             self._idle.discard(worker)
             self._busy[worker] = (row, task)

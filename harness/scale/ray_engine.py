@@ -1,6 +1,6 @@
 """Workers as Ray actors: `harness run --engine ray`.
 
-hands = connect(out, workers=4, gpus=1, address=None, options)     RayHands for harness/scale/driver.py
+pool = connect(out, workers=4, gpus=1, address=None, options)     RayPool for harness/scale/driver.py
 
 Ray starts the processes, finds their machines and sees them die. It holds no result: an order is settings and ids, and
 what was answered is in the run folder. Nothing is uploaded: the machines of a cluster have the package and the folders.

@@ -12,7 +12,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -58,9 +57,8 @@ class ShardTask:
                 raise UserError(
                     f"this machine would write {plan.folder}, not {self.folder}: data, weights or code differ"
                 )
-            progress = Log(sys.stderr)
-            progress.row = plan.folder
-            result, _ = run_shard(plan, Path(self.out), self.number, self.of, progress=progress, **self.options)
+            log = Log(plan.folder)
+            result, _ = run_shard(plan, Path(self.out), self.number, self.of, progress=log, **self.options)
         except Exception as error:  # noqa: BLE001 - a result is read by the driver, an exception needs its class there
             return failed_result(error)
         return Done(result.summary.get("n_total", 0), tuple(result.save_problems))

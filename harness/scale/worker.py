@@ -38,12 +38,14 @@ def versions() -> dict[str, str]:
 class Log(Progress):
     """A line for each question, so that the log of a dead worker says how far it came."""
 
-    row = ""
+    def __init__(self, folder: str) -> None:
+        super().__init__(sys.stderr)
+        self._folder = folder
 
     def done(self, row: dict[str, Any]) -> None:
         """A question has just been recorded."""
         super().done(row)
-        self.note(f"{self.row} {row['question_id']} {'answered' if row['error'] is None else 'failed'}")
+        self.note(f"{self._folder} {row['question_id']} {'answered' if row['error'] is None else 'failed'}")
 
     def _log(self) -> None:
         """Print no sums: they are the driver's."""
@@ -105,28 +107,24 @@ class Worker:
         """Answer the questions of an order. Raises UserError where its row has another folder here."""
         from harness.engine import runner
 
-        plan = self._cached_plan(order.chain)
+        known = repr(order.chain)
+        if known not in self._plans:
+            if len(self._plans) >= _KEPT:
+                self._plans.popitem(last=False)
+            self._plans[known] = plan_chain(order.chain, self.out)
+        self._plans.move_to_end(known)
+        plan = self._plans[known]
         if plan.folder != order.folder:
             raise UserError(
                 f"this worker would write {plan.folder}, the driver {order.folder}: data set, weights or code differ "
                 "between the machines; make them equal"
             )
         part = Part(order.number, order.of, frozenset(order.ids), driven=True, given_up=order.given_up)
-        progress = Log(sys.stderr)
-        progress.row = plan.folder
+        progress = Log(plan.folder)
         progress.note(f"{plan.folder}: part {part.number}/{part.of}, {len(part.ids)} questions")
         options = {**self._options, "parallel": order.parallel, "place": part_of(plan, part)}
         result = runner.run(plan, self.out, progress=progress, **options)
         return Done(result.summary.get("n_total", 0), tuple(result.save_problems))
-
-    def _cached_plan(self, chain: Sequence[Choices]) -> Plan:
-        known = repr(tuple(chain))
-        if known not in self._plans:
-            if len(self._plans) >= _KEPT:
-                self._plans.popitem(last=False)
-            self._plans[known] = plan_chain(chain, self.out)
-        self._plans.move_to_end(known)
-        return self._plans[known]
 
 
 def failed_result(error: Exception) -> Done:

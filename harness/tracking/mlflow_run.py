@@ -225,7 +225,11 @@ class MlflowRun:
         others = self.client.search_runs([self.experiment], max_results=len(_COLOURS))
         used = Counter(other.data.tags.get(_COLOUR) for other in others)
         free = min(_COLOURS, key=lambda colour: used[colour])
-        tags_ = {key: _without_quotes(value) for key, value in tags_.items()} | {"mlflow.user": _user(), _COLOUR: free}
+        try:
+            user = getpass.getuser()  # as MLflow's own clients name who logs
+        except (KeyError, OSError):  # a container without a name for its user
+            user = str(os.getuid())
+        tags_ = {key: _without_quotes(value) for key, value in tags_.items()} | {"mlflow.user": user, _COLOUR: free}
         return str(self.client.create_run(self.experiment, start, tags=tags_, run_name=name).info.run_id)
 
     def _log_description(self) -> None:
@@ -256,7 +260,13 @@ class MlflowRun:
         children = sorted(runs, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
         if not children:
             return
-        text = _children_table(children, first_columns(self.run))
+        columns = first_columns(self.run)
+        lines = [["run", *columns], ["---", *("---:" for _ in columns)]]
+        for child in children:
+            name = "".join(f"\\{c}" if c in "|\\`*_[]<>" else c for c in str(child.info.run_name))
+            lines.append([name, *(_cell(child.data.metrics, column) for column in columns)])
+        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        text += "\n\nScores in percent and TFLOPs a question (search + answer), [95 % interval].\n"
         self._set_description(parent, text)
         self.artifacts.text(parent, text, "table.md")
         ends = {child.info.status for child in children}
@@ -295,16 +305,6 @@ def sqlite_lock(uri: str) -> Iterator[None]:
             os.removedirs(quoted)
 
 
-def _children_table(children: Sequence[Run], columns: Sequence[str]) -> str:
-    """A markdown table, one row a child: each column with its interval, where it has one."""
-    lines = [["run", *columns], ["---", *("---:" for _ in columns)]]
-    for run in children:
-        name = "".join(f"\\{c}" if c in "|\\`*_[]<>" else c for c in str(run.info.run_name))
-        lines.append([name, *(_cell(run.data.metrics, column) for column in columns)])
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{text}\n\nScores in percent and TFLOPs a question (search + answer), [95 % interval].\n"
-
-
 def _cell(metrics: Mapping[str, float], column: str) -> str:
     value, low, high = (metrics.get(f"uncertainty/{column}{end}" if end else column) for end in ("", ".low", ".high"))
     if value is None:
@@ -316,14 +316,6 @@ def _cell(metrics: Mapping[str, float], column: str) -> str:
 def _without_quotes(value: str) -> str:
     """MLflow's filters have no escape for a quotation mark."""
     return value.replace("'", "_")
-
-
-def _user() -> str:
-    """Who logs; MLflow's own clients name the same."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without a name for its user
-        return str(os.getuid())
 
 
 def _now() -> int:

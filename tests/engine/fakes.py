@@ -1,7 +1,7 @@
 """A plan without a model, a network or a clock: two small methods, a counting model, and made-up questions."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -129,6 +129,24 @@ class Plain(Words):
         return Answer(documents[0].text.split()[0], shown=tuple(Shown("span", d.id, 0, len(d.text)) for d in documents))
 
 
+class Quiet(Words):
+    """Words without draws from the global generators, which questions in flight share."""
+
+    def index(self, document, tools):
+        self.built.append(document.id)
+        tools.model().session().feed(document.text)
+        return {"words": document.text.split()}
+
+    def answer(self, question, documents, indexes, tools):
+        self.pause()
+        with tools.phase("search"):
+            tools.model().session().feed(question.text)
+        tools.model().session().feed(question.text + " please answer")
+        trouble(question.text)
+        whole = Shown("span", documents[0].id, 0, len(documents[0].text))
+        return Answer(indexes[0]["words"][0], shown=(whole,), stop_reason="found")
+
+
 @dataclass
 class World:
     """The pieces a test may change before it makes a plan."""
@@ -188,12 +206,3 @@ def comparable(row):
     """A record without what may differ between two runs: seconds."""
     usage = {phase: {k: v for k, v in u.items() if k != "seconds"} for phase, u in row["usage"].items()}
     return {**row, "usage": usage, "notes": {k: v for k, v in row.get("notes", {}).items() if k != "seconds"}}
-
-
-def poisoned(dataset):
-    """The same data set with other gold answers and supporting marks."""
-    examples = tuple(
-        replace(e, gold=Gold(("poison",), (Support(e.question.document_ids[0], 3, 8),), {"answer": "poison"}))
-        for e in dataset.examples
-    )
-    return replace(dataset, examples=examples)

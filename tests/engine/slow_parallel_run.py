@@ -5,8 +5,7 @@ import time
 from pathlib import Path
 
 import harness.llm.load
-from tests.engine.fakes import FakeModel, World, go, make_plan
-from tests.engine.quiet import Quiet
+from tests.engine.fakes import FakeModel, Quiet, World, go, make_plan
 
 
 class Slow(Quiet):

@@ -28,6 +28,13 @@ def limited(out, plan, most, name="tokens", parallel=1):
     return budget
 
 
+def spent_budget(limit, tokens):
+    """A limit of tokens, and how many are spent."""
+    budget = Budget({"tokens": limit})
+    budget.spend({"answer": {"tokens_in": tokens, "tokens_out": 0, "flops": {"all-params": 0}}})
+    return budget
+
+
 def spent(out, plan):
     """Tokens of a run folder, and those of its largest question."""
     run = read_run(out / plan.folder)
@@ -57,19 +64,13 @@ def test_a_run_stops_near_the_limit_and_goes_on_to_equal_records(tmp_path, paral
 
 
 @pytest.mark.usefixtures("fake_model")
-def test_what_is_stored_is_not_stopped(tmp_path):
-    plan = make_plan()
-    go(plan, tmp_path)
-    assert not limited(tmp_path, plan, 1).hit
-
-
-@pytest.mark.usefixtures("fake_model")
-def test_a_row_is_not_begun_behind_the_limit(tmp_path):
-    plan, budget = make_plan(), Budget({"tokens": 1})
-    budget.spend({"answer": {"tokens_in": 1, "tokens_out": 0, "flops": {"all-params": 0}}})
+def test_a_row_is_not_begun_behind_the_limit_and_what_is_stored_is_not_stopped(tmp_path):
+    plan, budget = make_plan(), spent_budget(1, 1)
     with pytest.raises(LimitReached, match="not begun, as --max-tokens 1 "):
         LimitHook(budget, [plan], tmp_path, [], print).ready(plan)
     assert not list(tmp_path.iterdir())
+    go(plan, tmp_path)
+    assert not limited(tmp_path, plan, 1).hit
 
 
 def test_hours_of_earlier_starts_count(tmp_path):
@@ -99,8 +100,7 @@ def test_this_command_counts_its_hours(monkeypatch):
     ],
 )
 def test_the_command_that_goes_on_has_a_higher_limit(words, higher):
-    budget = Budget({"tokens": 10})
-    budget.spend({"answer": {"tokens_in": 12, "tokens_out": 0, "flops": {"all-params": 0}}})
+    budget = spent_budget(10, 12)
     assert not budget.may_continue()
     assert budget.command_with_higher_limit(words) == higher
 
@@ -117,7 +117,7 @@ UNTIMED = replace(ROW, hours=None)
         (
             {"tokens": 900, "tflops": 4},
             [ROW, ROW],
-            "--max-tflops 4 will be reached first, in words on tiny after about 2 ",
+            "--max-tflops 4 will be reached first, in words on tiny after about 2",
         ),
         ({"money": 3}, [ROW], "--max-money 3 will be reached first, in words on tiny after about 4 "),
         ({"hours": 3}, [UNTIMED], "whether --max-hours will be reached is unknown"),

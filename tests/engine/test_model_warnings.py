@@ -27,18 +27,15 @@ NOISE = "random-llama is a random model: its answers are noise"
 
 
 @pytest.mark.parametrize(
-    ("model", "line"),
+    ("model", "told"),
     [
-        (
-            READER,
-            "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model",
-        ),
-        (RANDOM, "random-llama answers, so its answers are noise; name a real model with --model"),
+        (READER, "pocket-llama answers, the embedded default (trained on pocket/* only)"),
+        (RANDOM, "random-llama answers, so its answers are noise"),
     ],
     ids=["pocket", "random"],
 )
-def test_the_ticket(model, line):
-    assert embedded.embedded_notice(ModelConfig(**model)) == line
+def test_the_line_before_a_run(model, told):
+    assert embedded.embedded_notice(ModelConfig(**model)) == f"{told}; name a real model with --model"
 
 
 @pytest.mark.parametrize(
@@ -121,27 +118,20 @@ def test_what_the_card_does_not_vouch_for_is_one_warning(told, reason, model):
     assert warning.endswith("so it may do worse than its card says  (harness pocket skills)")
 
 
-def test_no_card_or_no_embedded_model_is_no_warning(model, tmp_path):
-    new = method(skill("muse"))
-    assert embedded.untrained_warnings([model], new, "mine")
-    assert (
-        embedded.untrained_warnings([ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")], new, "mine") == []
-    )
-    (tmp_path / "carrier" / "weights" / "card.json").unlink()
-    assert embedded.untrained_warnings([model], new, "mine") == []
-
-
-def test_a_method_that_declares_no_skills_is_one_warning_with_an_embedded_model(model, tmp_path):
+def test_a_method_that_declares_no_skills_is_one_warning(model):
     (warning,) = embedded.untrained_warnings([model, model], Echo(Echo.Config()), "lead")
     assert warning == (
         "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and it may understand "
         "none of it; return its prompts from skills() (harness/method/hooks.py), or name a real model with --model"
     )
+
+
+@pytest.mark.parametrize("told", [method(skill("muse")), Echo(Echo.Config())], ids=["new skill", "no skills"])
+def test_no_card_or_no_embedded_model_is_no_warning(told, model, tmp_path):
     others = [ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")]
-    assert embedded.untrained_warnings(others, Echo(Echo.Config()), "lead") == []
-    assert embedded.untrained_warnings([model], method(), "lead") == [], "it says that it has none"
+    assert embedded.untrained_warnings(others, told, "mine") == []
     (tmp_path / "carrier" / "weights" / "card.json").unlink()
-    assert embedded.untrained_warnings([model], Echo(Echo.Config()), "lead") == []
+    assert embedded.untrained_warnings([model], told, "mine") == []
 
 
 PRESET = "name: tiny\npackage: carrier\npackage_path: weights\nembedded: true\nwindow: 1024\n"

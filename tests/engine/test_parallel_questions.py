@@ -22,8 +22,7 @@ from harness.parallel import scheduler as crews
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
-from tests.engine.fakes import Words, World, comparable, go, make_plan
-from tests.engine.quiet import Quiet
+from tests.engine.fakes import Quiet, Words, World, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
 

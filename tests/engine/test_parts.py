@@ -145,14 +145,20 @@ def record(score=0.5, error=None, **more):
     return {"question_id": "q", "scores": {SCORER: score}, "error": error, "usage": usage}
 
 
+def begun(total, stream=None, name=""):
+    """The progress of a run over `total` questions."""
+    progress = Progress(stream or io.StringIO(), name)
+    progress.start(total, SCORER)
+    return progress
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
 
 
 def test_the_line_says_what_is_done():
-    progress = Progress(io.StringIO())
-    progress.start(4, SCORER)
+    progress = begun(4)
     progress.seen(record(1.0))
     progress.done(record(0.0, {"type": "X"}))
     progress.part(1, 3, "indexing")
@@ -161,8 +167,7 @@ def test_the_line_says_what_is_done():
 
 
 def test_flops_that_were_not_counted_are_no_zero():
-    progress = Progress(io.StringIO())
-    progress.start(3, SCORER)
+    progress = begun(3)
     progress.seen(record(uncounted=0))
     assert "· 2 TFLOPs ·" in progress.line()
     progress.done(record(uncounted=1, flops={DEFAULT: 0.0}))
@@ -173,9 +178,7 @@ def test_flops_that_were_not_counted_are_no_zero():
 
 @pytest.mark.parametrize(("total", "most"), [(200, 11), (5, 5), (1, 1)])
 def test_a_log_gets_a_line_about_every_tenth(total, most):
-    stream = io.StringIO()
-    progress = Progress(stream)
-    progress.start(total, SCORER)
+    progress = begun(total, stream := io.StringIO())
     for _ in range(total):
         progress.done(record())
     progress.stop()
@@ -188,9 +191,7 @@ def test_a_log_gets_a_line_about_every_tenth(total, most):
 def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("harness.engine.progress.time.monotonic", lambda: clock[0])
-    stream = io.StringIO()
-    progress = Progress(stream)
-    progress.start(2, SCORER)
+    progress = begun(2, stream := io.StringIO())
     for second in range(0, 200, 10):
         clock[0] = second
         progress.part(second, 200, "chunks")
@@ -210,23 +211,17 @@ def test_a_notebook_gets_a_bar_with_the_same_line(capsys):
 
 
 def test_a_terminal_gets_one_line_rewritten_and_notes_above_it():
-    stream = Terminal()
-    progress = Progress(stream)
-    progress.start(2, SCORER)
+    progress = begun(2, stream := Terminal())
     progress.done(record())
     progress.note("repaired")
     progress.done(record())
     progress.stop()
-    kept = [part.rpartition("\r\x1b[K")[2] for part in stream.getvalue().split("\n")]
-    assert kept[0] == "repaired"
-    assert kept[1].startswith("2/2 ")
-    assert kept[2:] == [""]
+    note, last, *rest = (part.rpartition("\r\x1b[K")[2] for part in stream.getvalue().split("\n"))
+    assert (note, last[:4], rest) == ("repaired", "2/2 ", [""])
 
 
 def test_a_score_is_left_to_the_result_and_nothing_repeats_a_row_that_was_stored():
-    stream = Terminal()
-    progress = Progress(stream, "bm25 on musique")
-    progress.start(1, SCORER)
+    progress = begun(1, stream := Terminal(), "bm25 on musique")
     progress.seen(record(1.0))
     progress.note("1 of 1 answers were stored on 2026-01-02")
     progress.stop()
@@ -252,9 +247,7 @@ class Closing(Terminal):
 
 
 def test_a_closed_terminal_is_tried_once_and_the_count_goes_on():
-    stream = Closing()
-    progress = Progress(stream)
-    progress.start(2, SCORER)
+    progress = begun(2, stream := Closing())
     progress.note("read")
     progress.done(record(1.0))
     progress.note("nobody reads this")

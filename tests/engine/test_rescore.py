@@ -173,6 +173,7 @@ def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(way, 
     result = go(plan, tmp_path)
     bad = read_run(result.folder).records[1]
     assert (bad["error"]["type"], bad["error"]["stage"], bad["prediction"]) == ("ZeroDivisionError", "scoring", "w1")
+    assert bad["scores"][SCORER] == 0.0
     told = failure_text(result, "", debug=False)
     assert (f"harness score {result.folder}" in told, "--retry-failed" in told) == (True, False)
     loaded(plan.dataset)

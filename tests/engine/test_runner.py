@@ -60,7 +60,8 @@ def test_a_failing_question_is_recorded_and_scores_0(word, tmp_path):
     bad = stored.records[1]
     kind, message, traced = TROUBLES[word]
     assert (bad["error"]["type"], bad["error"]["message"]) == (kind, message)
-    assert ("traceback" in bad["error"]) is traced
+    assert ('File "tests/engine/fakes.py"' in bad["error"].get("traceback", "")) is traced
+    assert 'File "/' not in str(bad["error"]), "a traceback names no absolute path"
     assert bad["scores"] == {SCORER: 0.0, "evidence_recall": 0.0}
     assert bad["usage"]["search"]["tokens_in"] == 1, "what a failed question cost is kept"
     assert [r["error"] is None for r in stored.records] == [True, False, True]
@@ -78,13 +79,6 @@ def test_a_clock_that_jumps_back_gives_no_negative_seconds(tmp_path, monkeypatch
     assert len(stored.records) == 3
     assert all(r["notes"]["seconds"] >= 0 for r in stored.records)
     assert all(u["seconds"] >= 0 for r in stored.records + stored.documents for u in r["usage"].values())
-
-
-def test_a_traceback_names_no_absolute_path(tmp_path):
-    result = go(make_plan(World(questions=1, words=("bug",)).dataset()), tmp_path)
-    trace = read_run(result.folder).records[0]["error"]["traceback"]
-    assert 'File "tests/engine/fakes.py"' in trace
-    assert 'File "/' not in trace
 
 
 def test_failed_questions_can_be_left_out_of_the_mean(tmp_path):
@@ -188,16 +182,6 @@ def test_without_evidence_an_empty_text_is_read_and_the_record_says_so(tmp_path,
     assert (record["error"], record["stop_reason"], record["prediction"]) == (None, "no evidence", "read")
     assert (record["notes"]["view"], record["shown"]) == ("no evidence", [])
     assert "evidence_recall" not in record["scores"]  # nothing is there to be recalled
-
-
-def test_a_scorer_that_breaks_keeps_the_answer(tmp_path, monkeypatch):
-    def broken(*args):
-        raise ZeroDivisionError("division by zero")
-
-    monkeypatch.setattr("harness.scorers.score_record", broken)
-    record = read_run(go(make_plan(World(questions=1).dataset()), tmp_path).folder).records[0]
-    assert (record["error"]["type"], record["scores"][SCORER]) == ("ZeroDivisionError", 0.0)
-    assert record["prediction"].startswith("w0 ")
 
 
 def test_a_user_error_stops_the_run_and_leaves_no_empty_folder(tmp_path, monkeypatch):

@@ -12,7 +12,8 @@ from harness.storage.files import read_lines
 from harness.storage.part_files import Part, parts_in
 from harness.storage.run_folder import RECORDS
 from tests.engine.fakes import World, comparable, go, make_plan
-from tests.scale.test_shards import _home  # noqa: F401 - an autouse fixture
+
+pytestmark = pytest.mark.usefixtures("fake_model")
 
 WORLD = World(questions=12, documents=12)
 
@@ -81,13 +82,10 @@ def records(folder):
     return [comparable(row) for row in read_lines(folder / RECORDS, "question_id")]
 
 
-def test_long_parts_come_first_and_short_ones_last():
+def test_long_parts_come_first_and_few_documents_are_a_part_each():
     parts = _join_slices([[f"q{n}"] for n in range(16)], workers=2)
     assert [len(part) for part in parts] == [4, 4, 2, 2, 1, 1, 1, 1]
     assert [q for part in parts for q in part] == [f"q{n}" for n in range(16)]
-
-
-def test_few_documents_are_a_part_each():
     assert _join_slices([["a", "b"], ["c"], [], []], workers=1) == [["a", "b"], ["c"]]
 
 

@@ -7,38 +7,25 @@ import pytest
 from harness.engine.progress import Silent
 from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
-from harness.scale.shard import parse_shard, part_of, partition, run_shard
+from harness.scale.shard import parse_shard, partition, run_shard
 from harness.storage.files import json_line, read_lines
 from harness.storage.lock import FolderLock
-from harness.storage.part_files import Part, part_name, parts_in
+from harness.storage.part_files import part_name, parts_in
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, read_run
 from tests.engine.fakes import World, comparable, go, make_plan
 
-COMMAND = ["harness", "run"]
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 WORLD = World(questions=12, documents=5)
-
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path, monkeypatch):
-    import tests.engine.fakes as fakes
-
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
 
 
 def shard(out, number, of=3, **more):
     plan = more.pop("plan", None) or make_plan(WORLD.dataset(), limit=more.pop("limit", None))
-    return run_shard(plan, out, number, of, progress=Silent(), command=COMMAND, **more)
+    return run_shard(plan, out, number, of, progress=Silent(), command=["harness", "run"], **more)
 
 
 def records(folder):
     return [comparable(row) for row in read_lines(folder / RECORDS, "question_id")]
-
-
-def same_numbers(a, b):
-    return {k: a[k] for k in ("n_total", "n_failed", "n_asked", "scores", "state")} == {
-        k: b[k] for k in ("n_total", "n_failed", "n_asked", "scores", "state")
-    }
 
 
 def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):
@@ -50,7 +37,8 @@ def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):
     result, merged = shard(tmp_path / "parts", 3)
     assert merged
     assert records(result.folder) == records(alone.folder)
-    assert same_numbers(result.summary, alone.summary)
+    for key in ("n_total", "n_failed", "n_asked", "scores", "state"):
+        assert result.summary[key] == alone.summary[key]
     assert {p.name for p in result.folder.iterdir()} == {p.name for p in alone.folder.iterdir()}
     run = read_run(result.folder)
     assert [start["shard"] for start in run.manifest["starts"]] == ["1/3", "2/3", "3/3"]
@@ -116,13 +104,12 @@ def test_questions_that_are_recorded_or_answered_are_not_asked_again(tmp_path):
 
 
 def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path):
-    data = WORLD.dataset()
     folder = shard(tmp_path, 1)[0].folder
     rows = list(read_lines(folder / "records.1.jsonl", "question_id"))
     (folder / "records.1.jsonl").write_bytes(b"".join(map(json_line, rows[:-1])))
     (folder / "answered.1.jsonl").write_bytes(json_line({**rows[-1], "scores": {}}))
     assert merge(folder, lambda _: None)["n_total"] == len(rows) - 1
-    plan = make_plan(data)
+    plan = make_plan(WORLD.dataset())
     for number in (1, 2, 3):
         shard(tmp_path, number, plan=plan)
     assert rows[-1]["question_id"] not in {q.id for q, _ in plan.method.seen}
@@ -152,11 +139,9 @@ def test_shards_with_other_scorers_are_not_merged(tmp_path):
 
 
 def test_a_merge_that_was_killed_is_repeated(tmp_path, monkeypatch):
-    from harness.scale.merge import _Merge
-
     for number in (1, 2):
         folder = shard(tmp_path, number)[0].folder
-    monkeypatch.setattr(_Merge, "_remove_shards", lambda *_: 1 / 0)
+    monkeypatch.setattr("harness.scale.merge._Merge._remove_shards", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         shard(tmp_path, 3)
     monkeypatch.undo()
@@ -184,14 +169,6 @@ def test_shards_whose_manifests_are_lost_are_merged_and_the_run_goes_on(lost, tm
     assert read_run(folder).manifest["starts"]
     go(make_plan(WORLD.dataset()), tmp_path / "parts")
     assert records(folder) == records(alone.folder)
-
-
-def test_a_question_that_is_given_up_is_recorded_as_failed(tmp_path):
-    plan = make_plan(WORLD.dataset())
-    part = Part(1, 1, frozenset({"q0", "q1"}), given_up=frozenset({"q1"}))
-    result = go(plan, tmp_path, place=part_of(plan, part))
-    assert (result.summary["n_total"], result.failed) == (2, 1)
-    assert result.summary["errors"] == {"WorkerLost": 1}
 
 
 @pytest.mark.parametrize("text", ["3", "0/4", "5/4", "a/b", "1/0", "-1/2", "1/2/3"])

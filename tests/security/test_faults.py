@@ -22,8 +22,7 @@ from harness.scale.shard import run_shard
 from harness.storage.files import read_lines
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
-from tests.engine.fakes import World, comparable, go, make_plan
-from tests.engine.quiet import Quiet
+from tests.engine.fakes import Quiet, World, comparable, go, make_plan
 from tests.scale.test_driver import drive
 
 ROOT = Path(__file__).resolve().parents[2]

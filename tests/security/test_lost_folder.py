@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import SaveError
-from tests.engine.fakes import FakeModel, World, go, make_plan
-from tests.engine.quiet import Quiet
+from tests.engine.fakes import FakeModel, Quiet, World, go, make_plan
 
 QUESTIONS = 40
 FOLDER = make_plan().folder

@@ -17,10 +17,22 @@ def client(uri):
 
 def only_run(uri, dataset="musique"):
     """The one MLflow run of the data set's experiment."""
+    (run,) = runs_of(uri, dataset)
+    return run
+
+
+def runs_of(uri, dataset="musique"):
+    """All MLflow runs of the data set's experiment."""
     it = client(uri)
-    runs = it.search_runs([it.get_experiment_by_name(dataset).experiment_id])
-    assert len(runs) == 1
-    return runs[0]
+    return it.search_runs([it.get_experiment_by_name(dataset).experiment_id])
+
+
+def suite(uri):
+    """The parent run of the suite "first", and its children, which are all other runs."""
+    (parent,) = [run for run in runs_of(uri) if run.data.tags.get("harness.suite") == "first"]
+    children = [run for run in runs_of(uri) if run.info.run_id != parent.info.run_id]
+    assert {run.data.tags.get("mlflow.parentRunId") for run in children} == {parent.info.run_id}
+    return parent, children
 
 
 def history(uri, name):

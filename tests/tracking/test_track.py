@@ -7,11 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import SaveError, UserError
+from harness.errors import SaveError
 from harness.storage.run_folder import find_runs, read_run
 from harness.tracking.track import track
 from reports.tables import frame
-from tests.tracking.store import SCORE, append, artifacts, client, history, only_run, row, run_folder
+from tests.tracking.store import (
+    SCORE,
+    append,
+    artifacts,
+    client,
+    history,
+    only_run,
+    row,
+    run_folder,
+    runs_of,
+    suite,
+)
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
@@ -44,6 +55,7 @@ class TestTrack:
         names = artifacts(uri, run)
         files = {"config.yaml", "manifest.json", "records.jsonl", "documents.jsonl", "summary.json"}
         assert names == files | {"table.md", "report.html"}
+        assert find_runs(tmp_path) == [folder], "artifacts are not taken for runs"
         assert [(i.dataset.name, i.dataset.digest) for i in run.inputs.dataset_inputs] == [("musique", "f" * 8)]
 
     def test_twice_is_one_run_and_adds_no_point(self, uri, tmp_path):
@@ -105,12 +117,8 @@ class TestTrack:
         for method in ("pecan", "bm25", "pecan"):
             folder = tmp_path / "results" / "musique" / f"{method}--tiny--0123abcd"
             track(folder if folder.exists() else run_folder(tmp_path, method=method), uri, suite="first")
-        it = client(uri)
-        runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
-        (parent,) = [r for r in runs if r.data.tags.get("harness.suite") == "first"]
-        children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
-        assert (len(runs), len(children)) == (3, 2)
-        assert {c.data.tags["suite"] for c in children} == {"first"}
+        parent, children = suite(uri)
+        assert [c.data.tags["suite"] for c in children] == ["first"] * 2
         assert (parent.info.run_name, parent.info.status) == ("first", "FINISHED")
         note = parent.data.tags["mlflow.note.content"].splitlines()
         assert note[0] == f"| run | {SCORE} | TFLOPs | failed | n |"
@@ -125,25 +133,19 @@ class TestTrack:
         ]
         folder = run_folder(tmp_path, manifest={"starts": starts})
         track(folder, uri)
-        it = client(uri)
-        runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
-        (parent,) = [r for r in runs if r.data.tags.get("harness.suite") == "first"]
-        assert len(runs) == 2
+        parent, children = suite(uri)
+        assert len(children) == 1
         assert artifacts(uri, parent) == {"table.md"}
 
     def test_the_worst_end_of_its_runs_is_the_suites(self, uri, tmp_path):
         for method, state in (("a", "finished"), ("b", "interrupted"), ("c", "finished")):
             track(run_folder(tmp_path, method=method, summary={"state": state}), uri, suite="first")
-        it = client(uri)
-        runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id], "tags.`harness.suite` = 'first'")
-        assert [r.info.status for r in runs] == ["KILLED"]
+        assert suite(uri)[0].info.status == "KILLED"
 
     def test_a_folder_that_was_begun_anew_is_another_run(self, uri, tmp_path):
         track(run_folder(tmp_path / "a"), uri)
         track(run_folder(tmp_path / "b", manifest={"started": "2026-02-02T03:04:05+00:00"}), uri)
-        it = client(uri)
-        runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
-        assert sorted(r.info.run_name for r in runs) == ["pecan · tiny", "pecan · tiny · 0123abcd"]
+        assert sorted(r.info.run_name for r in runs_of(uri)) == ["pecan · tiny", "pecan · tiny · 0123abcd"]
 
     def test_the_experiment_opens_on_its_runs_and_offers_the_comparison(self, uri, tmp_path):
         track(run_folder(tmp_path), uri)
@@ -160,12 +162,6 @@ class TestTrack:
         link = f"#/experiments/{found.experiment_id}/runs?viewStateShareKey=harness"
         assert link in found.tags["mlflow.note.content"]
 
-    def test_artifacts_are_not_taken_for_runs(self, uri, tmp_path):
-        folder = run_folder(tmp_path)
-        track(folder, uri)
-        assert list(tmp_path.rglob("config.yaml"))
-        assert find_runs(tmp_path) == [folder]
-
     def test_a_run_without_records_yet(self, uri, tmp_path):
         track(run_folder(tmp_path, 0, summary={}), uri)
         assert (only_run(uri).data.metrics, only_run(uri).info.status) == ({}, "KILLED")
@@ -175,10 +171,6 @@ class TestTrack:
         it.delete_experiment(it.create_experiment("musique"))
         with pytest.raises(SaveError, match="'musique' was deleted; restore it"):
             track(run_folder(tmp_path), uri)
-
-    def test_no_run_folder(self, uri, tmp_path):
-        with pytest.raises(UserError, match="is not a run folder"):
-            track(tmp_path, uri)
 
 
 class TestFaults:
@@ -198,6 +190,4 @@ class TestFaults:
 def test_runs_of_an_experiment_have_colours_of_their_own(uri, tmp_path):
     for n in range(3):
         track(run_folder(tmp_path, hash8=f"0123abc{n}"), uri, traces=0)
-    (experiment,) = (e for e in client(uri).search_experiments() if e.name != "Default")
-    runs = client(uri).search_runs([experiment.experiment_id])
-    assert len({run.data.tags["mlflow.runColor"] for run in runs}) == 3
+    assert len({run.data.tags["mlflow.runColor"] for run in runs_of(uri)}) == 3
