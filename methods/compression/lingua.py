@@ -230,16 +230,10 @@ def compress_document(
     if config.use_sentence_level_filter:
         groups = ranking.choose_sentences(text, [spans[c.number] for c in chosen], question, target, config, tools)
     pieces, after = _drop_tokens(text, groups, [c.offset for c in chosen], before, target, config, tools)
-    steps = [
-        Step(
-            "context",
-            c.number,
-            scores={"priority": c.score, "ratio offset": c.offset},
-            tokens=sizes[c.number],
-            shown=Shown("span", document.id, *spans[c.number]),
-        )
-        for c in chosen
-    ]
+    steps = []
+    for c in chosen:
+        scores, shown = {"priority": c.score, "ratio offset": c.offset}, Shown("span", document.id, *spans[c.number])
+        steps.append(Step("context", c.number, scores=scores, tokens=sizes[c.number], shown=shown))
     return show.Compressed(pieces, total, after, steps)
 
 
