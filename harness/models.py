@@ -28,6 +28,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from harness.cost.events import Event, Kind
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, WindowExceeded
@@ -65,9 +66,9 @@ class Session(abc.ABC):
     replies: ReplyCache | None = None
     """How to draw replies that are asked for greedily; the cache of replies (harness/llm/kept_replies.py)."""
 
-    def __init__(self, name: str, window: int, meter: Meter, role: str) -> None:
-        """name: of the model, for messages; window: tokens of context, output included; role: as it is booked."""
-        self._name, self._window, self._meter, self._role = name, window, meter, role
+    def __init__(self, name: str, window: int, meter: Meter, role: str, shape: ModelShape | None = None) -> None:
+        """name, shape: of the model; window: tokens of context, output included; role: as it is booked."""
+        self._name, self._window, self._meter, self._role, self._shape = name, window, meter, role, shape
         self._turn = "start"
         self._branches, self._bounded = 0, False
 
@@ -282,6 +283,11 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def _restore(self, state: Any) -> None:
         """Go back to the `state` that `_save` returned."""
+
+    def _book(self, kind: Kind, new: int, cached: int = 0, **counts: Any) -> None:
+        """Book what one call of the model did; counts: further fields of Event."""
+        event = Event(self._role, self._name, self._meter.current_phase, kind, new, cached, **counts)
+        self._meter.record(event, self._shape)
 
     def _require(self, capability: str) -> None:  # noqa: B027 - a back end may have all
         """Raise CannotRun where the model lacks a capability."""

@@ -29,7 +29,7 @@ class Context(Session):
     """A context as token ids: all that was fed or written, of which the model has run the first `_cached`."""
 
     def __init__(self, model: LoadedModel, meter: Meter, role: str, adapter: str | None) -> None:
-        super().__init__(model.name, model.window, meter, role)
+        super().__init__(model.name, model.window, meter, role, model.shape)
         self._model, self._adapter = model, adapter
         self.ids: list[int] = []
         self._cached = 0  # tokens that the model has run

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.config.schema import ModelConfig, Thinking
-from harness.cost.events import Event, Kind
+from harness.cost.events import Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import KNOWN, endings_pattern, reply_end
@@ -203,7 +203,7 @@ class EndpointSession(Session):
     can_begin_replies = False  # a chat has no way to begin a reply for the model
 
     def __init__(self, model: EndpointModel, meter: Meter, role: str) -> None:
-        super().__init__(model.name, model.window, meter, role)
+        super().__init__(model.name, model.window, meter, role, model.shape)
         self._model = model
         self._turns: list[tuple[str, str]] = []  # role and text
         self._length = 0
@@ -256,28 +256,25 @@ class EndpointSession(Session):
             reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body}, tries)
             reply = reply.answer(self._model.thinking).cut_at_stop(stop, self._model.endings)
         finally:
-            self._book(kind, reply, time.perf_counter() - began, tries.retries, markers)
+            spent = {"seconds": time.perf_counter() - began, "retries": tries.retries, "markers": markers}
+            self._book_request(kind, reply, spent)
         return reply
 
-    def _book(self, kind: Kind, reply: Reply | None, seconds: float, retries: int, markers: int) -> None:
+    def _book_request(self, kind: Kind, reply: Reply | None, spent: dict[str, Any]) -> None:
         """Book one request, however often it was sent, with the tokens of its reply (None: it failed)."""
-        role, name, phase = self._role, self._model.name, self._meter.current_phase
-        spent: dict[str, Any] = {"requests": 1, "seconds": seconds, "retries": retries, "markers": markers}
         if reply is None:
-            self._meter.record(Event(role, name, phase, kind, 0, **spent), self._model.shape)
+            self._book(kind, 0, requests=1, **spent)
             return
         read = self._length if reply.tokens_in is None else reply.tokens_in
-        reused = min(reply.tokens_cached, read)
-        spent |= {"reused": reused, "endings": int(reply.ending), "recounted": reply.counts_refused}
-        event = Event(role, name, phase, kind, read, logits=1, pairs=read * (read + 1) // 2, **spent)
-        self._meter.record(event, self._model.shape)
+        counts = {"logits": 1, "pairs": read * (read + 1) // 2, "reused": min(reply.tokens_cached, read)}
+        found = {"endings": int(reply.ending), "recounted": reply.counts_refused}
+        self._book(kind, read, requests=1, **counts, **found, **spent)
         if kind == "prefill":
             self._book_writing(reply, read)
 
     def _book_writing(self, reply: Reply, read: int) -> None:
         """Book the written tokens behind `read` others: thinking and answer as an event each."""
         count = self._model.tokens.count
-        role, name, phase = self._role, self._model.name, self._meter.current_phase
         thought = count(reply.thinking) if reply.thinking_tokens is None else reply.thinking_tokens
         out = thought + count(reply.text) if reply.tokens_out is None else reply.tokens_out
         thought = min(thought, out)
@@ -286,9 +283,8 @@ class EndpointSession(Session):
             if part:
                 new = part - first
                 pairs, unclosed = new * read + new * (new + 1) // 2, int(reply.unclosed and thinking > 0)
-                counts: dict[str, Any] = {"logits": new, "pairs": pairs, "out": part, "thinking": thinking}
-                event = Event(role, name, phase, "decode", new, read, unclosed=unclosed, **counts)
-                self._meter.record(event, self._model.shape)
+                counts = {"logits": new, "pairs": pairs, "out": part, "thinking": thinking, "unclosed": unclosed}
+                self._book("decode", new, read, **counts)
                 read, first = read + new, 0
 
     def _request(self) -> Any:

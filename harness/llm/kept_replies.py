@@ -35,7 +35,7 @@ def with_kept_replies(request: Request) -> Request:
 
         arguments = asdict(asked) if kind == "write" else [list(asked), more[-1]] if kind == "probe" else asked
         key = {"kind": kind, "asked": arguments, "request": session._request()}
-        values, from_cache = session.replies.get_or_send(key, send, session._meter, session._role, session._model.shape)
+        values, from_cache = session.replies.get_or_send(key, send, session._meter, session._role, session._shape)
         if from_cache:
             session._restore_reply(values)
         return _reply_of(values, before)

@@ -19,7 +19,6 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
@@ -27,7 +26,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.config.schema import ModelConfig, Thinking
 from harness.config.validation import error_sentences
-from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import reply_end
@@ -104,10 +102,6 @@ class ScriptedSession(Session):
         """Count what a cache limit would keep; a scripted context drops nothing."""
         self.flush(int(self._turn == "closing"))
         return Kept(self.length(), min(self.length(), limit.budget), 0)
-
-    def _book(self, kind: Kind, new: int, cached: int, **counts: Any) -> None:
-        e = Event(self._role, self._model.name, self._meter.current_phase, kind, new, cached, **counts)
-        self._meter.record(e, None)
 
     def flush(self, requests: int = 0) -> None:
         """Book what is queued."""

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from harness.config.schema import Thinking
-from harness.cost.events import Event, Kind
+from harness.cost.events import Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.attention_weights import BLOCK
@@ -84,12 +84,8 @@ class HFSession(Context):
             rewind(self._cache, self._cached)
             raise
         finally:
-            booked: dict[str, Any] = vars(cost)
-            phase, seconds = self._meter.current_phase, time.perf_counter() - began
-            event = Event(
-                self._role, self._model.name, phase, kind, cached=cached, requests=requests, seconds=seconds, **booked
-            )
-            self._meter.record(event, self._model.shape)
+            seconds = time.perf_counter() - began
+            self._book(kind, cached=cached, requests=requests, seconds=seconds, **vars(cost))
 
     def flush(self) -> None:
         """Run what is queued, in pieces of the model's prefill_chunk tokens."""

@@ -53,12 +53,9 @@ def test_a_stand_in_is_in_the_name(method, _own):
         assert f"/{method}[minilm]--" in p.folder
 
 
-def test_a_preset_without_an_encoder_of_its_own_keeps_its_name():
+def test_a_preset_without_an_encoder_of_its_own_keeps_its_name_and_a_stored_one_is_not_named_twice(tmp_path):
     for method in ("sbert", "bm25"):
         assert plan_choices(choices(method, profile="pocket")).config.method.name == method
-
-
-def test_a_stored_configuration_is_not_named_twice(tmp_path):
     p = plan_choices(choices("dragon", profile="pocket"))
     file = tmp_path / "run.yaml"
     file.write_text(yaml.safe_dump({"config": p.config.model_dump(mode="json"), "origins": p.origins}))
