@@ -76,17 +76,14 @@ def _method_row(
     legend: Sequence[str],
 ) -> dict[str, Any]:
     cells: dict[str, float | None] = {}
-    missing, unscored = [], []
     for dataset in datasets:
         run = by_dataset.get(dataset, {})
         name = score or str(run.get("headline"))
         for end in ("", *_ENDS):
             value = run.get(f"{name}{end}")
             cells[f"{dataset}{end}"] = None if value is None or pd.isna(value) else float(value)
-        if dataset not in by_dataset:
-            missing.append(dataset)
-        elif cells[dataset] is None:
-            unscored.append(dataset)
+    missing = [dataset for dataset in datasets if dataset not in by_dataset]
+    unscored = [dataset for dataset in datasets if dataset in by_dataset and cells[dataset] is None]
     lacks = [f"no run on {', '.join(missing)}"] if missing else []
     lacks += [f"no such score on {', '.join(unscored)}"] if unscored else []
     notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else []), *_score_notes(by_dataset)]

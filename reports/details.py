@@ -28,7 +28,6 @@ from harness.storage.shown_texts import POINTER
 from harness.types import Example
 from reports import costs, facts
 from reports.compressed_json import compress_json, cut_text, without_empty
-from reports.costs import full_only_notes, step_flops
 from reports.evidence import evidence
 from reports.gold_rows import Rows
 from reports.search_player import Searches
@@ -150,7 +149,7 @@ def questions(
         *(f"No gold answers, questions and shown texts: {problem}." for problem in problems[:1]),
         *_notes_on_left_out(len(ids), limits.questions, starts[-1], length),
         *searches.notes(),
-        *dict.fromkeys(note for run in runs for note in full_only_notes(run.whole_records, convention)),
+        *dict.fromkeys(note for run in runs for note in costs.full_only_notes(run.whole_records, convention)),
     ]
     graphs = {f"graph-{i}": text for i, text in enumerate(searches.graphs)}
     return Questions(head, {"list": listed, **parts, **graphs}, notes)
@@ -265,7 +264,7 @@ def _piece_json(piece: dict[str, Any], example: Example | None, known: _KnownTex
 
 def _step_json(step: dict[str, Any], known: _KnownTexts, longest: int, convention: str) -> dict[str, Any]:
     shown = step["shown"] or {}
-    flops = step_flops(step["flops"], convention)
+    flops = costs.step_flops(step["flops"], convention)
     text = cut_text(step["note"], longest) or (known.text(shown, longest) if shown else "")
     return without_empty(
         action=step["action"],

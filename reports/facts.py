@@ -200,8 +200,9 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
     rows, found = _corpus_counts(run).values(), dict[str, str]()
     for name in score_names(run):
         if rows and all(name in counts for counts in rows) and (count := lookup(name).counts) is not None:
-            sizes = {len(counts[name]) for counts in rows}  # of a received file may be other ones
-            found |= {lookup(name).corpus: name} if sizes == {len(count("", ("",)))} else {}
+            expected = len(count("", ("",)))
+            if all(len(counts[name]) == expected for counts in rows):  # those of a received file may be more
+                found[lookup(name).corpus] = name
     return found
 
 

@@ -41,7 +41,6 @@ from harness.stats.clusters import cluster_warning
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.comparability import question_set, reasons_not_to_rank
-from reports.costs import question_tflops
 from reports.search_notes import declined, same_nodes_notes
 from reports.settings import Named, is_number, name_runs
 
@@ -109,7 +108,7 @@ class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
     def __call__(self, run: StoredRun, convention: str, with_index: bool) -> dict[str, float]:
         key = id(run), convention, with_index
         if key not in self:
-            self[key] = question_tflops(run, convention, with_index=with_index)
+            self[key] = costs.question_tflops(run, convention, with_index=with_index)
         return self[key]
 
 

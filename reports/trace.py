@@ -23,7 +23,6 @@ from harness.storage.index_cache import cache_root
 from harness.storage.run_folder import StoredRun
 from reports import entity_memory
 from reports.costs import TERA, check_convention, full_only_notes, probe_share, step_flops
-from reports.entity_memory import Memory, Walked
 from reports.evidence import UNKNOWN, evidence, overlapping_spans
 from reports.facts import headline
 from reports.gold_rows import Rows, read_rows, with_texts
@@ -46,7 +45,7 @@ class Search:
     evidence: list[str]
     problem: str | None
     notes: list[str]
-    memory: tuple[Memory, Walked] | None = None
+    memory: tuple[entity_memory.Memory, entity_memory.Walked] | None = None
     convention: str = DEFAULT
 
     def text(self, move: Move) -> str:
@@ -86,7 +85,9 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     return Search(stored, record, rows, result.graph, moves, marks, result.problem, notes, memory)
 
 
-def _entity_memory(stored: StoredRun, record: dict[str, Any], rows: Rows) -> tuple[Memory, Walked] | None:
+def _entity_memory(
+    stored: StoredRun, record: dict[str, Any], rows: Rows
+) -> tuple[entity_memory.Memory, entity_memory.Walked] | None:
     """The memory of entities that a question was answered from, where it had one and it is still in the cache."""
     lines = index_lines(stored, record)
     found = read_index(str(lines[0].get("key")), cache_root())[0] if len(lines) == 1 else None

@@ -20,7 +20,6 @@ from harness.cost.flops import DEFAULT
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import check_convention, full_only_notes
-from reports.facts import mean_columns
 from reports.figures.replay import Scored, Stop
 from reports.search_moves import STUDY
 from reports.settings import with_date
@@ -85,7 +84,7 @@ def _rule_rows(
             **facts.head_columns(run, label),
             **rule.columns(),
             "score": score,
-            **mean_columns("mean", [v for v, _ in values], [c for _, c in values], seed=seed),
+            **facts.mean_columns("mean", [v for v, _ in values], [c for _, c in values], seed=seed),
             **costs(reached, seed, convention),
             "n": whole,
             "failed": failed,

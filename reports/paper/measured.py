@@ -7,7 +7,6 @@ from harness import scorers
 from harness.stats.bootstrap import LEVEL, Interval, interval
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
-from reports.costs import request_counts
 from reports.paper.mapping import Metric
 from reports.paper.printed import Value
 
@@ -35,7 +34,7 @@ def measure(value: Value, run: StoredRun) -> OwnValue:
     """What the run measured for a printed value; an empty OwnValue where it has nothing."""
     entry, metric = value.entry, value.metric
     if metric.requests:
-        return _mean_value(request_counts(run), facts.answered_clusters(run), run)
+        return _mean_value(costs.request_counts(run), facts.answered_clusters(run), run)
     if metric.corpus is not None:
         corpus = metric.corpus
         known = corpus in facts.corpus_names(run)

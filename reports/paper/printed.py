@@ -53,22 +53,24 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
         paper = _paper_of(entry, rules.papers[entry.source])
         datasets = {**rules.datasets, **paper.datasets}
         known = (_deviations(rules, entry), rules.recording)
+        printed_as = {metric: rules.metrics[metric].label or metric for metric in entry.metrics}
+        of_row = entry.source, entry.table, entry.method
+        cells = {
+            (label, metric): table[*of_row, label, name]
+            for label in datasets
+            for metric, name in printed_as.items()
+            if (*of_row, label, name) in table
+        }
         for metric in entry.metrics:
-            rule = rules.metrics[metric]
-            keys = ((entry.source, entry.table, entry.method, label, rule.label or metric) for label in datasets)
-            if not any(key in table for key in keys):
+            if not any(metric == one for _, one in cells):
                 told = f"{entry.method} ({entry.table}): no printed value of '{metric}'"
                 raise DataError("reports/paper/mapping.yaml", None, "entries", told)
-        for label in datasets:
-            for metric in entry.metrics:
+        for (label, metric), cell in cells.items():
+            if cell.value.strip() != _EMPTY:
                 rule = rules.metrics[metric]
-                cell = table.get((entry.source, entry.table, entry.method, label, rule.label or metric))
-                if cell is None or cell.value.strip() == _EMPTY:
-                    continue
-                number, digits = _parse_number(cell.value, paper.scale if rule.in_points else 1.0)
-                meant, stand_ins = _datasets_of_label(datasets, label), datasets[label].stand_ins
-                said = (label, meant, stand_ins, metric, rule)
-                found.append(Value(entry, paper, *said, number, digits, cell.line, *known))
+                number = _parse_number(cell.value, paper.scale if rule.in_points else 1.0)
+                said = (label, _datasets_of_label(datasets, label), datasets[label].stand_ins, metric, rule)
+                found.append(Value(entry, paper, *said, *number, cell.line, *known))
     return tuple(found)
 
 

@@ -1,15 +1,13 @@
 """Suspect gold answers: each sign alone, and what is no sign."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from harness.types import Document, Example, Gold, Question, Support
-from reports.answer_keys import Audit, analyse_runs, sections
+from reports.answer_keys import analyse_runs, sections
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, answered, record, write_run
 
@@ -17,19 +15,14 @@ TEXT = "Mira Toren was born in Kelford in 1907. She moved to Ardun."
 RIGHT = 8  # questions that all methods get right, so that they are strong
 
 
-def example(number: int, gold: Sequence[str], question: str = "") -> Example:
+def example(number, gold, question=""):
     name = f"d{number}"
     asked = Question(f"q{number}", question or f"Question {number}?", (name,), None)
     return Example(asked, Gold(tuple(gold), (Support(name, 0, len(TEXT)),)))
 
 
-def audit(root: Path, examples: Sequence[Example], answers: Sequence[Sequence[str]]) -> Audit:
+def audit(root, examples, answers):
     """answers: of each method to these questions; each method is right on RIGHT others."""
-    (found,) = analyse_runs(pairs(root, examples, answers))
-    return found
-
-
-def pairs(root: Path, examples: Sequence[Example], answers: Sequence[Sequence[str]]) -> list[tuple[StoredRun, Rows]]:
     easy = [example(100 + k, ["Kelford"]) for k in range(RIGHT)]
     asked = [*examples, *easy]
     documents = {d: Document(d, TEXT) for e in asked for d in e.question.document_ids}
@@ -43,7 +36,8 @@ def pairs(root: Path, examples: Sequence[Example], answers: Sequence[Sequence[st
         ]
         settings = {"dataset": {"name": "musique", "format": "musique", "scorers": [SCORE]}}
         found.append((read_run(write_run(root, records, method=f"m{number}", settings=settings)), rows))
-    return found
+    (one,) = analyse_runs(found)
+    return one
 
 
 @pytest.mark.parametrize(

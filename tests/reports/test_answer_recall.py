@@ -1,7 +1,5 @@
 """Whether an answer stands in what was shown, worked by hand."""
 
-from typing import Any
-
 import pytest
 
 from harness import scorers
@@ -14,7 +12,7 @@ DOCUMENTS = {"a": Document("a", "Mira Tal lives in Orb."), "b": Document("b", "T
 ROWS = Rows(documents=DOCUMENTS)
 
 
-def written(text: str) -> dict[str, Any]:
+def written(text):
     return {"kind": "generated", "document_id": "", "start": 0, "end": 0, "text": text, "sources": [["a", 0, 22]]}
 
 

@@ -15,13 +15,13 @@ from tests.reports.figure_searches import step
 GOLD = {"answers": ["north"], "supporting": [{"document_id": "d0", "start": 0, "end": 9}], "extra": {}}
 
 
-def row(number: int, score: float | None, recall: float | None = 1.0, **changes: Any) -> dict[str, Any]:
+def row(number, score, recall=1.0, **changes):
     scores = {SCORE: score or 0.0} | ({} if recall is None else {"evidence_recall": recall})
     told = {"prediction": "south", "shown": [span("d0", 0, 9, "the north")], "scores": scores}
     return answered(number, score, GOLD, **{**told, **changes})
 
 
-def probe(answer: str | None, action: str = "visit") -> dict[str, Any]:
+def probe(answer, action="visit"):
     return step(1, action=action, p_yes=0.6, answer=answer)
 
 
@@ -51,7 +51,7 @@ def folders(tmp_path, monkeypatch):
     """Runs of a method, of the evidence alone and without any text, scored by the data set's own scorer."""
     name = "longbench.qa_f1_score"
 
-    def renamed(values: dict[str, Any]) -> dict[str, Any]:
+    def renamed(values):
         return {**values, "scores": {name if key == SCORE else key: v for key, v in values["scores"].items()}}
 
     manifest = {"scorers": {name: "1"}, "command": ["harness", "run", "--model", "gpt2", "--limit", "13"]}

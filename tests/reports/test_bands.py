@@ -1,13 +1,9 @@
 """Score bands: which scorers apply, lowest and highest means, and the pairs that change order."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from harness.errors import UserError
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from reports import bands
 from reports.gold_rows import with_rows
 from reports.render import render_sections
@@ -18,9 +14,7 @@ GOLD = "Mira Toren"
 RIGHT, LONG, WRONG = GOLD, f"It may well have been {GOLD} who did it in the end", "Ardun"
 
 
-def run(
-    root: Path, method: str, answers: Sequence[str | None], *, extra: dict[str, Any] | None = None, **more: Any
-) -> StoredRun:
+def run(root, method, answers, *, extra=None, **more):
     """A run whose records hold questions and gold answers; None is a failed question."""
     rows = []
     for n, answer in enumerate(answers):
@@ -32,13 +26,13 @@ def run(
     return read_run(write_run(root, rows, method=method, settings=settings, manifest={"scorers": {F1: "1"}}))
 
 
-def _f1(answer: str | None) -> float:
+def _f1(answer):
     words = (answer or "").split()
     hits = len(set(words) & set(GOLD.split()))
     return 2 * hits / (len(words) + 2) if hits else 0.0
 
 
-def of(*runs: StoredRun) -> list[bands.Band]:
+def of(*runs):
     return bands.analyse_runs(with_rows(runs, None, print))
 
 
@@ -94,7 +88,7 @@ def test_which_scorers_apply(tmp_path):
     chinese = read_run(write_run(tmp_path / "zh", [record(0, 1.0)], settings={"dataset": dataset}))
     nested = run(tmp_path / "n", "nested", [RIGHT], extra={"short_answers": [[GOLD]]})
 
-    def names(one: StoredRun) -> set[str]:
+    def names(one):
         return set(
             bands.applicable_scorers(one, [e.gold for e in with_rows([one], None, print)[0][1].examples.values()])
         )

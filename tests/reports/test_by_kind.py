@@ -1,12 +1,9 @@
 """Runs divided by the kind of their questions."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from harness.errors import UnknownName, UserError
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from reports import frames
 from reports.by_kind import kind, split_by_kind
 from reports.compare import side_by_side
@@ -17,7 +14,7 @@ from tests.reports.build import SCORE, built, record, write_run
 HOPS = [2, 2, 2, 3, 3, None]
 
 
-def run(root: Path, method: str, **more: Any) -> StoredRun:
+def run(root, method, **more):
     rows = []
     for i, hops in enumerate(HOPS):
         gold = {"answers": ["May 1901" if i % 2 else "Ada"], "supporting": [], "extra": {"hops": hops}}
@@ -50,7 +47,6 @@ def test_kinds_that_every_data_set_has(by, kinds, tmp_path):
 def test_differences_are_corrected_over_all_kinds(tmp_path):
     runs = [run(tmp_path, name) for name in ("pecan", "full-context")]
     differences = side_by_side(split_by_kind(runs, "hops")).differences
-    assert differences is not None
     assert differences["n"].tolist() == [3, 2]
 
 

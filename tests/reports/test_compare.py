@@ -1,12 +1,9 @@
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
 from harness.errors import UserError
 from harness.stats.paired_tests import detectable_difference, paired_test
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from reports.compare import compare, config_difference, side_by_side
 from reports.page import page
 from reports.render import render
@@ -16,7 +13,7 @@ OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
 BASE = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
 
 
-def pair(root: Path, **changes: Any) -> list[StoredRun]:
+def pair(root, **changes):
     return [stored(root, BASE, method="full-context"), stored(root, OURS, **changes)]
 
 
@@ -84,7 +81,7 @@ class TestReference:
                 compare(runs, reference="pecan" if len(runs) > 1 else None)
 
 
-def asked(**changes: Any) -> dict[str, Any]:
+def asked(**changes):
     """A run whose data set was asked with other settings."""
     dataset = {"name": "musique", "format": "musique", "scorers": [SCORE], **changes}
     return {"settings": {"dataset": dataset}}
@@ -138,7 +135,7 @@ class TestConfig:
 
 
 def test_where_rows_lie_and_what_runs_on_is_no_difference_of_two_runs(tmp_path):
-    def settings(place: str, **more: Any) -> dict[str, Any]:
+    def settings(place, **more):
         dataset = {"name": "musique", "format": "musique", "scorers": [SCORE], "data": f"/home/{place}/dev.jsonl"}
         told = {"device": place, "device_map": place, "source": f"{tmp_path}/m"}
         model = {"name": "tiny", "backend": "hf", "embedded": False, **told}

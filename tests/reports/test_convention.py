@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from tests.reports.test_page import Page
 from tests.reports.trial_runs import ask, found
 from tests.reports.trial_runs import stored as trials_run
 
-Call = Callable[..., tuple[int, str, str]]
 SEARCHED = [searched(i, [0.2, 0.6], stop=1) for i in range(2)]
 
 

@@ -8,7 +8,6 @@ import pytest
 from harness.cli.trace import trace
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.storage.run_folder import StoredRun
 from reports.entity_memory import Walked, memory_json, memory_lines, parse_memory, search_in_memory
 from tests.reports.build import SCORE, span
 from tests.reports.build import step as plain_step
@@ -29,7 +28,7 @@ INDEX: dict[str, Any] = {
 }
 
 
-def step(action: str, node: int | None = None, place: tuple[int, int] | None = None, **changes: Any) -> dict[str, Any]:
+def step(action, node=None, place=None, **changes):
     return plain_step(action, node, level=None, shown=None if place is None else span("d0", *place)) | changes
 
 
@@ -45,7 +44,6 @@ RECORD = {"question_id": "q0", "document_ids": ["d0"], "steps": STEPS}
 
 def test_what_a_search_did_in_a_memory():
     memory = parse_memory(INDEX)
-    assert memory is not None
     walk = search_in_memory(memory, RECORD, "Who wrote velindra?", frozenset({1, 2}))
     assert walk == Walked((0,), {1: 3}, {0: 1, 1: 4}, (1, 2))
     assert memory_lines(memory, walk) == [
@@ -71,14 +69,12 @@ def test_what_a_search_did_in_a_memory():
 )
 def test_entities_that_a_question_names(question, asked):
     memory = parse_memory(INDEX)
-    assert memory is not None
     assert search_in_memory(memory, {"steps": []}, question).asked == asked
 
 
 def test_long_lists_are_cut_and_say_so():
     index = {**INDEX, "edges": [[0, 1, f"in way {n}"] for n in range(20)]}
     memory = parse_memory(index)
-    assert memory is not None
     told = memory_lines(memory, search_in_memory(memory, RECORD, "Velindra"))
     assert [line for line in told if "evidence" in line] == [], "nothing is known of it"
     assert told[-2:] == ["           Velindra ; in way 11 ; Toren", "           and 8 more (--json has all)"]
@@ -96,9 +92,6 @@ def test_what_is_no_memory(index):
     assert parse_memory(index) is None
 
 
-# --- harness trace ----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """A made-up question of two hops whose first supporting part is the first segment, and its memory."""
@@ -109,7 +102,7 @@ def run(tmp_path, monkeypatch):
     first, second = sorted((s.start, s.end) for s in example.gold.supporting)
     index = {**INDEX, "segments": [list(first), list(second), [0, 1] if first[0] else [second[1], second[1] + 1]]}
 
-    def read(node: int, place: tuple[int, int], **changes: Any) -> dict[str, Any]:
+    def read(node, place, **changes):
         return step("segment", node, shown=span(document, *place), **changes)
 
     moves = [STEPS[0], read(0, first, note="through Velindra"), *STEPS[2:4], read(2, tuple(index["segments"][2]))]
@@ -120,7 +113,7 @@ def run(tmp_path, monkeypatch):
     )  # fmt: skip
 
 
-def traced(run: StoredRun, capsys: pytest.CaptureFixture[str], **options: Any) -> str:
+def traced(run, capsys, **options):
     capsys.readouterr()
     assert trace(str(run.path), run.records[0]["question_id"], **options) == 0
     return capsys.readouterr().out

@@ -8,7 +8,7 @@ from tests.reports.build import record, span
 from tests.reports.searches import made, searched
 
 
-def example(*supports: Support, documents: tuple[str, ...] = ("d0",)) -> Example:
+def example(*supports, documents=("d0",)):
     return Example(Question("q0", "?", documents), Gold(("a",), supports))
 
 
@@ -30,7 +30,7 @@ class TestEvidence:
         assert evidence(shown, example(Support("d0", 5, 9))) == "source"
         assert evidence(shown, example(Support("d0", 6, 9))) == "no"
 
-    def rows(self, told: Example, **texts: str) -> Rows:
+    def rows(self, told, **texts):
         return Rows({"q0": told}, {name: Document(name, text) for name, text in texts.items()})
 
     def test_supporting_nodes_visited_or_not(self, tmp_path):

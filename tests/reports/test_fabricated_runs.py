@@ -4,19 +4,16 @@ A dishonest run must have a reason against its verdict, an honest one none. Kind
 in test_paper.py, test_paper_settings.py and test_paper_published.py.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from harness.config.layers import Choices
 from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
-from harness.storage.run_folder import StoredRun
 from pocket.random_model import save
 from reports.paper.comparable import differences
-from reports.paper.printed import Value, load
+from reports.paper.printed import load
 from reports.paper.verdicts import _measured_notes
 from tests.llm.conftest import SIZES, WORDS
 from tests.reports.paper_runs import changed, paper_run
@@ -26,7 +23,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LOST = {"error": {"type": "T", "message": ""}, "usage": {}}
 
 
-def value(preset: str = "bm25", label: str = "F1") -> Value:
+def value(preset="bm25", label="F1"):
     return next(v for v in load() if v.entry.preset == preset and v.rules[0].dataset == "musique" and v.label == label)
 
 
@@ -36,16 +33,14 @@ def honest(tmp_path_factory):
     return {preset: paper_run(folder / preset, preset, "musique", official()) for preset in ("bm25", "sbert")}
 
 
-def fabricated(
-    run: StoredRun, config: Mapping[str, Any] | None = None, manifest: Mapping[str, Any] | None = None, failed: int = 0
-) -> StoredRun:
+def fabricated(run, config=None, manifest=None, failed=0):
     """A copy with changes at dotted paths, whose first questions failed."""
     rows = [{**row, **LOST} for row in run.records[:failed]] + run.records[failed:]
     told = changed(run.config, config or {}), changed(run.manifest, manifest or {})
     return replace(run, config=told[0], manifest=told[1], records=rows)
 
 
-def local(source: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def local(source):
     """The changes of a run with weights and rows of this machine."""
     weights = {"models.reader.weights": {"files": "ab" * 32}, "dataset": {"fingerprint": "f"}}
     return {"model.source": source}, weights

@@ -38,7 +38,7 @@ def call(tmp_path, monkeypatch, command):
     return command
 
 
-def mistake(ended: tuple[int, str, str]) -> str:
+def mistake(ended):
     """The one sentence of a command that printed nothing else."""
     code, out, err = ended
     assert (code, out, len(err.splitlines())) == (2, "", 1)

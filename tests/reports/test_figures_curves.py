@@ -2,20 +2,17 @@
 
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
-from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.figures import curves
 from reports.figures.curves import frame, rows_to_draw, rules_to_show
 from reports.figures.plot import draw
-from reports.figures.replay import Recorded, Rule, Scored, recorded_rule, stops_to_score
+from reports.figures.replay import Rule, Scored, recorded_rule, stops_to_score
 from reports.figures.rule_table import curve_labels
 from tests.reports.build import SCORE, mistake, record
 from tests.reports.figure_searches import F1, own_rows, searched, searched_run, settings, step
@@ -35,7 +32,7 @@ MEANS = {1: 1 / 3, 2: 1.0, 3: 1 / 3}
 TFLOPS = {1: (2.1 + 1.1 + 2.1) / 3, 2: (4.1 + 2.1 + 2.1) / 3, 3: (5.1 + 3.1 + 2.1) / 3}
 
 
-def recording(root: Path, extra: list[dict[str, Any]] | None = None, **changes: Any) -> StoredRun:
+def recording(root, extra=None, **changes):
     rows = []
     for i, (p, answers, stop) in enumerate(SEARCHES):
         scores = {SCORE: float(answers[stop] == GOLD[f"q{i}"])}
@@ -44,19 +41,17 @@ def recording(root: Path, extra: list[dict[str, Any]] | None = None, **changes: 
     return searched_run(root, [*rows, *(extra or [])], settings=made, **changes)
 
 
-def told(run: StoredRun) -> Recorded:
-    found = recorded_rule(run, Rule)
-    assert found is not None
-    return found
+def told(run):
+    return recorded_rule(run, Rule)
 
 
-def judged(run: StoredRun, *choices: Any) -> Scored:
+def judged(run, *choices):
     rules = rules_to_show(told(run), *choices)
     stops = stops_to_score(run, told(run), rules)
     return Scored(run, told(run), rules, {k: float(stop.answer == GOLD[k[0]]) for k, stop in stops.items()})
 
 
-def rows_of(run: StoredRun, *choices: Any) -> dict[tuple[int, float], dict[str, Any]]:
+def rows_of(run, *choices):
     table = frame([judged(run, *choices)])
     return {(row["t_n"], row["t_p"]): row for row in table.to_dict("records")}
 
@@ -140,7 +135,7 @@ def test_the_grid_of_a_run(tmp_path):
 
 
 def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path):
-    def plain(t_n: int, **more: Any) -> StoredRun:
+    def plain(t_n, **more):
         rows = [searched(i, p[: s + 1], stop=s) for i, (p, _, s) in enumerate(SEARCHES)]
         return searched_run(tmp_path, rows, settings=settings(t_n=t_n, **more), hash8=f"0000000{t_n}")
 
@@ -166,11 +161,6 @@ def test_the_drawing(tmp_path):
     assert (score.right, cost.right) == (False, True)
     root = ET.fromstring(draw(panels, "Stop rules"))
     assert "m<u>&sique" in "".join(root.itertext())
-
-
-# ---- the command ---------------------------------------------------------------------------------------------------
-
-Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

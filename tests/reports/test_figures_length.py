@@ -3,17 +3,14 @@
 import itertools
 import json
 from bisect import bisect_left
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import CannotRun
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from harness.types import Document, Example, Gold, Question
 from reports import gold_rows as rows_module
 from reports.figures import length as length_module
@@ -21,7 +18,6 @@ from reports.figures.length import ALL, Measured, bucket_name, frame, panels, qu
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, mistake, record, span, write_run
 
-Call = Callable[..., tuple[int, str, str]]
 WORDS = (2, 2, 3, 3, 5, 5, 9, 9)  # of the document of each question; q<n> is asked about d<n>
 DOCUMENTS = {f"d{n}": Document(f"d{n}", " ".join(["sea"] * (size - 1) + [f"w{n}"])) for n, size in enumerate(WORDS)}
 EXAMPLES = {f"q{n}": Example(Question(f"q{n}", "?", (f"d{n}",)), Gold((f"w{n}",))) for n in range(8)}
@@ -29,11 +25,11 @@ ROWS = Rows(EXAMPLES, DOCUMENTS)
 SCORES: tuple[float | None, ...] = (1.0, 0.0, 0.5, 0.5, 1.0, None, 0.0, 0.0)
 
 
-def words(name: str) -> int:
+def words(name):
     return len(DOCUMENTS[name].text.split())
 
 
-def run_of(root: Path, scores: tuple[float | None, ...] = SCORES, left: int = 0, **changes: Any) -> Path:
+def run_of(root, scores=SCORES, left=0, **changes):
     """A run that showed every document but its last `left` characters."""
     rows = []
     for n, score in enumerate(scores):
@@ -42,7 +38,7 @@ def run_of(root: Path, scores: tuple[float | None, ...] = SCORES, left: int = 0,
     return write_run(root, rows, **changes)
 
 
-def measured(path: Path, rows: Rows = ROWS) -> Measured:
+def measured(path, rows=ROWS):
     return Measured(read_run(path), rows, words)
 
 
@@ -119,7 +115,7 @@ def test_one_length_has_no_buckets_and_is_drawn_as_a_point(tmp_path):
     assert [len(line.points) for panel in panels(table) for line in panel.lines] == [1, 1]
 
 
-def made(root: Path, dataset: str, tokens: int, scores: tuple[float | None, ...], method: str = "bm25") -> Measured:
+def made(root, dataset, tokens, scores, method="bm25"):
     options = {"name": dataset, "format": "ruler", "scorers": [SCORE], "options": {"tokens": tokens}}
     manifest = {"dataset": {"fingerprint": str(tokens)}}
     name = {"dataset": dataset, "hash8": f"{tokens:08}", "method": method}
@@ -153,9 +149,6 @@ def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(t
     assert set(frame(runs, edges=[2])["length"]) == {ALL, "up to 2"}
 
 
-# --- the command ------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def call(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
@@ -165,11 +158,11 @@ def call(tmp_path, monkeypatch, command):
     return partial(command, "study", "length")
 
 
-def _rows(run: StoredRun) -> Rows:
+def _rows(run):
     return ROWS if run.config["dataset"]["name"] == "musique" else Rows(problem="the rows are gone")
 
 
-def _tokens(run: StoredRun) -> Callable[[str], int]:
+def _tokens(run):
     if run.config["model"]["name"] != "tiny":
         raise CannotRun(f"no tokenizer of '{run.config['model']['name']}'")
     return lambda text: len(text.split())

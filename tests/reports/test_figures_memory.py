@@ -1,8 +1,5 @@
 """Runs over a data set beside runs over its twin."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from harness.cli.main import main
@@ -12,7 +9,7 @@ from tests.reports.build import stored
 SWAP = {"dataset": {"fingerprint": "t" * 64, "twin": {"of": "f" * 64, "seed": 0, "recogniser": {"name": "rules"}}}}
 
 
-def _runs(root: Path, before: list[float], after: list[float], **changes: Any) -> list[Any]:
+def _runs(root, before, after, **changes):
     twin = stored(root, after, hash8="11111111", manifest=SWAP, **changes)
     return [twin, stored(root, before, hash8="22222222", **changes)]
 
@@ -20,7 +17,7 @@ def _runs(root: Path, before: list[float], after: list[float], **changes: Any) -
 ORACLE = {"method": {"name": "oracle-evidence", "view": "evidence", "params": {}}}
 
 
-def _oracle(root: Path, before: list[float], after: list[float]) -> list[Any]:
+def _oracle(root, before, after):
     twin = stored(root, after, hash8="33333333", manifest=SWAP, settings=ORACLE)
     return [twin, stored(root, before, hash8="44444444", settings=ORACLE)]
 

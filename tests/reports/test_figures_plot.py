@@ -33,13 +33,13 @@ EVIL = "</svg></title><script>alert(1)</script>&\"'\x00"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def panel(title: str = "musique", name: str = "pecan") -> Panel:
+def panel(title="musique", name="pecan"):
     points = [Point(1, 2.0, 1.0, 3.0), Point(2, None), Point(3, 4.0)]
     lines = [Line(name, points), Line("b", [Point(1, 9.0, 9.5, 8.5)], right=True), Line("c", points, marks=False)]
     return Panel(title, Axis(title, ticks=(1, 2, 3)), Axis(name, zero=True), Axis("z"), lines, [Bar(1, 2, 3.0)])
 
 
-def words(svg: bytes) -> list[str]:
+def words(svg):
     return [e.text or "" for e in ET.fromstring(svg).iter(f"{SVG}text")]
 
 
@@ -83,7 +83,7 @@ def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page():
 
 
 def test_a_missing_value_is_a_gap_in_the_line():
-    def strokes(*heights: float | None) -> int:
+    def strokes(*heights):
         points = [Point(x, y) for x, y in enumerate(heights)]
         source = draw([Panel("t", Axis("x"), Axis("y"), None, [Line("a", points, marks=False)])], "t").decode()
         (path,) = re.findall(r'd="([^"]*)" [^>]*fill: none; stroke: #0072b2', source)
@@ -94,7 +94,7 @@ def test_a_missing_value_is_a_gap_in_the_line():
 
 
 def test_axes_have_the_ticks_and_the_ends_that_are_asked_for():
-    def ticks(x: Axis, places: list[float]) -> list[str]:
+    def ticks(x, places):
         line = Line("a", [Point(place, 1000.0 * i) for i, place in enumerate(places)])
         return words(draw([Panel("t", x, Axis("y", zero=True), None, [line])], "t"))
 

@@ -1,9 +1,7 @@
 """Places worked by hand, means against plain arithmetic, and the command on stored runs."""
 
 import json
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -14,15 +12,13 @@ from reports.figures.position import APART, SupportPosition, frame, panels, sect
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, mistake, record, stored, write_run
 
-Call = Callable[..., tuple[int, str, str]]
 
-
-def example(number: int, *spans: tuple[str, int, int], documents: tuple[str, ...] | None = None) -> Example:
+def example(number, *spans, documents=None):
     told = documents or (f"d{number // 2}",)
     return Example(Question(f"q{number}", "?", told), Gold(("a",), tuple(Support(*s) for s in spans)))
 
 
-def texts(**lengths: int) -> dict[str, Document]:
+def texts(**lengths):
     return {name: Document(name, "x" * length) for name, length in lengths.items()}
 
 
@@ -42,7 +38,6 @@ def test_places_by_hand(spans, centres, where, distance):
     if centres is None:
         assert found is None
         return
-    assert found is not None
     assert found.centres == pytest.approx(centres)
     assert found.where(3) == where
     assert found.distance() == (None if distance is None else pytest.approx(distance))
@@ -51,14 +46,13 @@ def test_places_by_hand(spans, centres, where, distance):
 def test_several_documents_are_one_text_in_order_with_a_blank_line_between():
     told = example(0, ("b", 0, 10), documents=("a", "b"))
     found = support_position(told, Rows(documents=texts(a=48, b=50)))
-    assert found is not None
     assert found.centres == (0.55,)  # (48 + 2 + 5) / 100
     turned = support_position(example(0, ("b", 0, 10), documents=("b", "a")), Rows(documents=texts(a=48, b=50)))
     assert turned == SupportPosition((0.05,))
     assert support_position(example(0, ("d0", 0, 0)), Rows(documents=texts(d0=0))) is None
 
 
-def rows_of(spans: dict[int, list[tuple[int, int]]]) -> Rows:
+def rows_of(spans):
     examples = {f"q{n}": example(n, *((f"d{n // 2}", a, b) for a, b in told)) for n, told in spans.items()}
     return Rows(examples, texts(d0=90, d1=90, d2=90, d3=90))
 
@@ -103,7 +97,7 @@ def test_intervals_hold_the_mean_and_the_drawing_has_a_point_for_each_part(tmp_p
 
 
 def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path):
-    def over(place: str | None, hash8: str, scores: list[float | None], **more: Any) -> Any:
+    def over(place, hash8, scores, **more):
         dataset = {"name": "musique", "format": "pocket", "scorers": [SCORE], "options": {"tokens": 9} | more}
         if place is not None:
             dataset["options"]["place"] = place
@@ -157,9 +151,6 @@ def test_no_marks_at_all_and_an_unknown_score_are_told(tmp_path):
         frame([(run, rows_of(SPANS))], "f2")
 
 
-# --- the command ------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def call(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
@@ -167,7 +158,7 @@ def call(tmp_path, monkeypatch, command):
     return partial(command, "study", "position")
 
 
-def known(found: Rows) -> Callable[..., list[Rows]]:
+def known(found):
     gone = Rows(problem="the rows are gone")
     return lambda runs, **_: [found if run.config["dataset"]["name"] == "musique" else gone for run in runs]
 

@@ -2,8 +2,6 @@
 
 import json
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.storage.run_folder import StoredRun
 from reports.figures.queries import break_even, cost_column, cost_per_query, frame
 from tests.reports.build import built, mistake, record, usage
 from tests.reports.figure_searches import searched_run
@@ -30,7 +27,7 @@ A4 = {
 registry.trust("tests.datasets.own_format:parse_row")  # as if a preset of the user named it
 
 
-def indexed(root: Path, index: float | None, query: float, **changes: Any) -> StoredRun:
+def indexed(root, index, query, **changes):
     """Two documents with two questions each; TFLOPs of a document's index and of a query."""
     rows = [record(i, 0.5, usage={"search": usage(query - 0.5), "answer": usage(0.5)}) for i in range(4)]
     documents = [] if index is None else [built(d, index) for d in ("d0", "d1")]
@@ -115,9 +112,6 @@ def test_the_command_queries(call, tmp_path):
         (["--per-document", "1.5"], "--per-document 1.5: should be whole numbers"),
     ):
         assert sentence in mistake(call("queries", *arguments))
-
-
-# ---- tokens --------------------------------------------------------------------------------------------------------
 
 
 def test_the_command_tokens(call, tmp_path):

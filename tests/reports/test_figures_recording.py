@@ -26,7 +26,6 @@ def test_every_replayed_stop_is_that_of_a_real_run():
     record = asked(record_stops=3, record_t_p=0.8)
     told = recording(Rule(1, 0.5), Rule(3, 0.8))
     own = told.stop(record, Rule(1, 0.5))
-    assert own is not None
     headline = record["steps"][own.step]
     # The two ways to the cost of the run's own stop: what was measured, and what the steps say.
     assert own.flops == headline["flops"][DEFAULT] + headline["answer_flops"][DEFAULT] > 0
@@ -35,7 +34,6 @@ def test_every_replayed_stop_is_that_of_a_real_run():
         for t_p in (0.1, 0.3, 0.5, 0.8):
             real = asked(t_n=t_n, t_p=t_p)
             stop = told.stop(record, Rule(t_n, t_p))
-            assert stop is not None
             assert stop.answer == real["prediction"]
             for convention in CONVENTIONS:
                 spent = sum(real["usage"][phase]["flops"][convention] for phase in ("search", "answer"))

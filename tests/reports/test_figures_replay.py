@@ -6,7 +6,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from harness.errors import UserError
-from harness.storage.run_folder import StoredRun
 from methods.retrieval import BM25
 from reports.figures.replay import Rule, recorded_rule
 from tests.reports.build import record
@@ -46,7 +45,6 @@ def test_stops_worked_by_hand(rule, most, place):
     if place is None:
         assert stop is None
         return
-    assert stop is not None
     assert (stop.step, stop.answer, stop.own) == (place, ANSWERS[place], place == 1)
     assert stop.flops == pytest.approx((place + 1.1) * TERA)
     assert [s["start"] for s in Rule.shown(stop.steps(WHOLE))] == list(range(place + 1))
@@ -56,7 +54,6 @@ def test_a_plain_run_holds_its_own_stop_and_no_other_answer():
     plain = searched(0, P_YES[:4], stop=3)
     told = recording(Rule(2, 0.5), Rule(2, 0.5))
     own = told.stop(plain, Rule(2, 0.5))
-    assert own is not None
     assert (own.answer, own.flops, own.own) == ("answer at 3", pytest.approx(4.1 * TERA), True)
     assert told.stop(plain, Rule(1, 0.5)) is None  # the place is known, what it would have answered is not
     assert told.stop(plain, Rule(1, 0.8)) == own  # another rule with the same stop
@@ -84,9 +81,7 @@ def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop
     spent = {p: {**u, "uncounted": 1} for p, u in WHOLE["usage"].items()}
     told = recording(OWN, Rule(3, 0.5))
     for rule in (OWN, Rule(2, 0.5)):
-        stop = told.stop({**WHOLE, "usage": spent}, rule)
-        assert stop is not None
-        assert stop.flops is None
+        assert told.stop({**WHOLE, "usage": spent}, rule).flops is None
     assert told.stop(record(0, 0.5), Rule(2, 0.5)) is None
     assert told.stop(record(0, 0.5), OWN) is not None
 
@@ -121,7 +116,7 @@ def test_a_method_without_probes_has_no_rule(tmp_path):
     assert recorded_rule(searched_run(tmp_path, [record(0, 0.5)], settings=settings()), Rule) is None
 
 
-def play(p_yes: list[float], rule: Rule) -> int:
+def play(p_yes, rule):
     """Where a search stops: at the t_n-th Yes, or at the last node there is."""
     count = 0
     for i, p in enumerate(p_yes):
@@ -152,7 +147,7 @@ def test_every_recorded_rule_is_where_a_search_by_it_would_stop(graph, t_n, t_p,
 
 
 def test_a_method_that_cannot_replay_says_so(tmp_path):
-    def run(implementation: str) -> StoredRun:
+    def run(implementation):
         made = settings()
         made["method"]["implementation"] = implementation
         return searched_run(tmp_path / implementation.partition(":")[0], [WHOLE], settings=made)

@@ -1,18 +1,17 @@
 """Requests a question against plain arithmetic, construction apart, and the command on stored runs."""
 
-from pathlib import Path
 from typing import Any
 
 from harness.cost.events import Event
 from harness.cost.meter import Meter
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from reports.costs import request_counts, requests_of
 from reports.facts import answered_clusters
 from reports.figures.requests import figure, frame, panels
 from tests.reports.build import SCORE, record, usage, write_run
 
 
-def asked(number: int, search: int, answer: int, retries: int = 0, score: float = 0.5) -> dict[str, Any]:
+def asked(number, search, answer, retries=0, score=0.5):
     """Question q<number> with so many requests."""
     told = {"search": {**usage(1.0), "requests": search}, "answer": {**usage(0.5), "requests": answer}}
     # An encoder was asked twice as well, which is no request to a model that replies.
@@ -22,13 +21,13 @@ def asked(number: int, search: int, answer: int, retries: int = 0, score: float 
     return record(number, score, usage=told)
 
 
-def built(document: str, requests: int, question: str | None = None, status: str = "built") -> dict[str, Any]:
+def built(document, requests, question=None, status="built"):
     told: dict[str, Any] = {"document_id": document, "key": "k", "status": status}
     told["usage"] = {"index": {**usage(2.0), "requests": requests, "retries": 1}}
     return told | ({"question_id": question} if question else {})
 
 
-def run(root: Path, records: list[dict[str, Any]], documents: list[dict[str, Any]], method: str = "qrmem") -> StoredRun:
+def run(root, records, documents, method="qrmem"):
     return read_run(write_run(root, records, documents=documents, method=method))
 
 

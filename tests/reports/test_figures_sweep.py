@@ -1,14 +1,12 @@
 """Score and cost against a setting: the table by hand, the lines, and the command."""
 
 import xml.etree.ElementTree as ET
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from reports.figures.plot import draw
 from reports.figures.sweep import figure, frame, only_varying_setting, panels
 from tests.reports.build import SCORE, config, record, usage, write_run
@@ -16,7 +14,7 @@ from tests.reports.build import SCORE, config, record, usage, write_run
 K = "method.k"
 
 
-def run(root: Path, number: int, *scores: float, cost: float = 1.0, method: str = "bm25", **params: Any) -> StoredRun:
+def run(root, number, *scores, cost=1.0, method="bm25", **params):
     """A run with the scores twice, on two documents, whose search costs `cost` TFLOPs and whose answer 0.5."""
     own = config("musique", method, "tiny", {})["method"] | {"params": params}
     records = [record(i, s, usage={"search": usage(cost), "answer": usage(0.5)}) for i, s in enumerate(scores * 2)]

@@ -1,9 +1,7 @@
 """Maxima of trials read out of searches made by hand, and the command on a stored run."""
 
 import json
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -16,21 +14,19 @@ from tests.reports.build import mistake, record, write_run
 from tests.reports.figure_searches import TERA, own_rows, step
 from tests.reports.trial_runs import F1, Q0, Q1, RECORDS, ask, found, settings, stored
 
-Call = Callable[..., tuple[int, str, str]]
 
-
-def recorded_up_to(own: int, most: int) -> Recorded:
+def recorded_up_to(own, most):
     return Recorded(Trials(own), Trials(most), QRMeM(QRMeMConfig(max_trials=own, record_stops=most)))
 
 
 TOLD = recorded_up_to(1, 2)
 
 
-def rules(count: int) -> list[Trials]:
+def rules(count):
     return [Trials(number) for number in range(count)]
 
 
-def answers(row: dict[str, Any]) -> list[tuple[Any, ...]]:
+def answers(row):
     stops = [stop for rule in rules(4) if (stop := TOLD.stop(row, rule))]
     return [(stop.answer, stop.own, requests_at_stop(row, stop), stop.flops) for stop in stops]
 
@@ -115,9 +111,6 @@ def test_runs_that_differ_in_their_maximum_are_one_curve(tmp_path):
     # The second run's own maximum comes before what the first one recorded of it.
     assert list(told["trials"]) == [0, 1, 2]
     assert list(told[F1]) == pytest.approx([0.0, 1 / 3, 0.5])
-
-
-# --- the command ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from reports import details, markup
 from reports.details import Limits
 from reports.figures import front
@@ -40,7 +40,7 @@ EVIL = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>\"'&${
 class Page(HTMLParser):
     """What a browser would see: elements, their attributes, the text of scripts and of everything else."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source):
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.scripts: list[str] = []
@@ -49,38 +49,38 @@ class Page(HTMLParser):
         self.feed(source)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
         self._inside = tag
         if tag == "script":
             self.scripts.append("")
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         self._inside = ""
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self._inside == "script":
             self.scripts[-1] += data
         elif self._inside != "style":
             self.text += data
 
     @property
-    def data(self) -> list[dict[str, Any]]:
+    def data(self):
         """What the page knows of each data set: its head, its list, and its questions and graphs unpacked."""
         blocks = dict(zip(self._scripts_ids(), self.scripts, strict=True))
         heads: list[dict[str, Any]] = json.loads(blocks["data"])
         return [self._whole(f"d{i}", head, blocks) for i, head in enumerate(heads)]
 
     @property
-    def code(self) -> str:
+    def code(self):
         """The one script that is run."""
         (code,) = (text for name, text in zip(self._scripts_ids(), self.scripts, strict=True) if name == "")
         return code
 
-    def _scripts_ids(self) -> list[str]:
+    def _scripts_ids(self):
         return [attributes.get("id") or "" for tag, attributes in self.tags if tag == "script"]
 
-    def _whole(self, place: str, head: dict[str, Any], blocks: dict[str, str]) -> dict[str, Any]:
+    def _whole(self, place, head, blocks):
         listed = unpacked(blocks[f"{place}-list"])
         count = head["starts"][-1]
         parts = (unpacked(blocks[f"{place}-part-{i}"]) for i in range(len(head["starts"]) - 1))
@@ -92,12 +92,12 @@ class Page(HTMLParser):
         return {**head, **listed, "questions": questions, "graphs": graphs}
 
 
-def unpacked(text: str) -> Any:
+def unpacked(text):
     """The value that reports.compressed_json.compress_json was given."""
     return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
-def two(root: Path, **changes: Any) -> list[StoredRun]:
+def two(root, **changes):
     return [stored(root, [0.1, 0.5, 0.9], method="full-context"), stored(root, [0.4, 0.5, None], **changes)]
 
 
@@ -138,9 +138,7 @@ class TestEscapes:
         source = page(two(tmp_path))
         found = Page(source)
         policy = next(a["content"] for tag, a in found.tags if tag == "meta" and "http-equiv" in a)
-        assert policy is not None
         style = re.search("<style>(.*?)</style>", source, re.DOTALL)
-        assert style is not None
         hashes = [
             "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
             for code in (found.code, style[1])
@@ -166,7 +164,7 @@ class TestEscapes:
         assert source.encode()
 
 
-def step(**changes: Any) -> dict[str, Any]:
+def step(**changes):
     return plain_step("visit", 4, scores={"total": 0.25}, tokens=7, p_yes=0.5, flops=flops(2.0)) | changes
 
 
@@ -289,13 +287,13 @@ class TestSize:
         assert len(data["questions"]) == 3
 
 
-def priced(root: Path, method: str, score: float, tflops: float, **changes: Any) -> StoredRun:
+def priced(root, method, score, tflops, **changes):
     rows = [record(i, score + (i % 3 - 1) / 50, usage={"answer": usage(tflops * (1 + i / 20))}) for i in range(6)]
     return read_run(write_run(root, rows, method=method, **changes))
 
 
 class TestFront:
-    def runs(self, root: Path) -> list[StoredRun]:
+    def runs(self, root):
         view = {"name": "oracle", "implementation": "methods.window:FullContext", "view": "evidence", "params": {}}
         return [
             priced(root, "cheap", 0.2, 0.01),
@@ -345,7 +343,7 @@ class TestFront:
                 assert wide <= 1e-6 or min(high, other[3]) - max(low, other[1]) <= 1e-6
 
 
-def playable(root: Path, monkeypatch: pytest.MonkeyPatch, value: dict[str, Any] | None = None) -> StoredRun:
+def playable(root, monkeypatch, value=None):
     """A run whose search went over a graph that is in the cache."""
     monkeypatch.setenv("HARNESS_CACHE", str(root / "cache"))
     return searched(root / "runs", keep(root / "cache", value))

@@ -2,7 +2,6 @@ import csv
 import math
 import re
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ import yaml
 from harness import scorers
 from harness.config import presets
 from harness.cost.flops import CONVENTIONS
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from reports.paper import frame
 from reports.paper.mapping import DatasetRule, parse_mapping
-from reports.paper.printed import Value, load
+from reports.paper.printed import load
 from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import built, record, usage, write_run
 from tests.reports.paper_runs import answers, paper_run
@@ -46,14 +45,11 @@ entries:
 EMBEDDED = {"model.embedded": True}
 
 
-def values(**changes: Any) -> tuple[Value, ...]:
+def values(**changes):
     return load(RESULTS, yaml.safe_dump({**RULES, **changes}))
 
 
-def run(
-    root: Path, *, mean: float = 0.287, tflops: float = 26.3, n: int = QUESTIONS, settings: Any = None,
-    dataset: str = "musique", **changes: Any,
-) -> StoredRun:  # fmt: skip
+def run(root, *, mean=0.287, tflops=26.3, n=QUESTIONS, settings=None, dataset="musique", **changes):
     """BM25 on `n` questions with F1 around `mean`; `tflops` are those of each question.
 
     settings: changes of run.yaml's config at dotted paths.
@@ -63,7 +59,7 @@ def run(
     return paper_run(root, "bm25", dataset, rows, config=settings, documents=documents)
 
 
-def row(root: Path, metric: str = "F1", **changes: Any) -> dict[str, Any]:
+def row(root, metric="F1", **changes):
     table = frame([run(root, **changes)], values())
     return {str(k): v for k, v in table[table["metric"] == metric].iloc[0].items()}
 
@@ -83,7 +79,6 @@ class TestVerdicts:
         found = row(tmp_path, mean=0.300)
         assert found["ours.low"] < 28.7 < found["ours.high"]
         needed = re.fullmatch(r"undecided \(about ([\d,]+) questions needed\)", found["verdict"])
-        assert needed is not None
         # The 90 % interval is 30.0 +- 1.645 * 10 / sqrt(200 documents); its end has to come down to 28.75 + 2.
         wanted = QUESTIONS * (1.645 * 10 / math.sqrt(200) / 0.75) ** 2
         assert int(needed[1].replace(",", "")) == pytest.approx(wanted, rel=0.2)

@@ -1,10 +1,7 @@
 """The BLEU of all answers: counts in the records, its value and interval in tables, and the papers' BLEU-4 beside it."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +11,13 @@ from harness.config.resolve import part
 from harness.engine.rescore import rescore
 from harness.scorers.bleu import corpus_bleu, counts
 from harness.stats.bootstrap import corpus_interval, interval
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from harness.tracking import metrics as _columns
 from harness.types import Gold
 from reports import facts, tables
 from reports.columns import sections
 from reports.paper import frame
-from reports.paper.printed import Value, load
+from reports.paper.printed import load
 from reports.render import render
 from tests.engine.fakes import Plain, World, go, make_plan
 from tests.reports.build import record, stored
@@ -30,18 +27,18 @@ ONE, ALL = "hf_bleu.bleu4", "hf_bleu.corpus_bleu4"
 GOLD = "the cat sat on the mat in the old house"
 
 
-def texts(n: int, seed: int = 0) -> list[str]:
+def texts(n, seed=0):
     """Answers that are GOLD, parts of it or other words."""
     draws = np.random.default_rng(seed).integers(0, 4, n)
     return [(GOLD, "the cat sat on a mat", "a dog ran in the old house", "no")[draw] for draw in draws]
 
 
-def rows(answers: Sequence[str], **changes: Any) -> list[dict[str, Any]]:
+def rows(answers, **changes):
     noted = [{"prediction": text, "notes": {"counts": {ONE: list(counts(text, [GOLD]))}}} for text in answers]
     return [record(i, None, scores={ONE: 0.5}, error=None, **own, **changes) for i, own in enumerate(noted)]
 
 
-def paper_value(method: str = "BM25 top-5", dataset: str = "musique") -> Value:
+def paper_value(method="BM25 top-5", dataset="musique"):
     wanted = (method, "BLEU-4", dataset)
     own = (v for v in load() if "1" in v.entry.table)
     return next(v for v in own if (v.entry.method, v.label, v.rules[0].dataset) == wanted)
@@ -130,7 +127,7 @@ class TestInterval:
         assert found == interval(hits, clusters, seed=4)
 
     def test_what_is_not_known(self):
-        def share(sums: Sequence[float]) -> float:
+        def share(sums):
             return sums[0] / sums[1]
 
         assert corpus_interval(share, [], []).mean is None
@@ -141,7 +138,7 @@ class TestInterval:
 
 
 class TestReports:
-    def run(self, root: Path, answers: Sequence[str], **changes: Any) -> StoredRun:
+    def run(self, root, answers, **changes):
         return paper_run(root, "bm25", "musique", rows(answers, **changes), config={"dataset.scorers": [ONE]})
 
     def test_in_the_table_where_a_run_has_it(self, tmp_path):

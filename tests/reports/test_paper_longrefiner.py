@@ -2,15 +2,12 @@
 
 import csv
 from importlib import resources
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.storage.run_folder import StoredRun
 from reports.paper import frame
 from reports.paper.preset import settings_of
-from reports.paper.printed import Value, load
+from reports.paper.printed import load
 from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import record
 from tests.reports.paper_runs import REFINED, paper_run
@@ -21,10 +18,7 @@ TASKS = {"analysis": "a", "structuring": "b", "selection": "c"}
 HOTPOT = {"dataset": "hotpotqa", "sets": {"dataset.format": "retrieved"}}
 
 
-def run(
-    root: Path, *, mean: float = 0.544, n: int = 1000, preset: str = "longrefiner", dataset: str = "nq",
-    models: dict[str, Any] | None = None, sets: dict[str, Any] | None = None, config: dict[str, Any] | None = None,
-) -> StoredRun:  # fmt: skip
+def run(root, *, mean=0.544, n=1000, preset="longrefiner", dataset="nq", models=None, sets=None, config=None):
     """A preset on NQ as the paper's suite runs it, Acc and F1 `mean`.
 
     sets: as after --set; config: changes of run.yaml; models: changes of what the manifest has of a role.
@@ -35,13 +29,13 @@ def run(
     return paper_run(root, preset, dataset, rows, sets={**REFINED, **(sets or {})}, config=config, manifest=manifest)
 
 
-def values(table: str = "Table 2", method: str | None = "LongRefiner(Ours)", label: str = "Acc") -> list[Value]:
+def values(table="Table 2", method="LongRefiner(Ours)", label="Acc"):
     """The shipped values of a table of LongRefiner's, of one row and one metric."""
     own = [v for v in load() if v.paper.name == "LongRefiner" and v.entry.table.startswith(table)]
     return [v for v in own if v.entry.method == (method or v.entry.method) and (v.metric.label == label)]
 
 
-def row(found: StoredRun, **which: Any) -> dict[str, Any]:
+def row(found, **which):
     """The row, its notes without what is known to differ."""
     (only,) = frame([found], values(**which)).to_dict("records")
     own = tuple(note for note in only["notes"] if not note.startswith("known: "))
@@ -127,7 +121,7 @@ class TestScoringModels:
         ],
     )
     def test_is_checked(self, tmp_path, preset, method, role, reason):
-        def notes(root: Path, config: dict[str, Any] | None = None) -> tuple[str, ...]:
+        def notes(root, config=None):
             runs = [run(root, preset=preset, n=20, dataset=name, config=config) for name in ("nq", "triviaqa", "popqa")]
             (only,) = frame(runs, values("Table 4", method)).to_dict("records")
             return tuple(note for note in only["notes"] if not note.startswith(("sample", "known")))

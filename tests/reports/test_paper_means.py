@@ -2,19 +2,17 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from harness.config.schema import digest
-from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.paper import frame, incomplete
 from reports.paper.matching import matches
 from reports.paper.measured import OwnValue, mean_over_datasets
-from reports.paper.printed import Value, load
+from reports.paper.printed import load
 from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import record
 from tests.reports.paper_runs import paper_run
@@ -37,11 +35,11 @@ entries:
 """)
 
 
-def values(**changes: Any) -> tuple[Value, ...]:
+def values(**changes):
     return load(RESULTS, yaml.safe_dump({**RULES, **changes}))
 
 
-def run(root: Path, dataset: str, scores: list[float], **changes: Any) -> StoredRun:
+def run(root, dataset, scores, **changes):
     """A question on a document of its own for each score; `k` and `name` of the method, `model`, `seed`."""
     rows = [record(2 * i, None, scores={ACC: score}, error=None) for i, score in enumerate(scores)]
     name, model = changes.get("name", "bm25"), changes.get("model", "Llama")
@@ -53,7 +51,7 @@ def run(root: Path, dataset: str, scores: list[float], **changes: Any) -> Stored
     return paper_run(root, "bm25", dataset, rows, config=config, manifest={"models.reader.seen": model}, hash8=hash8)
 
 
-def halves(n: int, right: float) -> list[float]:
+def halves(n, right):
     """n answers, a share `right` of them right."""
     return [float(i < n * right) for i in range(n)]
 

@@ -23,7 +23,7 @@ WANTED = Model("Llama-3.1-8B-Instruct", {}, "meta-llama/Llama-3.1-8B-Instruct", 
 HUB = {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": "0" * 40}
 
 
-def told(weights: Any, shape: Any = None, **sent: Any) -> StoredRun:
+def told(weights, shape=None, **sent):
     manifest: dict[str, Any] = {"models": {"reader": {"weights": weights}}, "shapes": {"reader": shape}}
     manifest |= {"prompts": {"answer": "Read. {text}\nAnswer:"}}
     if sent:
@@ -55,7 +55,7 @@ def test_a_model_is_known_by_its_content(run, reason, unverified):
     assert [bool(re.search(reason, sentence)) for sentence in found.reasons] == [True] * bool(reason)
 
 
-def question(i: int, hops: int, **changes: Any) -> dict[str, Any]:
+def question(i, hops, **changes):
     gold = {"answers": [str(i)], "supporting": [], "extra": {"hops": hops}}
     names = {"question_id": f"{hops}hop__{i}_{i}", "question": f"Who is {i}?", "document_ids": [f"d{i}"]}
     costs = {"usage": {"search": usage(0.0), "answer": usage(26.3, 100_000)}}
@@ -63,12 +63,12 @@ def question(i: int, hops: int, **changes: Any) -> dict[str, Any]:
     return record(i, None, scores=scores, error=None, gold=gold, **names, **costs) | changes
 
 
-def official(n: int = 2417) -> list[dict[str, Any]]:
+def official(n=2417):
     """As many questions of each number of hops as MuSiQue's development set has."""
     return [question(i, 2 if i < 1252 else 3 if i < 2012 else 4) for i in range(n)]
 
 
-def reasons(tmp_path: Path, rows: list[dict[str, Any]], metric: str = "F1", **changes: Any) -> list[str]:
+def reasons(tmp_path, rows, metric="F1", **changes):
     own = [v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique"]
     value = next(v for v in own if v.label == metric)
     return differences(value, paper_run(tmp_path, "bm25", "musique", rows, **changes)).reasons

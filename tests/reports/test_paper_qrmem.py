@@ -1,10 +1,7 @@
 """QRMeM's tables beside ours: shares of 1, an EM that is read in two ways, requests, and rows over other questions."""
 
-from pathlib import Path
-
-from harness.storage.run_folder import StoredRun
 from reports.paper import frame
-from reports.paper.printed import Value, load
+from reports.paper.printed import load
 from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import record, usage
 from tests.reports.paper_runs import paper_run
@@ -38,13 +35,11 @@ entries:
 """
 
 
-def values() -> tuple[Value, ...]:
+def values():
     return load(RESULTS, RULES)
 
 
-def run(
-    root: Path, dataset: str, scores: dict[str, list[float]], method: str = "qrmem", requests: int = 4
-) -> StoredRun:
+def run(root, dataset, scores, method="qrmem", requests=4):
     """A question for each of the scores' values, two on a document."""
     count = len(next(iter(scores.values())))
     spent = {"answer": {**usage(1.0), "requests": requests}, "index": {**usage(1.0), "requests": 50}}

@@ -1,8 +1,5 @@
 """The suites for the papers' data have the papers' settings; a number taken from another run is that of the paper's rule."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from harness.config import suites
@@ -49,7 +46,7 @@ class TestNumbersOfAnotherRun:
     NAME = "garlic-no-progress-control"
     OWN = {"value": 31, "source": "garlic", "dataset": "musique", "model": "Llama-3.1-8B-Instruct"}
 
-    def found(self, root: Path, preset: str = NAME, nodes: int = 31, **amount: Any) -> list[str]:
+    def found(self, root, preset=NAME, nodes=31, **amount):
         one = next(v for v in load() if v.entry.preset == preset and v.rules[0].dataset == "musique")
         manifest = {"amounts": {"max_nodes": amount}} if amount else {}
         run = paper_run(root, preset, "musique", [record(0, 0.5)], sets={"method.max_nodes": nodes}, manifest=manifest)

@@ -1,7 +1,6 @@
 """A run with other settings than its row is refused, and the setting is named."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from harness.config import presets
 from reports.paper import frame
 from reports.paper import preset as preset_module
 from reports.paper.preset import settings_of
-from reports.paper.printed import Value, load
+from reports.paper.printed import load
 from reports.paper.verdicts import EQUIVALENT, NOT_COMPARABLE, UNDECIDED
 from tests.reports.build import record, usage
 from tests.reports.paper_runs import GONE, REFINED, answers, paper_run
@@ -20,7 +19,7 @@ LLAMA2 = {"model": {"name": "Llama-2-70b-chat-hf", "source": "meta-llama/Llama-2
 TRAINED = {"models.refiner.adapters": {"analysis": "a", "structuring": "b", "selection": "c"}}
 
 
-def value(paper: str, table: str, method: str, dataset: str, metric: str) -> Value:
+def value(paper, table, method, dataset, metric):
     own = [v for v in load() if v.paper.name == paper and v.entry.table.startswith(table)]
     own = [v for v in own if [rule.dataset for rule in v.rules] == [dataset]]
     (one,) = (v for v in own if (v.entry.method, v.metric.score) == (method, metric))
@@ -39,7 +38,7 @@ QRMEM = value("QRMeM", "Table 1", "LLaMa-70B-Chat / QRMeM (KN)", "longbench/musi
 PECAN = next(v for v in load() if v.entry.method == "PECAN Graph Search" and v.rules[0].dataset == "musique")
 
 
-def fabricated(root: Path, one: Value, **changes: Any) -> Any:
+def fabricated(root, one, **changes):
     """The run that prints the paper's number, settings of the row but for `changes` (see paper_run)."""
     rows = answers(one.rules[0].questions, one.metric.score or "s", one.printed / 100)
     if one.metric.phases:
@@ -52,12 +51,12 @@ def fabricated(root: Path, one: Value, **changes: Any) -> Any:
     return paper_run(root, one.entry.preset, one.rules[0].dataset, rows, **{**own, **changes})
 
 
-def row(root: Path, one: Value, **changes: Any) -> dict[str, Any]:
+def row(root, one, **changes):
     (only,) = frame([fabricated(root, one, **changes)], [one]).to_dict("records")
     return {str(key): cell for key, cell in only.items()}
 
 
-def reasons(found: dict[str, Any]) -> list[str]:
+def reasons(found):
     return [note for note in found["notes"] if not note.startswith("known: ")]
 
 
@@ -70,7 +69,7 @@ def test_a_run_with_the_settings_of_the_row_is_compared(tmp_path, one):
     assert found["verdict"].startswith((EQUIVALENT, UNDECIDED))  # 200 questions of LongBench cannot decide
 
 
-def params(**changed: Any) -> dict[str, Any]:
+def params(**changed):
     return {"config": {f"method.params.{key}": one for key, one in changed.items()}}
 
 

@@ -12,7 +12,7 @@ from harness.stats.paired_tests import equivalence
 from reports.page import page
 from reports.paper import frame
 from reports.paper.measured import OwnValue, _with_intervals
-from reports.paper.printed import Value, load
+from reports.paper.printed import load
 from reports.paper.verdicts import verdict
 from tests.reports.build import built, record, usage
 from tests.reports.paper_runs import answers, paper_run
@@ -20,7 +20,7 @@ from tests.reports.paper_runs import answers, paper_run
 F1 = "longbench.qa_f1_score"
 
 
-def value(method: str, metric: str) -> Value:
+def value(method, metric):
     """A value of GARLIC's table 1 on MuSiQue."""
     own = [v for v in load() if v.paper.name == "GARLIC" and [rule.dataset for rule in v.rules] == ["musique"]]
     return next(v for v in own if (v.entry.method, v.label) == (method, metric))
@@ -29,7 +29,7 @@ def value(method: str, metric: str) -> Value:
 SCORE, COST = value("BM25 top-5", "F1"), value("BM25 top-5", "TFLOPs")
 
 
-def ours(middle: float, narrow: float, wide: float) -> OwnValue:
+def ours(middle, narrow, wide):
     return OwnValue(middle, (middle - wide, middle + wide), (middle - narrow, middle + narrow))
 
 
@@ -90,8 +90,7 @@ class TestVerdict:
             scores = generator.normal(0.5, 0.3, 60)
             clusters = [str(i) for i in range(60)]
             how = {"seed": trial, "resamples": 300, "bounds": None}
-            narrow, wide = (interval(scores, clusters, level=level, **how) for level in (0.9, 0.95))  # type: ignore[arg-type]
-            assert narrow.low is not None and narrow.high is not None and wide.low is not None and wide.high is not None  # noqa: PT018
+            narrow, wide = (interval(scores, clusters, level=level, **how) for level in (0.9, 0.95))
             found.append(equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-math.inf, 0.5)))
         assert found.count("equivalent") / 600 == pytest.approx(0.05, abs=0.02)
         assert found.count("different") / 600 == pytest.approx(0.025, abs=0.015)

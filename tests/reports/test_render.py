@@ -17,7 +17,7 @@ from reports.render import FORMATS, render
 NASTY = "a|b <script>alert(1)</script> & $x_1$ 100% #1 {y} ~ ^ \\cmd `c` *d* [e](http://f)\nnew\x1b[31mline"
 
 
-def table(**columns: Any) -> pd.DataFrame:
+def table(**columns):
     return pd.DataFrame({"method": ["x"], "n": [3], **columns})
 
 
@@ -145,7 +145,7 @@ def test_text_for_a_narrow_terminal_folds_and_other_formats_do_not():
     assert render(frame, "markdown", 18) == render(frame, "markdown")
 
 
-def _papers(**columns: Any) -> str:
+def _papers(**columns):
     return render(pd.DataFrame({"method": ["a", "b", "c", "oracle"], **columns}), "latex")
 
 

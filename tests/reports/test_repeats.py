@@ -3,7 +3,6 @@
 import itertools
 import math
 import statistics
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,7 @@ def test_best_of_right_and_wrong_is_pass_at_k(n, c, k):
     assert best_of([1] * c + [0] * (n - c), k) == pytest.approx(1 - math.comb(n - c, k) / math.comb(n, k))
 
 
-def table(root: Path, temperature: float, draws: list[list[tuple[str, float | None]]]) -> dict[str, object]:
+def table(root, temperature, draws):
     """The row of some repeats; draws: of each repeat the answer to each question with its score."""
     model = MODEL | ({"temperature": temperature} if temperature else {})
     paths, plain = [], config("musique", "pecan", "tiny", {})

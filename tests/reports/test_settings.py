@@ -1,9 +1,5 @@
 """Labels of runs name the settings in which they differ, and tables have a column for each."""
 
-from pathlib import Path
-from typing import Any
-
-from harness.storage.run_folder import StoredRun
 from reports.columns import sections
 from reports.render import render, render_sections
 from reports.settings import is_setting, name_runs, settings
@@ -11,7 +7,7 @@ from reports.tables import frame
 from tests.reports.build import config, stored
 
 
-def run(root: Path, number: int, origin: str = "--set", mark: str = "", **params: Any) -> StoredRun:
+def run(root, number, origin="--set", mark="", **params):
     """A run of bm25 with these parameters, each set by `origin`."""
     own = config("musique", "bm25", "tiny", {})["method"] | {"params": params, "mark": mark}
     origins = {f"method.params.{name}": origin for name in params}
@@ -28,9 +24,11 @@ def test_a_label_names_what_differs_and_nothing_else(tmp_path):
     assert [one.label for one in name_runs(runs[:1])] == ["bm25"]
 
 
-def test_the_run_with_the_presets_value_has_the_plain_name(tmp_path):
+def test_what_a_preset_or_nobody_set_is_named_only_where_nothing_else_differs(tmp_path):
     runs = [run(tmp_path, 1, "configs/methods/bm25.yaml", k=5), run(tmp_path, 2, k=3, mark="k=3")]
     assert [one.label for one in name_runs(runs)] == ["bm25", "bm25 k=3"]
+    runs = [run(tmp_path / "b", i, "default", k=i) for i in (1, 2)]  # the preset changed between the two
+    assert [one.label for one in name_runs(runs)] == ["bm25 k=1", "bm25 k=2"]
 
 
 def test_what_changes_no_answer_tells_no_runs_apart(tmp_path):
@@ -40,11 +38,6 @@ def test_what_changes_no_answer_tells_no_runs_apart(tmp_path):
         stored(tmp_path, (1.0,), hash8=f"0000000{i}", settings={"dataset": data | c}) for i, c in enumerate(changes)
     ]
     assert [one.label for one in name_runs(runs)] == [f"pecan (2026-01-02 03:04, 0000000{i})" for i in (0, 1)]
-
-
-def test_settings_that_no_user_set_are_named_only_where_nothing_else_differs(tmp_path):
-    runs = [run(tmp_path, i, "default", k=i) for i in (1, 2)]  # the preset changed between the two
-    assert [one.label for one in name_runs(runs)] == ["bm25 k=1", "bm25 k=2"]
 
 
 def test_a_table_has_a_column_a_setting_and_the_plain_name(tmp_path):

@@ -1,12 +1,11 @@
 """Rankings under every choice at once: planted judges and scorers that turn pairs around are named."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from reports import stability
 from reports.gold_rows import with_rows
 from reports.page import page
@@ -22,7 +21,7 @@ JUDGED = {
 }
 
 
-def run(root: Path, method: str, right: int, more: dict[str, int] | None = None, n: int = 60) -> StoredRun:
+def run(root, method, right, more=None, n=60):
     """A run with the first `right` of `n` questions right, and so many under each further score."""
     rows = []
     for k in range(n):
@@ -35,7 +34,7 @@ def run(root: Path, method: str, right: int, more: dict[str, int] | None = None,
     return read_run(write_run(root, rows, method=method, settings={"dataset": dataset}, manifest=manifest))
 
 
-def of(*runs: StoredRun) -> stability.Stability:
+def of(*runs):
     (found,) = stability.analyse_runs(with_rows(runs, None, print))
     return found
 

@@ -1,7 +1,6 @@
 import math
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from harness.cost.flops import CONVENTIONS
@@ -17,7 +16,7 @@ BUILT = {"roles": {"builder": POCKET}}
 SCORES = [0.2, 0.4, None, 1.0, 0.0, 0.0, 0.3, 0.1]
 
 
-def row_of(table: pd.DataFrame, method: str) -> dict[str, Any]:
+def row_of(table, method):
     found: dict[str, Any] = table.set_index("method").loc[method].to_dict()
     return found
 
@@ -57,7 +56,7 @@ class TestScores:
 
 
 class TestCosts:
-    def documents(self) -> list[dict[str, Any]]:
+    def documents(self):
         row = built("d0", 3.0, usage={"index": usage(3.0, 300)})
         return [row, built("d1", 1.0, status="hit"), built("d9", 99.0, status="failed")]
 
@@ -110,7 +109,7 @@ class TestCosts:
         assert list(frame([base, ours], reference="pecan")["ratio"]) == [4.0, 1.0]
 
     def test_a_ratio_that_points_elsewhere_under_causal_is_told(self, tmp_path):
-        def run(method: str, cost: float, causal: float) -> Any:
+        def run(method, cost, causal):
             one = usage(cost)
             one["flops"]["causal"] = causal * 1e12
             return read_run(write_run(tmp_path, [record(0, 0.1, usage={"answer": one})], method=method))

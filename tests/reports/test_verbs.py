@@ -1,7 +1,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -9,7 +8,6 @@ from tests.reports.build import SCORE, mistake, stored
 
 OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
 BASE = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
-Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -70,13 +68,6 @@ class TestReport:
         assert "has no answered question yet" in err
         (folder.parent / "x").mkdir()
         assert "no run below" in mistake(call("report", str(folder)))
-
-    def test_grouped_by_data_set_best_first(self, call, tmp_path):
-        stored(tmp_path / "results", OURS, dataset="qasper")
-        lines = call("report")[1].splitlines()
-        assert lines[0] == "musique · tiny"
-        assert [line.split()[0] for line in lines[2:4]] == ["pecan", "full-context"]
-        assert "qasper · tiny" in lines
 
     def test_csv_is_one_table_of_every_column(self, call):
         rows = list(csv.DictReader(io.StringIO(call("report", "results", "--format", "csv")[1])))
