@@ -18,7 +18,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from harness.method import Index, Indexes, MethodConfig, Needs, Task, Tools
-from harness.method.hooks import Scene, Skill
+from harness.method.hooks import Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
@@ -134,7 +134,6 @@ class Decompose(reading.ReadingMethod):
 
 @cache
 def _decompose_skill(prompt: Prompt) -> Skill:
-    def play(scene: Scene, tools: Tools) -> None:
-        reading.play_turns(tools, "searcher", prompt.fill(question=[scene.question.text]))
-
-    return Skill("decompose", "decomposed", play)
+    return reading.request_skill(
+        "decompose", "decomposed", "searcher", lambda scene: prompt.fill(question=[scene.question.text])
+    )

@@ -25,12 +25,13 @@ from pydantic import Field, model_validator
 
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools
-from harness.method.hooks import Scene, Skill
+from harness.method.hooks import Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.chunks import Span, sentences
+from methods.reading import request_skill
 from methods.retry import Retry, ask_parsed, numbers_in, window_of
 from methods.summary import SUMMARY
 
@@ -192,15 +193,12 @@ class Gist(reading.ReadingMethod):
     def skills(self) -> list[Skill]:
         """Page breaks, summaries, the look-up, short answers and choices."""
         config = self.config
-
-        def lookup(scene: Scene, tools: Tools) -> None:
-            reading.play_turns(tools, "searcher", _lookup_request(scene.question, scene.texts, config))
-
-        def pause(scene: Scene, tools: Tools) -> None:
-            reading.play_turns(tools, "builder", _break_request(scene.texts, config))
-
-        own = [Skill("gist page break", "pause", pause), Skill("gist look-up", "lookup", lookup)]
-        return [*own, *summary.skills(SUMMARY.of(config)), *reading.skills(config)]
+        return [
+            request_skill("gist page break", "pause", "builder", lambda s: _break_request(s.texts, config)),
+            request_skill("gist look-up", "lookup", "searcher", lambda s: _lookup_request(s.question, s.texts, config)),
+            *summary.skills(SUMMARY.of(config)),
+            *reading.skills(config),
+        ]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """Pages as spans, their gists, and what did not go as usual."""

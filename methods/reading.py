@@ -4,7 +4,7 @@ Its layout follows LongBench (docs/methods/shared.md#reading-prompt: instruction
 the words are this project's, so no byte parity with LongBench is claimed. The answer instruction is the data set's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -112,13 +112,17 @@ def ask_fitting(question: Question, texts: Sequence[str], tools: Tools, reading:
     return ask(question, texts[:count], tools, model, reading), count
 
 
-def play_turns(tools: Tools, role: str, *turns: Sequence[str]) -> None:
-    """Make the requests of a skill, a turn each, with as long a reply as the window allows."""
-    model = tools.model(role)
-    with model.session() as s:
-        for pieces in turns:
-            feed(s, pieces)
-            s.write(s.room() - model.turn_tokens())
+def request_skill(name: str, kind: str, role: str, *requests: Callable[[Scene], Sequence[str]]) -> Skill:
+    """The skill of requests, a turn each, made of a scene of this kind; replies are as long as the window allows."""
+
+    def play(scene: Scene, tools: Tools) -> None:
+        model = tools.model(role)
+        with model.session() as s:
+            for request in requests:
+                feed(s, request(scene))
+                s.write(s.room() - model.turn_tokens())
+
+    return Skill(name, kind, play)
 
 
 @cache

@@ -13,7 +13,7 @@ from harness.errors import WindowExceeded
 from harness.method import Tools
 from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
-from harness.prompts import feed, prompt_tokens
+from harness.prompts import Pieces, feed, prompt_tokens
 from harness.types import Document, Question, Step
 from methods.chunks import Span, join_spans, kept_spans
 from methods.longrefiner import prompts
@@ -22,7 +22,7 @@ from methods.longrefiner.grammar import Part, parse
 from methods.longrefiner.pages import body_spans
 from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build
-from methods.reading import play_turns, question_text
+from methods.reading import question_text, request_skill
 
 Keep = Callable[[str, Callable[[], Any]], Any]
 
@@ -184,17 +184,14 @@ def skills(config: LongRefinerConfig) -> list[Skill]:
             feed(s, prompts.analysis(question_text(scene.question), config))
             s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
 
-    def structuring(scene: Scene, tools: Tools) -> None:
-        play_turns(tools, "refiner", prompts.structuring(scene.texts, config))
-
-    def selection(scene: Scene, tools: Tools) -> None:
+    def selection(scene: Scene) -> Pieces:
         title, abstract, lines = scene.texts
-        play_turns(tools, "refiner", prompts.selection(question_text(scene.question), title, abstract, lines, config))
+        return prompts.selection(question_text(scene.question), title, abstract, lines, config)
 
     return [
         Skill("longrefiner analysis", "breadth", analysis),
-        Skill("longrefiner structuring", "outline", structuring),
-        Skill("longrefiner selection", "titles", selection),
+        request_skill("longrefiner structuring", "outline", "refiner", lambda s: prompts.structuring(s.texts, config)),
+        request_skill("longrefiner selection", "titles", "refiner", selection),
     ]
 
 

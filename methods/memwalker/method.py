@@ -19,7 +19,7 @@ from harness.errors import QuestionError
 from harness.method import Index, Indexes, Needs, Tools
 from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
-from harness.prompts import feed, prompt_tokens
+from harness.prompts import Pieces, feed, prompt_tokens
 from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.chunks import packed
@@ -28,6 +28,7 @@ from methods.memwalker import prompts
 from methods.memwalker.config import INDEX_FIELDS, MemWalkerConfig
 from methods.memwalker.prompts import PROMPTS, SEGMENT
 from methods.memwalker.walk import Walk
+from methods.reading import request_skill
 from methods.retry import window_of
 
 
@@ -108,25 +109,19 @@ def _ask_parent_summary(texts: list[str], max_tokens: int, model: MeteredModel, 
 def skills(config: MemWalkerConfig) -> list[Skill]:
     """Summaries of segments and of summaries, the choice of a part, and its reading."""
 
-    def parents(scene: Scene, tools: Tools) -> None:
-        reading.play_turns(tools, "builder", prompts.parents(scene.texts, config))
-
-    def triage(scene: Scene, tools: Tools) -> None:
+    def triage(scene: Scene) -> Pieces:
         memory, *summaries = scene.texts
-        request = prompts.triage(scene.question, memory.splitlines(), summaries, config, back=config.inner_revert)
-        reading.play_turns(tools, "searcher", request)
+        return prompts.triage(scene.question, memory.splitlines(), summaries, config, back=config.inner_revert)
 
-    def leaf(scene: Scene, tools: Tools) -> None:
+    def leaf(scene: Scene) -> Pieces:
         memory, segment = scene.texts
-        instruction = scene.task.instruction
-        request = prompts.leaf(scene.question, memory.splitlines(), segment, instruction, config)
-        reading.play_turns(tools, "reader", request)
+        return prompts.leaf(scene.question, memory.splitlines(), segment, scene.task.instruction, config)
 
     return [
         *summary.skills(prompts.SEGMENT.of(config)),
-        Skill("memwalker parents", "shortened", parents),
-        Skill("memwalker triage", "triage", triage),
-        Skill("memwalker leaf", "leaf", leaf),
+        request_skill("memwalker parents", "shortened", "builder", lambda s: prompts.parents(s.texts, config)),
+        request_skill("memwalker triage", "triage", "searcher", triage),
+        request_skill("memwalker leaf", "leaf", "reader", leaf),
     ]
 
 

@@ -44,6 +44,7 @@ from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
 from methods.qrmem.memory import Memory, name_key
 from methods.qrmem.prompts import PROMPTS, Asking, Relation
 from methods.qrmem.search import NOT_PARSED, End, Moves, State, fit_added, fit_start, replay, run_search
+from methods.reading import request_skill
 from methods.retrieval import best_first
 from methods.retry import fit_lines, window_of
 from methods.summary import SUMMARY
@@ -52,50 +53,47 @@ from methods.summary import SUMMARY
 def skills(config: QRMeMConfig) -> list[Skill]:
     """The skills of QRMeM: one for each kind of request."""
 
-    def asking_of(scene: Scene, summary: str = "") -> Asking:
+    def asking(scene: Scene, summary: str = "") -> Asking:
         return Asking(config, scene.question, summary)
 
-    def entities(scene: Scene, tools: Tools) -> None:
+    def entities(scene: Scene) -> Pieces:
         summary, guide, segment = scene.texts
-        reading.play_turns(tools, "builder", asking_of(scene, summary).entities(segment, guide.splitlines()))
+        return asking(scene, summary).entities(segment, guide.splitlines())
 
-    def relations(scene: Scene, tools: Tools) -> None:
+    def relations(scene: Scene) -> Pieces:
         summary, names, guide, segment = scene.texts
-        pieces = asking_of(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
-        reading.play_turns(tools, "builder", pieces)
+        return asking(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
 
-    def doubts(scene: Scene, tools: Tools) -> None:
+    def doubts(scene: Scene) -> Pieces:
         summary, segment, names, triples = scene.texts
-        request = asking_of(scene, summary).questions(segment, names.splitlines(), triples.splitlines())
-        reading.play_turns(tools, "builder", request)
+        return asking(scene, summary).questions(segment, names.splitlines(), triples.splitlines())
 
-    def fusion(scene: Scene, tools: Tools) -> None:
+    def fusion(scene: Scene) -> Pieces:
         summary, first, text, second, other = scene.texts
-        parts = Relation(first, text), Relation(second, other)
-        asking = asking_of(scene, summary)
-        reading.play_turns(tools, "builder", asking.fuse(*parts), [asking.fused()])
+        return asking(scene, summary).fuse(Relation(first, text), Relation(second, other))
 
-    def ask(scene: Scene, tools: Tools) -> None:
-        reading.play_turns(tools, "reader", asking_of(scene).ask(scene.texts, scene.task.instruction))
+    def fused(scene: Scene) -> list[str]:
+        return [asking(scene).fused()]
 
-    def trial(scene: Scene, tools: Tools) -> None:
+    def ask(scene: Scene) -> Pieces:
+        return asking(scene).ask(scene.texts, scene.task.instruction)
+
+    def trial(scene: Scene) -> Pieces:
         reason, chosen, others, *segments = scene.texts
-        reading.play_turns(
-            tools, "searcher", asking_of(scene).trial(segments, reason, chosen.splitlines(), others.splitlines())
-        )
+        return asking(scene).trial(segments, reason, chosen.splitlines(), others.splitlines())
 
-    def elaborate(scene: Scene, tools: Tools) -> None:
+    def elaborate(scene: Scene) -> Pieces:
         names, triples = scene.texts
-        reading.play_turns(tools, "searcher", asking_of(scene).elaborate(names.splitlines(), triples.splitlines()))
+        return asking(scene).elaborate(names.splitlines(), triples.splitlines())
 
     return [
-        Skill("qrmem entities", "entities", entities),
-        Skill("qrmem relations", "relations", relations),
-        Skill("qrmem questions", "doubts", doubts),
-        Skill("qrmem fusion", "fusion", fusion),
-        Skill("qrmem ask", "reflection", ask),
-        Skill("qrmem entity trial", "trial", trial),
-        Skill("qrmem elaborated question", "elaborated", elaborate),
+        request_skill("qrmem entities", "entities", "builder", entities),
+        request_skill("qrmem relations", "relations", "builder", relations),
+        request_skill("qrmem questions", "doubts", "builder", doubts),
+        request_skill("qrmem fusion", "fusion", "builder", fusion, fused),
+        request_skill("qrmem ask", "reflection", "reader", ask),
+        request_skill("qrmem entity trial", "trial", "searcher", trial),
+        request_skill("qrmem elaborated question", "elaborated", "searcher", elaborate),
     ]
 
 
