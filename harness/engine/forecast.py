@@ -136,10 +136,14 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     head = (plan.method_name, plan.config.dataset.name, len(work.asked), work.done)
     if not work.left:
         return Forecast(*head, 0.0, 0.0, "done: every question is stored")
+    cost: Cost | None
     for run in _comparable_runs(plan, out, own):
-        if (cost := _cost_from_run(run, work)) is not None:
-            answered = sum(row["error"] is None for row in run.records)
-            how = f"stored: means of {answered} question{'s'[: answered > 1]} of {run.path.name}"
+        answered = [row["usage"] for row in run.records if row["error"] is None]
+        built = [row["usage"] for row in run.documents if row["status"] != "failed"]
+        question, index = _mean_cost(answered, convention), _mean_cost(built, convention)
+        if question is not None and (index is not None or not work.indexes):
+            cost = _NO_COST.plus(question, len(work.left)).plus(index or _NO_COST, work.indexes)
+            how = f"stored: means of {len(answered)} question{'s'[: len(answered) > 1]} of {run.path.name}"
             break
     else:
         cost, how = _declared_cost(work), "declared: what the method says it reads"
@@ -193,15 +197,6 @@ def _mean_cost(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None
     spent = sum(phase["flops"][convention] for phase in phases)
     counted = not any(phase.get("uncounted") for phase in phases)
     return Cost(tokens / len(usages), spent / len(usages) if counted else None)
-
-
-def _cost_from_run(run: StoredRun, work: _RemainingWork) -> Cost | None:
-    """Cost of the open questions by the means of a stored run; None if it has no mean."""
-    question = _mean_cost([row["usage"] for row in run.records if row["error"] is None], work.convention)
-    index = _mean_cost([row["usage"] for row in run.documents if row["status"] != "failed"], work.convention)
-    if question is None or (index is None and work.indexes):
-        return None
-    return _NO_COST.plus(question, len(work.left)).plus(index or _NO_COST, work.indexes)
 
 
 # --- from what a method declares --------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class HeadScores:
 def find_heads(plan: Plan, say: Callable[[str], None]) -> HeadScores:
     """Score all heads of the plan's reader; `say` prints progress. Raises UserError where no question can be used."""
     models = Models(plan)
-    tools = EngineTools(models, Meter(), plan.task, plan.config.seed, lambda *_: None)
+    tools = EngineTools(models, Meter(), plan.task, lambda *_: None)
     total, used = np.zeros(()), 0
     for number, example in enumerate(plan.dataset.examples, 1):
         documents = [plan.dataset.documents[name] for name in example.question.document_ids]

@@ -115,7 +115,7 @@ class Indexer:
         meter = Meter("index", keeps_requests=plan.config.keep_prompts)
         scope = IndexScope(plan.method.index_roles, self._cache.parts(key))
         task = plan.task if question is not None else None
-        tools = EngineTools(self._models, meter, task, plan.config.seed, self._progress.part, scope)
+        tools = EngineTools(self._models, meter, task, self._progress.part, scope)
         tools.question = question
         self._models.reseed(digest)
         try:

@@ -252,7 +252,7 @@ class Job:
         finally:
             self.indexer.documents_done(example.question)  # by the ids that choose_next marked
         self.models.reseed("answer", question.id)
-        tools = EngineTools(self.models, meter, plan.task, plan.config.seed, self.progress.part)
+        tools = EngineTools(self.models, meter, plan.task, self.progress.part)
         tools.question = question
         answer = plan.method.answer(question, view.documents, indexes, tools)
         if not isinstance(answer, Answer) or not isinstance(answer.text, str):

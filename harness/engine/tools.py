@@ -90,7 +90,7 @@ class Models:
     """The models of a plan by role, loaded at their first use; roles with equal configs share one. Seeds draws, too."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+        self.plan = plan
         self._loaded: dict[str, LanguageModel] = {}
         self._loading = Claims()
         self.seed = 0
@@ -98,19 +98,19 @@ class Models:
     def reseed(self, *parts: str) -> None:
         """Seed the global generators by the run's seed and `parts`; not while several questions are in flight."""
         if current() is None:
-            self.seed = derived_seed(self._plan.config.seed, *parts)
+            self.seed = derived_seed(self.plan.config.seed, *parts)
             seed_everything(self.seed)
 
     def load_all(self) -> list[LanguageModel]:
         """Load every model of the plan now, each distinct one once. Raises CannotRun."""
-        every = [self.model(role) for role in self._plan.models]
+        every = [self.model(role) for role in self.plan.models]
         return list({id(model): model for model in every}.values())
 
     def model(self, role: str) -> LanguageModel:
         """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun from loading."""
-        config = self._plan.models.get(role)
+        config = self.plan.models.get(role)
         if config is None:
-            raise LookupError(_undeclared_role("needs", role, self._plan.models))
+            raise LookupError(_undeclared_role("needs", role, self.plan.models))
         key = config.model_dump_json()
         with self._loading.hold(key):
             if key not in self._loaded:
@@ -118,36 +118,17 @@ class Models:
                     self._loaded[key] = load.load_model(config)
         return self._loaded[key]
 
-    def task(self, task: Task, question: Question) -> Task:
-        """The task with the solved examples nearest to the question appended to its instruction, where it has such."""
-        shots = shots_of(self._plan.config.dataset) if task.shots else None
-        more = "" if shots is None else shots.text(question)
-        return task.model_copy(update={"instruction": task.instruction + more}) if more else task
-
-    def replies(self, role: str) -> ReplyCache | None:
-        """The cache of the replies of `role`'s model; None without --cache replies."""
-        if self._plan.config.cache is None:
-            return None
-        return ReplyCache(cache_root(), self._plan.models[role].name, self.model(role).identity)
-
-    def sampling(self, role: str, question: Question) -> Sampling | None:
-        """How to draw the reader's replies to a question; None for other roles, and for greedy decoding."""
-        config = self._plan.config
-        if role != "reader" or not config.model.sampling:
-            return None
-        return Sampling(derived_seed(config.seed, question.id), **config.model.sampling)
-
     def bound(self, load: Callable[[EncoderConfig, Meter, str], T], role: str, meter: Meter) -> T:
         """The encoder or reranker of `role`, by its `load`, bound to `meter`. Raises as `model` does."""
-        config = self._plan.encoders.get(role)
+        config = self.plan.encoders.get(role)
         if config is None:
-            raise LookupError(_undeclared_role("encoders", role, self._plan.encoders))
+            raise LookupError(_undeclared_role("encoders", role, self.plan.encoders))
         with self._loading.hold("encoders"), _global_draws_restored(self.seed):
             return load(config, meter, role)
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
         """Role -> the first prompt sent to its model ({"text", "ids"}), where the back end keeps it."""
-        loaded = {role: self._loaded.get(config.model_dump_json()) for role, config in self._plan.models.items()}
+        loaded = {role: self._loaded.get(config.model_dump_json()) for role, config in self.plan.models.items()}
         prompts = {role: getattr(model, "first_prompts", {}) for role, model in loaded.items()}
         return {role: dict(by_role[role]) for role, by_role in prompts.items() if role in by_role}
 
@@ -178,11 +159,10 @@ class EngineTools:
         models: Models,
         meter: Meter,
         task: Task | None,
-        seed: int,
         report: Callable[[int, int, str], None],
         scope: IndexScope | None = None,
     ) -> None:
-        self.meter, self.seed = meter, seed
+        self.meter, self.seed = meter, models.plan.config.seed
         self.question: Question | None = None
         self._models, self._task, self._report, self._scope = models, task, report, scope
 
@@ -191,7 +171,10 @@ class EngineTools:
         """The data set's instruction and answer length; with solved examples while a question is set."""
         if self._task is None:
             raise LookupError("an index of scope 'document' cannot depend on the task; use scope 'question'")
-        return self._task if self.question is None else self._models.task(self._task, self.question)
+        shots = shots_of(self._models.plan.config.dataset) if self.question and self._task.shots else None
+        if shots is None or self.question is None:
+            return self._task
+        return self._task.model_copy(update={"instruction": self._task.instruction + shots.text(self.question)})
 
     @task.setter
     def task(self, task: Task) -> None:
@@ -200,10 +183,14 @@ class EngineTools:
     def model(self, role: str = "reader") -> MeteredModel:
         """The language model of `role`, metered. Raises LookupError for an undeclared role."""
         self._check_role(role)
-        question = None if self._scope is not None else self.question  # all roles are greedy in an index
-        sampling = None if question is None else self._models.sampling(role, question)
-        replies = self._models.replies(role)
-        return MeteredModel(self._models.model(role), self.meter, role, sampling=sampling, replies=replies)
+        config, loaded = self._models.plan.config, self._models.model(role)
+        sampling = replies = None
+        # All roles are greedy in an index, and all but the reader everywhere.
+        if config.model.sampling and role == "reader" and self._scope is None and self.question is not None:
+            sampling = Sampling(derived_seed(config.seed, self.question.id), **config.model.sampling)
+        if config.cache is not None:
+            replies = ReplyCache(cache_root(), self._models.plan.models[role].name, loaded.identity)
+        return MeteredModel(loaded, self.meter, role, sampling=sampling, replies=replies)
 
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""

@@ -108,25 +108,20 @@ def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
         start += float(record["notes"].get("seconds") or 0.0) / at_a_time
 
 
+@dataclass(frozen=True)
 class _TraceBuilder:
     """Builds the trace of a record. indexes: the documents' rows that this question is the first to use."""
 
-    def __init__(
-        self,
-        run: StoredRun,
-        record: Mapping[str, Any],
-        indexes: Sequence[Mapping[str, Any]],
-        texts: Mapping[str, str],
-        requests: Sequence[Mapping[str, Any]],
-    ) -> None:
-        self.run, self.record, self.indexes, self.texts, self.requests = run, record, indexes, texts, requests
-        self.usage: Mapping[str, Mapping[str, Any]] = record["usage"]
-        self.support = (record.get("gold") or {}).get("supporting") or []
+    run: StoredRun
+    record: Mapping[str, Any]
+    indexes: Sequence[Mapping[str, Any]]
+    texts: Mapping[str, str]
+    requests: Sequence[Mapping[str, Any]]
 
     def trace(self, start: float) -> Trace:
         """The whole trace. start: seconds since 1970."""
         record = self.record
-        spent = [self.usage.get(phase) or {} for phase in ("search", "answer")]
+        spent = [record["usage"].get(phase) or {} for phase in ("search", "answer")]
         error = record["error"]
         told = {
             "method": self.run.config["method"]["name"],  # as of runs: MLflow shows the first tag in its list
@@ -163,16 +158,16 @@ class _TraceBuilder:
             built = [{"document_id": row["document_id"], "status": row["status"]} for row in self.indexes]
             spent = {"costs.index": [_costs(usage) for row in self.indexes if (usage := row["usage"].get("index"))]}
             parts.append(Span("index", "TASK", 0.0, index, None, built, _filled(spent)))
-        if self.usage.get("search") or record["steps"] or record["shown"]:
+        if record["usage"].get("search") or record["steps"] or record["shown"]:
             parts.append(self._search_span(index, whole - answer))
-        if self.usage.get("answer"):
+        if record["usage"].get("answer"):
             parts.append(self._answer_span(whole - answer, whole))
         asked = {key: record[key] for key in ("question", "options", "document_ids") if record.get(key)}
         about = {
             "question_id": record["question_id"],
             "truncated": record["truncated"],
             "notes": {k: v for k, v in record["notes"].items() if k not in _SCORING} or None,
-            **{f"costs.{phase}": _costs(usage) for phase, usage in self.usage.items()},
+            **{f"costs.{phase}": _costs(usage) for phase, usage in record["usage"].items()},
         }
         name = self.run.config["method"]["name"]
         return Span(name, "AGENT", 0.0, whole, asked, record["prediction"], _filled(about), tuple(parts))
@@ -182,7 +177,7 @@ class _TraceBuilder:
         return sum(float((row["usage"].get(phase) or {}).get("seconds") or 0.0) for row in rows)
 
     def _answer_span(self, start: float, end: float) -> Span:
-        usage = self.usage["answer"]
+        usage = self.record["usage"]["answer"]
         role = next((name for name in usage.get("roles") or () if name not in ("encoder", "reranker")), "reader")
         config = self.run.config
         model = ((config.get("roles") or {}).get(role) or config["model"])["name"]
@@ -209,7 +204,7 @@ class _TraceBuilder:
 
     def _search_span(self, start: float, end: float) -> Span:
         """The span of the search with a span a step; times are shared out by the FLOPs up to each step."""
-        usage = self.usage.get("search") or {}
+        usage = self.record["usage"].get("search") or {}
         about = {"mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)} if usage else {}
         about |= {"pieces": len(self.record["shown"]), "stop_reason": self.record["stop_reason"]}
         steps = self.record["steps"]
@@ -260,11 +255,11 @@ class _TraceBuilder:
         text = piece.get("text") or self.texts.get(piece.get("text_sha256") or "")
         place, about = piece.get("document_id", ""), {}
         if piece["kind"] == "span":
-            marks = [mark for mark in self.support if mark["document_id"] == place]
-            place += f"[{piece['start']}:{piece['end']}]"
-            if self.support:
+            if support := (self.record.get("gold") or {}).get("supporting"):
+                marks = [mark for mark in support if mark["document_id"] == place]
                 overlaps = (piece["start"] < mark["end"] and mark["start"] < piece["end"] for mark in marks)
                 about["supporting"] = any(overlaps)
+            place += f"[{piece['start']}:{piece['end']}]"
         about |= {"kind": piece["kind"], "doc_uri": place}
         return {"page_content": cut_middle(text or f"characters of {place}", _LONGEST_PIECE), "metadata": about}
 

@@ -42,10 +42,6 @@ def make_judge(root, *replies, name="judge.a", **more):
     return judge
 
 
-def asked(judge):
-    return judge.model.prompts
-
-
 @pytest.mark.parametrize(
     ("reply", "verdict"),
     [
@@ -74,7 +70,7 @@ def test_the_prompt_has_not_changed_under_its_version():
 def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path):
     judge = make_judge(tmp_path)
     judgement = judge.request(replace(CASE, options=("Ann", "Bob")))
-    (prompt,) = asked(judge)
+    (prompt,) = judge.model.prompts
     assert "Question: Who built the mill?\n(A) Ann\n(B) Bob\n" in prompt
     assert "enough):\n- Ann\n- Ann Lee\n" in prompt
     assert "Answer to judge: It was Ann.\n" in prompt
@@ -120,7 +116,7 @@ def test_a_prompt_of_ones_own(tmp_path):
     prompt, version = read_prompt(str(file))
     judge = make_judge(tmp_path, prompt=prompt, prompt_version=version)
     judge.request(CASE)
-    assert asked(judge)[0].endswith("Who built the mill?|- Ann\n- Ann Lee|It was Ann.")
+    assert judge.model.prompts[0].endswith("Who built the mill?|- Ann\n- Ann Lee|It was Ann.")
     file.write_text("{question}|{answers}|{answer}!", encoding="utf-8")
     assert read_prompt(str(file))[1] != version
     assert read_prompt(None) == (PROMPT, VERSION)
@@ -166,7 +162,7 @@ def test_a_published_prompt_asks_and_reads_as_its_authors_do(tmp_path):
     judge = make_judge(tmp_path, Rule(reply="No, or yes"), published=found)
     case = replace(CASE, prompt="abstention")
     assert judge.request(case).verdict == "yes"
-    assert asked(judge)[0].endswith(
+    assert judge.model.prompts[0].endswith(
         "Question: Who built the mill?\n\nExplanation: Ann\n\nModel Response: It was Ann.\n\n"
         "Does the model correctly identify the question as unanswerable? Answer yes or no only."
     )
@@ -189,12 +185,9 @@ def plain(*words, questions=4):
     return make_plan(World(questions=questions, words=words).dataset(), Plain(Plain.Config()))
 
 
-def examples(plan):
-    return {example.question.id: example for example in plan.dataset.examples}
-
-
-def judged(folder, plan, judge, parallel=1):
-    return judge_run(folder, examples(plan), judge, parallel=parallel, progress=Silent())
+def judged(folder, plan, judge):
+    examples = {example.question.id: example for example in plan.dataset.examples}
+    return judge_run(folder, examples, judge, parallel=1, progress=Silent())
 
 
 def scores(folder, name):
@@ -212,7 +205,7 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
     no = {"verdict": "no", "reply": "no"}
     notes = [r["notes"]["judges"]["judge.a"] for r in run.records]
     assert notes == [{"verdict": "yes", "reply": "Yes."}, no, {"verdict": "failed question"}, no]
-    assert (len(asked(judge)), done.replied, done.cached, done.failures) == (3, 3, 0, {})
+    assert (len(judge.model.prompts), done.replied, done.cached, done.failures) == (3, 3, 0, {})
     assert run.summary["scores"]["judge.a"]["mean"] == frame([run]).iloc[0]["judge.a"] == 0.25
     assert run.config["dataset"]["scorers"][0] == SCORER, "the headline is what it was"
     (pair,) = judge_agreements(run)
@@ -264,24 +257,17 @@ def test_scores_of_another_version_do_not_stay_beside_new_ones(tmp_path):
     assert all("judge.a" not in r["notes"]["judges"] for r in read_run(folder).records[1::2])
 
 
-def test_without_texts_a_record_holds_no_reply(tmp_path):
+@pytest.mark.parametrize("later", [False, True], ids=["from the start", "taken out later"])
+def test_without_texts_a_record_holds_no_reply(later, tmp_path):
     plan = plain(questions=2)
-    plan.config.dataset.__dict__["keep_texts"] = False
+    plan.config.dataset.__dict__["keep_texts"] = later
     folder = go(plan, tmp_path / "out").folder
     judged(folder, plan, make_judge(tmp_path, RIGHT, WRONG))
-    notes = [r["notes"]["judges"] for r in read_run(folder).records]
-    assert notes == [{"judge.a": {"verdict": verdict}} for verdict in ("yes", "no")]
-
-
-def test_texts_that_are_taken_out_later_take_the_replies_along(tmp_path):
-    plan = plain(questions=1)
-    folder = go(plan, tmp_path / "out").folder
-    judged(folder, plan, make_judge(tmp_path))
     plan.config.dataset.__dict__["keep_texts"] = False
     go(plan, tmp_path / "out")
-    (record,) = read_run(folder).records
-    assert (record["gold"], record["notes"]["judges"]) == (None, {"judge.a": {"verdict": "yes"}})
-    assert record["scores"]["judge.a"] == 1.0
+    records = read_run(folder).records
+    assert [r["notes"]["judges"] for r in records] == [{"judge.a": {"verdict": "yes"}}, {"judge.a": {"verdict": "no"}}]
+    assert [(r["gold"], r["scores"]["judge.a"]) for r in records] == [(None, 1.0), (None, 0.0)]
 
 
 def test_a_question_that_is_gone_is_said(tmp_path):

@@ -37,13 +37,8 @@ def cases(draw):
         cut = draw(st.integers(0, size))
         documents.append(Document(f"d{n}", text, f"t{n}", (Passage("a", 0, cut), Passage("b", cut, size))))
     spans = st.tuples(st.integers(0, 29), st.integers(1, 12))
-    supports = [
-        Support(d.id, a, min(a + n, len(d.text)))
-        for d in documents
-        for a, n in draw(st.lists(spans, max_size=3))
-        if a < len(d.text)
-    ]
-    return documents, supports
+    marks = [(d, a, n) for d in documents for a, n in draw(st.lists(spans, max_size=3)) if a < len(d.text)]
+    return documents, [Support(d.id, a, min(a + n, len(d.text))) for d, a, n in marks]
 
 
 @given(case=cases(), joined=st.booleans(), evidence=st.booleans(), data=st.data())
@@ -98,12 +93,10 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
     max_leaves=10,
 )
-arrays = st.sampled_from(
-    [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float16), np.array(["a", "ä"]), np.array(3)]
-)
+ARRAYS = [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float16), np.array(["a", "ä"]), np.array(3)]
 
 
-@given(value=values, array=arrays)
+@given(value=values, array=st.sampled_from(ARRAYS))
 def test_what_is_serialised_comes_back_equal(value, array):
     packed = dump({"value": value, "arrays": [array, {"same": array}]})
     assert packed == dump({"value": value, "arrays": [array, {"same": array}]}), "equal values, equal bytes"
@@ -168,11 +161,11 @@ def test_the_line_says_what_is_done():
 
 def test_flops_that_were_not_counted_are_no_zero():
     progress = begun(3)
-    progress.seen(record(uncounted=0))
+    progress.seen(record())
     assert "· 2 TFLOPs ·" in progress.line()
     progress.done(record(uncounted=1, flops={DEFAULT: 0.0}))
     assert f"· 2k tokens · FLOPs unknown · {SCORER} 50.0" in progress.line()
-    progress.done(record(uncounted=0))
+    progress.done(record())
     assert "TFLOPs" not in progress.line(), "a part of the sum is missing for good"
 
 
@@ -281,21 +274,19 @@ def test_git_state_is_that_of_its_own_checkout_only(tmp_path):
     git("add", ".")
     git("commit", "-qm", "one")
     state = manifest.git_state(tmp_path)
-    assert len(state["commit"]) == 40
-    assert not state["dirty"]
+    assert (len(state["commit"]), state["dirty"]) == (40, False)
     (tmp_path / "file").write_text("y")
     assert (manifest.git_state(tmp_path) or {})["dirty"]
     assert manifest.git_state(tmp_path / "site-packages") is None
 
 
 def test_seeds_depend_on_every_part():
-    seeds = {derived_seed(0, "a", "b"), derived_seed(0, "ab"), derived_seed(1, "a", "b"), derived_seed(0, "b", "a")}
-    assert len(seeds) == 4
+    assert len({derived_seed(*parts) for parts in ((0, "a", "b"), (0, "ab"), (1, "a", "b"), (0, "b", "a"))}) == 4
 
 
 def test_an_undeclared_role_is_refused():
     plan = make_plan()
-    tools = EngineTools(Models(plan), Meter(), plan.task, 0, lambda *args: None)
+    tools = EngineTools(Models(plan), Meter(), plan.task, lambda *args: None)
     with pytest.raises(LookupError, match="role 'builder', but its 'needs' declares only: reader"):
         tools.model("builder")
     with pytest.raises(LookupError, match="cannot be used while answering"):

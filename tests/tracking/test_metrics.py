@@ -1,32 +1,26 @@
-from typing import Any
-
 import pytest
 
 from harness.tracking.metrics import first_columns, params, run_tags, running_points
 from reports.facts import suite
-from tests.reports.build import SCORE, config, stored, usage
+from tests.reports.build import SCORE, built, config, stored
 
 
-class TestParams:
-    def test_settings_of_parts_that_the_run_did_not_use_and_defaults_are_left_out(self):
-        asked = {"base_url": "http://h/v1", "timeout": 9.0, "logprobs": 5}
-        changes = {
-            "model": {"name": "tiny", "backend": "hf", "dtype": "float32", "offers": {"a": "x", "b": "y"}} | asked,
-            "roles": {
-                "builder": {"name": "far", "backend": "endpoint", "dtype": "auto", "timeout": 7.0},
-                "searcher": {"name": "idle", "backend": "hf"},
-            },
-            "encoder": {"name": "minilm", "pooling": "mean"},
-            "reranker": {"name": "bge", "max_length": 8, "batch_size": 4, "device": "cpu"},
-        }
-        models = {"reader": {"adapters": {"a": "0f"}}, "builder": {}, "reranker": {}}
-        short, _ = params(config("musique", "pecan", "tiny", changes), models)
-        reader = {"": "tiny", ".dtype": "float32", ".base_url": "http://h/v1", ".timeout": "9.0", ".logprobs": "5"}
-        builder = {"": "far", ".backend": "endpoint", ".timeout": "7.0"}
-        told = {f"model{key}": value for key, value in reader.items()} | {"reranker": "bge", "reranker.max_length": "8"}
-        told |= {f"roles.builder{key}": value for key, value in builder.items()}
-        plain = ("method", "dataset", "seed")
-        assert {name: value for name, value in short.items() if not name.startswith(plain)} == told
+def test_settings_of_parts_that_the_run_did_not_use_and_defaults_are_left_out():
+    asked = {"base_url": "http://h/v1", "timeout": 9.0, "logprobs": 5}
+    builder = {"name": "far", "backend": "endpoint", "dtype": "auto", "timeout": 7.0}
+    changes = {
+        "model": {"name": "tiny", "backend": "hf", "dtype": "float32", "offers": {"a": "x", "b": "y"}} | asked,
+        "roles": {"builder": builder, "searcher": {"name": "idle", "backend": "hf"}},
+        "encoder": {"name": "minilm", "pooling": "mean"},
+        "reranker": {"name": "bge", "max_length": 8, "batch_size": 4, "device": "cpu"},
+    }
+    models = {"reader": {"adapters": {"a": "0f"}}, "builder": {}, "reranker": {}}
+    short, _ = params(config("musique", "pecan", "tiny", changes), models)
+    reader = {"": "tiny", ".dtype": "float32", ".base_url": "http://h/v1", ".timeout": "9.0", ".logprobs": "5"}
+    told = {f"model{key}": value for key, value in reader.items()} | {"reranker": "bge", "reranker.max_length": "8"}
+    told |= {"roles.builder": "far", "roles.builder.backend": "endpoint", "roles.builder.timeout": "7.0"}
+    plain = ("method", "dataset", "seed")
+    assert {name: value for name, value in short.items() if not name.startswith(plain)} == told
 
 
 @pytest.mark.parametrize(
@@ -40,18 +34,13 @@ class TestParams:
         ([], None),
     ],
 )
-def test_the_suite_of_a_run(tmp_path: Any, commands: list[list[str]], expected: str | None) -> None:
+def test_the_suite_of_a_run(tmp_path, commands, expected):
     run = stored(tmp_path, [1.0], manifest={"starts": [{"command": c} for c in commands]})
     assert suite(run) == (expected or "")
 
 
-def changed(run, **settings):
-    run.config.update(settings)
-    return run
-
-
 def test_tags_leave_out_what_is_not_known(tmp_path):
-    run = changed(stored(tmp_path, [1.0], manifest={"git": None}), profile="pocket")
+    run = stored(tmp_path, [1.0], manifest={"git": None}, settings={"profile": "pocket"})
     found = run_tags(run, "demo")
     assert (found["profile"], found["suite"]) == ("pocket", "demo")
     assert not {"git_commit", "git_dirty"} & found.keys()
@@ -62,13 +51,12 @@ def test_what_to_look_at_first_begins_with_the_headline_score(tmp_path):
     assert first_columns(stored(tmp_path, [0.5])) == [SCORE, "TFLOPs", "failed", "n"]
 
 
-class TestRunning:
-    def test_a_mean_over_the_questions_so_far_at_each_step(self, tmp_path):
-        points = running_points(stored(tmp_path, [1.0, None, 0.5]))
-        assert [p for p in points if p[1] == SCORE] == [(1, SCORE, 100.0), (2, SCORE, 50.0), (3, SCORE, 50.0)]
-        assert points[-2:] == [(3, "TFLOPs", 1.5), (3, "failed", 1.0)]
+def test_a_mean_over_the_questions_so_far_at_each_step(tmp_path):
+    points = running_points(stored(tmp_path, [1.0, None, 0.5]))
+    assert [p for p in points if p[1] == SCORE] == [(1, SCORE, 100.0), (2, SCORE, 50.0), (3, SCORE, 50.0)]
+    assert points[-2:] == [(3, "TFLOPs", 1.5), (3, "failed", 1.0)]
 
-    def test_what_an_index_costs_is_part_of_the_mean(self, tmp_path):
-        index = {"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(4.0)}}
-        points = running_points(stored(tmp_path, [1.0, 0.5], documents=[index]))
-        assert [value for _, name, value in points if name == "TFLOPs"] == [3.5, 3.5]
+
+def test_what_an_index_costs_is_part_of_the_mean(tmp_path):
+    points = running_points(stored(tmp_path, [1.0, 0.5], documents=[built("d0", 4.0)]))
+    assert [value for _, name, value in points if name == "TFLOPs"] == [3.5, 3.5]
