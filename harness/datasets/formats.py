@@ -85,7 +85,7 @@ def _run_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> Row 
             canonical_line(assemble(row))  # what JSON cannot hold shows here
     except (RowError, UserError):
         raise
-    except Exception as error:
+    except Exception as error:  # the user's code may raise anything
         field = str(error.args[0]) if isinstance(error, KeyError) and error.args else None
         raise RowError(field, f"the parser '{name}' failed: {one_line(describe_failure(error))}") from error
     if not isinstance(row, Row | Skip | Group | Retrieved):

@@ -88,7 +88,7 @@ def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
                 os.fsync(fd)
             finally:
                 os.close(fd)
-    except BaseException as error:
+    except BaseException as error:  # a signal too must leave the old file
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
         if isinstance(error, OSError):

@@ -68,7 +68,7 @@ class FolderLock:
                     self._write_holder(fd)
                     self._fd = fd
                     return self
-            except BaseException:
+            except BaseException:  # a signal too must leave no file open
                 os.close(fd)
                 raise
             os.close(fd)

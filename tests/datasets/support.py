@@ -32,21 +32,14 @@ def config(family="musique", **fields):
 
 def musique(number=1, **changes):
     """A valid MuSiQue row with three paragraphs, the second supporting."""
-    row = {
-        "id": f"2hop__{number}",
-        "question": f"Who built mill {number}?",
-        "answer": "Ada Velmark",
-        "answer_aliases": ["Velmark", "Ada Velmark"],
-        "answerable": True,
-        "paragraphs": [
-            {"idx": i, "title": f"Mill {i}", "paragraph_text": f"Text {i} of row {number}.", "is_supporting": i == 1}
-            for i in range(3)
-        ],
-        "question_decomposition": [
-            {"id": 7, "question": "mill >> builder", "answer": "Ada Velmark", "paragraph_support_idx": 1}
-        ],
-    }
-    return copy.deepcopy({**row, **changes})
+    paragraphs = [
+        {"idx": i, "title": f"Mill {i}", "paragraph_text": f"Text {i} of row {number}.", "is_supporting": i == 1}
+        for i in range(3)
+    ]
+    hop = {"id": 7, "question": "mill >> builder", "answer": "Ada Velmark", "paragraph_support_idx": 1}
+    asked = {"id": f"2hop__{number}", "question": f"Who built mill {number}?", "answer": "Ada Velmark"}
+    told = {"answer_aliases": ["Velmark", "Ada Velmark"], "answerable": True, "paragraphs": paragraphs}
+    return copy.deepcopy({**asked, **told, "question_decomposition": [hop], **changes})
 
 
 def longbench_v2(number=1, **changes):
@@ -70,32 +63,18 @@ def longmemeval(number=1, **changes):
         {"role": "user", "content": f"I bought mill {number} today.", "has_answer": True},
         {"role": "assistant", "content": " Good luck! ", "has_answer": False},
     ]
-    row = {
-        "question_id": f"e{number}",
-        "question_type": "temporal-reasoning",
-        "question": "How long did I own the mill?",
-        "answer": 3,
-        "question_date": "2023/05/30 (Tue) 23:40",
-        "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/17 (Wed) 09:00"],
-        "haystack_session_ids": ["answer_b", "answer_a"],
-        "haystack_sessions": [later, earlier],
-        "answer_session_ids": ["answer_a", "answer_b"],
-    }
-    return copy.deepcopy({**row, **changes})
+    asked = {"question_id": f"e{number}", "question": "How long did I own the mill?", "answer": 3}
+    dates = {"haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/17 (Wed) 09:00"]}
+    about = {"question_type": "temporal-reasoning", "question_date": "2023/05/30 (Tue) 23:40"}
+    return copy.deepcopy({**asked, **about, **dates, "haystack_sessions": [later, earlier], **changes})
 
 
 def hotpot(number=1, **changes):
     """A valid HotpotQA row in the official schema with three paragraphs, two of them supporting."""
-    row = {
-        "_id": f"h{number}",
-        "question": f"Which is older, mill A or mill B ({number})?",
-        "answer": "mill A",
-        "type": "comparison",
-        "level": "hard",
-        "supporting_facts": [["A", 0], ["B", 1]],
-        "context": [["A", ["A is old."]], ["C", ["C burned.", " Then not."]], ["B", ["B.", " B is new."]]],
-    }
-    return copy.deepcopy({**row, **changes})
+    asked = {"_id": f"h{number}", "question": f"Which is older, mill A or mill B ({number})?", "answer": "mill A"}
+    about = {"type": "comparison", "level": "hard", "supporting_facts": [["A", 0], ["B", 1]]}
+    context = [["A", ["A is old."]], ["C", ["C burned.", " Then not."]], ["B", ["B.", " B is new."]]]
+    return copy.deepcopy({**asked, **about, "context": context, **changes})
 
 
 def columns(row):
@@ -103,12 +82,9 @@ def columns(row):
     titles, sentences = zip(*row["context"], strict=True)
     names, numbers = zip(*row["supporting_facts"], strict=True)
     rest = {key: value for key, value in row.items() if key != "_id"}
-    return {
-        **rest,
-        "id": row["_id"],
-        "context": {"title": list(titles), "sentences": list(sentences)},
-        "supporting_facts": {"title": list(names), "sent_id": list(numbers)},
-    }
+    facts = {"title": list(names), "sent_id": list(numbers)}
+    context = {"title": list(titles), "sentences": list(sentences)}
+    return {**rest, "id": row["_id"], "context": context, "supporting_facts": facts}
 
 
 def qasper(number=1, **changes):
@@ -118,32 +94,22 @@ def qasper(number=1, **changes):
         plain = {"unanswerable": False, "extractive_spans": [], "yes_no": None, "free_form_answer": "", "evidence": []}
         return {"answer": {**plain, **fields}, "annotation_id": "a", "worker_id": "w"}
 
-    row = {
-        "id": f"19{number:02}.1",
-        "title": f"Mills {number}",
-        "abstract": "We count mills.",
-        "full_text": [
-            {"section_name": "Introduction", "paragraphs": ["Mills grind.", "", "They turn."]},
-            {"section_name": "Data ::: Sources", "paragraphs": [f"We saw {number} mills."]},
-        ],
-        "qas": [
-            {
-                "question": "What do mills do?",
-                "question_id": f"q{number}a",
-                "answers": [
-                    answer(extractive_spans=["grind", "turn"], evidence=["Mills grind.", "They turn."]),
-                    answer(free_form_answer="They grind", evidence=["Mills grind.", "FLOAT SELECTED: Table 1: x"]),
-                ],
-            },
-            {
-                "question": "Were mills seen?",
-                "question_id": f"q{number}b",
-                "answers": [answer(yes_no=True, evidence=["Data ::: Sources"]), answer(unanswerable=True)],
-            },
-        ],
-        "figures_and_tables": [{"file": "f.png", "caption": "Table 1: x"}],
-    }
-    return copy.deepcopy({**row, **changes})
+    sections = [
+        {"section_name": "Introduction", "paragraphs": ["Mills grind.", "", "They turn."]},
+        {"section_name": "Data ::: Sources", "paragraphs": [f"We saw {number} mills."]},
+    ]
+    first = [
+        answer(extractive_spans=["grind", "turn"], evidence=["Mills grind.", "They turn."]),
+        answer(free_form_answer="They grind", evidence=["Mills grind.", "FLOAT SELECTED: Table 1: x"]),
+    ]
+    second = [answer(yes_no=True, evidence=["Data ::: Sources"]), answer(unanswerable=True)]
+    asked = [
+        {"question": "What do mills do?", "question_id": f"q{number}a", "answers": first},
+        {"question": "Were mills seen?", "question_id": f"q{number}b", "answers": second},
+    ]
+    about = {"id": f"19{number:02}.1", "title": f"Mills {number}", "abstract": "We count mills."}
+    tables = [{"file": "f.png", "caption": "Table 1: x"}]
+    return copy.deepcopy({**about, "full_text": sections, "qas": asked, "figures_and_tables": tables, **changes})
 
 
 def qasper_columns(row):
@@ -159,32 +125,19 @@ def qasper_columns(row):
 
 def longbench(number=1, **changes):
     """A valid LongBench row; two rows after the other share a text."""
-    row = {
-        "input": f"Who built mill {number}?",
-        "context": f"Passage 1:\nMills\nAda built mill {number // 2 * 2} and the next.",
-        "answers": ["Ada", "Ada Velmark"],
-        "length": 12,
-        "dataset": "musique",
-        "language": "en",
-        "all_classes": None,
-        "_id": f"lb{number}",
-    }
-    return copy.deepcopy({**row, **changes})
+    context = f"Passage 1:\nMills\nAda built mill {number // 2 * 2} and the next."
+    asked = {"_id": f"lb{number}", "input": f"Who built mill {number}?", "answers": ["Ada", "Ada Velmark"]}
+    about = {"length": 12, "dataset": "musique", "language": "en", "all_classes": None}
+    return {**asked, "context": context, **about, **changes}
 
 
 def story_row(number=1, **changes):
     """A valid NarrativeQA row as on the hub; two rows after the other share a story."""
-    row = {
-        "document": {
-            "id": f"{number // 2:040}",
-            "kind": "gutenberg",
-            "text": f"Story {number // 2}.\nAda went home.",
-            "summary": {"text": "Short.", "title": f"Book {number // 2}"},
-        },
-        "question": {"text": f"Where did Ada go ({number})?", "tokens": ["Where"]},
-        "answers": [{"text": "home", "tokens": ["home"]}, {"text": "to her home", "tokens": ["to"]}],
-    }
-    return copy.deepcopy({**row, **changes})
+    story = {"id": f"{number // 2:040}", "kind": "gutenberg", "text": f"Story {number // 2}.\nAda went home."}
+    story["summary"] = {"text": "Short.", "title": f"Book {number // 2}"}
+    question = {"text": f"Where did Ada go ({number})?", "tokens": ["Where"]}
+    answers = [{"text": "home", "tokens": ["home"]}, {"text": "to her home", "tokens": ["to"]}]
+    return copy.deepcopy({"document": story, "question": question, "answers": answers, **changes})
 
 
 def tables(rows, split="test"):
@@ -194,17 +147,11 @@ def tables(rows, split="test"):
         {"document_id": key, "set": split, "kind": d["kind"], "wiki_title": d["summary"]["title"]}
         for key, d in stories.items()
     ]
-    asked = [
-        {
-            "document_id": row["document"]["id"],
-            "set": split,
-            "question": row["question"]["text"],
-            "answer1": row["answers"][0]["text"],
-            "answer2": row["answers"][1]["text"] if len(row["answers"]) > 1 else "",
-            "question_tokenized": "x",
-        }
-        for row in rows
-    ]
+    asked = []
+    for row in rows:
+        first, second, *_ = [*(answer["text"] for answer in row["answers"]), ""]
+        about = {"document_id": row["document"]["id"], "set": split, "question": row["question"]["text"]}
+        asked.append({**about, "answer1": first, "answer2": second, "question_tokenized": "x"})
     return {"documents.csv": as_csv(documents), "qaps.csv": as_csv(asked)}
 
 

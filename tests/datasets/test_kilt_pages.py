@@ -15,14 +15,8 @@ from tests.datasets.support import config, parquet, write_lines
 
 def page(number):
     """A line of kilt_knowledgesource.json about a made-up mill."""
-    text = [
-        f"Mill {number}\n",
-        f"Mill {number} was built by Ada.\n",
-        "Section::::History.\n",
-        "It burnt down.\n",
-        "Section::::History.:Early years.\n",
-        "BULLET::::- a wheel\n",
-    ]
+    text = [f"Mill {number}\n", f"Mill {number} was built by Ada.\n", "Section::::History.\n", "It burnt down.\n"]
+    text += ["Section::::History.:Early years.\n", "BULLET::::- a wheel\n"]
     anchors = [{"text": "Ada", "href": "Ada", "paragraph_id": 1, "start": 0, "end": 3, "wikipedia_id": "999"}]
     ids = {"_id": str(number), "wikipedia_id": str(number), "wikipedia_title": f"Mill {number}"}
     return {**ids, "text": text, "anchors": anchors, "categories": "Mills", "history": {}}
