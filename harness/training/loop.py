@@ -130,8 +130,8 @@ class Loop(abc.ABC, Generic[B]):
 
     out: of the log and the checkpoint; about: what identifies the training there; task: whose lines of the log and
     whose checkpoint these are, where several share the folder; weights: name -> parameter; log_every, save_every:
-    steps between two lines of the log, and two checkpoints; log_at: a further step after which to log; of, advice:
-    whose loss is not finite, and what to do about it, in a message.
+    steps between two lines of the log, and two checkpoints; log_at: a further step after which to log; owner, advice:
+    whose loss is not finite (" of 'analysis'"), and what to do about it, in a message.
     """
 
     weights: dict[str, Any]
@@ -139,7 +139,7 @@ class Loop(abc.ABC, Generic[B]):
     log_every: int
     save_every: int
     log_at = -1
-    of = ""
+    owner = ""
     advice: str
 
     def __init__(self, out: Path, about: dict[str, Any], task: str | None = None) -> None:
@@ -228,6 +228,6 @@ class Loop(abc.ABC, Generic[B]):
         norm = float(torch.nn.utils.clip_grad_norm_(self.weights.values(), clip))
         for name, value in (("loss", total), ("gradient", norm)):
             if not math.isfinite(value):
-                raise CannotRun(f"the {name}{self.of} is {value} at step {self.progress.step}; {self.advice}")
+                raise CannotRun(f"the {name}{self.owner} is {value} at step {self.progress.step}; {self.advice}")
         self.optimizer.step()
         return total

@@ -106,7 +106,7 @@ class _Run(Loop[list[list[Row]]]):
         super().__init__(job.out, job.about, job.name)
         self.base, self.job, self.tell = base, job, tell
         self.log_every, self.save_every = job.settings.say, job.settings.save
-        self.log_at, self.of = job.steps, f" of '{job.name}'"
+        self.log_at, self.owner = job.steps, f" of '{job.name}'"
         self.advice = f"begin again with a lower --set {job.name}.rate"
         self.weights = base.parameters(job.name)
         self.optimizer = torch.optim.AdamW(self.weights.values(), weight_decay=0.0, betas=(0.9, 0.999))

@@ -9,6 +9,7 @@ characters / 4.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -152,11 +153,11 @@ class Row:
     failed: int = 0
 
 
-class _FixedAsker(Asker):
-    """An asker with one question, so that a scene and its proof stay together."""
-
-    def __init__(self, asker: Asker, question: Asked) -> None:
-        vars(self).update(vars(asker), **dict.fromkeys(ASKED, lambda *_: question))
+def _asker_of(asker: Asker, question: Asked) -> Asker:
+    """A copy of the asker that always asks this question, so that a scene and its proof stay together."""
+    fixed = copy(asker)
+    vars(fixed).update(dict.fromkeys(ASKED, lambda: question))
+    return fixed
 
 
 def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
@@ -167,7 +168,7 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
         question = getattr(shown.asker, cell.ask)()
         if question is None:
             return None
-        shown = replace(shown, asker=_FixedAsker(shown.asker, question))
+        shown = replace(shown, asker=_asker_of(shown.asker, question))
         if cell.needed:
             facts = tuple(dice.shuffled(question.supports))
             shown = replace(shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,))
