@@ -1,8 +1,6 @@
 """The pocket model's own tokenizer and its teacher, built once a session."""
 
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,14 +10,14 @@ from pocket.train import tokenizer
 
 
 @pytest.fixture(scope="session")
-def tokenizer_folder(tmp_path_factory) -> Path:
+def tokenizer_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer")
     tokenizer.build(folder, 0)
     return folder
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory) -> Path:
+def tiny(tmp_path_factory):
     """The folder of a model that says nothing sensible. Not to be written to."""
     from tests.pocket import trainings
 
@@ -27,13 +25,13 @@ def tiny(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def model(tiny, tmp_path) -> Path:
+def model(tiny, tmp_path):
     """The folder `model` of the test's own, with the same model."""
     return shutil.copytree(tiny, tmp_path / "model")
 
 
 @pytest.fixture(scope="session")
-def own(tokenizer_folder) -> Any:
+def own(tokenizer_folder):
     """The tokenizer as it is loaded from disk."""
     from transformers import AutoTokenizer
 
@@ -41,17 +39,17 @@ def own(tokenizer_folder) -> Any:
 
 
 @pytest.fixture(scope="session")
-def teacher(own) -> Teacher:
+def teacher(own):
     return Teacher(own)
 
 
 @pytest.fixture(scope="session")
-def drills(teacher) -> DrillTokens:
+def drills(teacher):
     return DrillTokens(teacher)
 
 
 @pytest.fixture(scope="session")
-def course(tmp_path_factory) -> Path:
+def course(tmp_path_factory):
     from tests.pocket import trainings
 
     path = tmp_path_factory.mktemp("course") / "course.yaml"
@@ -60,7 +58,7 @@ def course(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tokenizer_folder, course, tmp_path_factory) -> tuple[Path, list[str]]:
+def undisturbed(tokenizer_folder, course, tmp_path_factory):
     """A training of 200 steps, and what it said. Not to be written to."""
     from tests.pocket import trainings
 

@@ -1,10 +1,8 @@
 """A model that says what it is told, and skills that tell it: known answers for the exam."""
 
-from collections.abc import Callable
-
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
-from harness.method import Task, Tools
-from harness.method.hooks import Scene, Skill
+from harness.method import Task
+from harness.method.hooks import Skill
 from harness.models import Probe, Span, Written
 
 TASK = Task(instruction="Answer.", max_answer_tokens=8)
@@ -28,17 +26,17 @@ class Parrot(ScriptedSession):
 
 
 class Parrots(ScriptedModel):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(Script(window=10_000))
 
-    def session(self, meter, role="reader", adapter=None) -> Parrot:
+    def session(self, meter, role="reader", adapter=None):
         return Parrot(self, meter, role)
 
 
-def skill(name: str, scene: str, says: Callable[[Scene], list[str]]) -> Skill:
+def skill(name, scene, says):
     """A skill whose parrot probes and writes what `says` gives: as many numbers as verdicts, then the replies."""
 
-    def play(scene: Scene, tools: Tools) -> None:
+    def play(scene, tools):
         with tools.model().session() as s:
             told = says(scene)
             for p in told[: len(scene.verdicts)]:
@@ -52,5 +50,5 @@ def skill(name: str, scene: str, says: Callable[[Scene], list[str]]) -> Skill:
     return Skill(name, scene, play)
 
 
-def knowing(scene: Scene) -> list[str]:
+def knowing(scene):
     return [str(float(v)) for v in scene.verdicts] + list(scene.replies)

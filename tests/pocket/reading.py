@@ -1,18 +1,16 @@
 """Reads facts back out of a text by the templates alone: a second opinion on what a document states."""
 
 import re
-from collections.abc import Iterable
 from functools import cache
 
 from harness.stats.rng import Dice
-from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, prove
 from pocket.world.names import ENDINGS, VALUES, make_value
 from pocket.world.templates import OPENERS, schema
 
 
 @cache
-def shape(kind: str) -> str:
+def shape(kind):
     """A pattern for what can stand for a thing of the kind: a name with its ending, a value from its list, a number."""
     if kind in VALUES:
         dice = Dice("shapes", kind)
@@ -25,7 +23,7 @@ def shape(kind: str) -> str:
 
 
 @cache
-def patterns(name: str) -> tuple[tuple[re.Pattern[str], str, str | None], ...]:
+def patterns(name):
     """(pattern, relation, object of a yes/no statement) for every statement of a schema."""
     found = []
     opener = "|".join(map(re.escape, OPENERS[name]))
@@ -38,21 +36,21 @@ def patterns(name: str) -> tuple[tuple[re.Pattern[str], str, str | None], ...]:
     return tuple(found)
 
 
-def _lower(name: str) -> str:
+def _lower(name):
     return "the " + name[4:] if name.startswith("The ") else name
 
 
-def proves(asked: Asked, facts: Iterable[Fact]) -> bool:
+def proves(asked, facts):
     """Whether the facts alone prove the answer."""
     return asked.kind != "unanswerable" and prove(asked.query, FactBase.of(facts)) == {asked.answer}
 
 
-def without(fact: Fact, base: FactBase) -> FactBase:
+def without(fact, base):
     """The base without one of its facts."""
     return FactBase.of(f for f in base.facts if f != fact)
 
 
-def read(name: str, sentence: str) -> set[Fact]:
+def read(name, sentence):
     """All facts that a sentence can be read as."""
     facts = set()
     for pattern, relation, thing in patterns(name):

@@ -3,23 +3,18 @@
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.config.resolve import part
-from harness.config.schema import ModelConfig
 from pocket.card import EMBEDDED, NAME
 from pocket.cli import check as command
 
 TASKS = ("analysis", "structuring", "selection")
-Break = Callable[[Path], object]
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch) -> ModelConfig:
+def package(tmp_path, monkeypatch):
     """A package of the test's own with the adapters, their cards made for the weights as they are."""
     from harness.llm.model_info import hash_files
 
@@ -33,24 +28,23 @@ def package(tmp_path, monkeypatch) -> ModelConfig:
         told["base"] = {"name": NAME, "where": {"files": hash_files(EMBEDDED)}}
         told["prompts"] = command.preset_digests(told["method"])
         write(root, task, told)
-    config: ModelConfig = part("models", model=NAME)
+    config = part("models", model=NAME)
     return config.model_copy(update={"package": "made_up_package"})
 
 
-def card(root: Path, task: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((root / "adapters" / task / "card.json").read_text(encoding="utf-8"))
-    return found
+def card(root, task):
+    return json.loads((root / "adapters" / task / "card.json").read_text(encoding="utf-8"))
 
 
-def write(root: Path, task: str, told: dict[str, Any]) -> None:
+def write(root, task, told):
     (root / "adapters" / task / "card.json").write_text(json.dumps(told), encoding="utf-8")
 
 
-def changed(**values: object) -> Break:
+def changed(**values):
     return lambda root: write(root, "selection", {**card(root, "selection"), **values})
 
 
-BROKEN: list[tuple[Break, str]] = [
+BROKEN = [
     (lambda root: shutil.rmtree(root / "adapters" / "selection"), "the adapter 'selection' is not in the package"),
     (lambda root: (root / "adapters" / "selection" / "card.json").unlink(), "'selection' has no card that says which"),
     (changed(prompts="0" * 16), "the adapter 'selection' was trained on other prompts of 'longrefiner'"),

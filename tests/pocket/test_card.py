@@ -1,13 +1,10 @@
 import json
 import platform
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.errors import CannotRun
-from harness.method import Tools
-from harness.method.hooks import Scene, Skill
+from harness.method.hooks import Skill
 from harness.training.loop import Progress
 from pocket.card import CHANGED, UNTRAINED, Card, check_weights
 from pocket.eval import card as cards
@@ -23,7 +20,7 @@ RIGHT = {
 }
 
 
-def passed(*names: str) -> list[dict[str, Any]]:
+def passed(*names):
     plain = {"steps": 5, "mastered": True, "stage_minutes": 1.5}
     return [{"stage": n, "right": RIGHT[n], "minutes": 1.5 * at, **plain} for at, n in enumerate(names, 1)]
 
@@ -31,12 +28,10 @@ def passed(*names: str) -> list[dict[str, Any]]:
 # --- fingerprints -----------------------------------------------------------------------------------------------------
 
 
-def probing(
-    scene: str = "sufficiency", *, head: str = "Enough?", labels: tuple[str, str] = ("Yes", "No"), **how: Any
-) -> Skill:
+def probing(scene="sufficiency", *, head="Enough?", labels=("Yes", "No"), **how):
     """A skill like PECAN's search with everything about its prompt a parameter."""
 
-    def play(scene: Scene, tools: Tools) -> None:
+    def play(scene, tools):
         with tools.model().session() as s:
             s.user(head)
             for text in scene.texts[:: how.get("order", 1)]:
@@ -94,7 +89,7 @@ def test_stale(tiny):
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-def trained(folder: Path) -> Card:
+def trained(folder):
     progress = Progress(step=700, seconds=90.4, tokens=5000, passed=passed("first", "second"))
     cards.write_card(card_after_training(folder, progress, 3, "cpu"))
     card = cards.read_card(folder)
@@ -123,7 +118,7 @@ def test_the_card_of_a_training(model):
 
 
 def test_results_take_the_place_of_those_of_the_same_skill(model):
-    def rows(skill: str, value: float) -> list[Row]:
+    def rows(skill, value):
         return [Row(skill, "one hop", "8 facts", "exact match", value, value - 0.1, value, 50)]
 
     card = cards.with_results(trained(model), [*rows("answer", 0.5), *rows("choose", 0.25)], 50, 0)
@@ -137,7 +132,7 @@ def test_results_take_the_place_of_those_of_the_same_skill(model):
     check_weights(model)
 
 
-def _flip(path: Path) -> None:
+def _flip(path):
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
@@ -164,7 +159,7 @@ def test_damage(harm, sentence, model):
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def row(skill: str, asked: str, text: str, measure: str, *numbers: Any, **more: Any) -> dict[str, Any]:
+def row(skill, asked, text, measure, *numbers, **more):
     value, low, high, n = numbers
     told = {"skill": skill, "asked": asked, "text": text, "measure": measure, "floor": None, "failed": 0}
     return {**told, "value": value, "low": low, "high": high, "n": n, **more}

@@ -29,12 +29,12 @@ COURSE = """stages:
 
 
 @pytest.fixture
-def course(tmp_path) -> str:
+def course(tmp_path):
     (tmp_path / "course.yaml").write_text(COURSE)
     return "course.yaml"
 
 
-def trained(folder: Path, *names: str) -> Path:
+def trained(folder, *names):
     """The folder with a card that says that these skills were trained."""
     right = {f"{number} {name}": 1.0 for number, name in enumerate(names)}
     progress = Progress(step=1, passed=[{"stage": "all", "steps": 1, "right": right}])
@@ -44,7 +44,7 @@ def trained(folder: Path, *names: str) -> Path:
 
 # --- mistakes: a sentence and exit code 2 -----------------------------------------------------------------------------
 
-MISTAKES: list[tuple[list[str], list[str]]] = [
+MISTAKES = [
     (["train"], ["Missing option '--out'"]),
     (["train", "--out", "o", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'", "pocket skills"]),
     (["train", "--out", "o", "--steps", "0"], ["--steps", "greater than or equal to 1"]),
@@ -98,7 +98,7 @@ def test_skills_says_who_declares_what_and_whether_it_is_trained(here, model):
     assert re.search(r"^answer +changed since training +.*\bfull-context\b", done.stdout, re.MULTILINE)
 
 
-def _states(text: str) -> dict[str, str]:
+def _states(text):
     head, *lines = text.splitlines()
     at, end = head.index("state"), head.index("methods")
     return {line[:at].strip(): line[at:end].strip() for line in lines}
@@ -174,7 +174,7 @@ def test_eval_where_nothing_can_be_written(here, model, tmp_path):
 # --- train ------------------------------------------------------------------------------------------------------------
 
 
-def step_of(folder: Path) -> int:
+def step_of(folder):
     return json.loads((folder / "trained/checkpoint/state.json").read_text())["step"]
 
 
@@ -224,7 +224,7 @@ def test_a_course_of_some_skills_may_get_more_stages(course, tmp_path):
 def test_only_some_skills():
     from pocket.cli.train import _only_skills
 
-    def recipe(skill: str, **more: object) -> dict[str, object]:
+    def recipe(skill, **more):
         return {"skill": skill, **({"pairs": [4, 4]} if skill == "recall" else {"facts": [1, 2]}), **more}
 
     stages = [
@@ -236,7 +236,7 @@ def test_only_some_skills():
     told = [{"name": str(i), "steps": 9, "recipes": some} for i, some in enumerate(stages)]
     whole = Curriculum.model_validate({"stages": told})
 
-    def left(*names: str) -> list[tuple[str, list[tuple[str, float | None]]]]:
+    def left(*names):
         kept = _only_skills(whole, names)
         return [(s.name, [(r.skill, r.gate) for r in s.recipes]) for s in kept.stages]
 

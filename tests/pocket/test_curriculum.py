@@ -1,7 +1,6 @@
 """A curriculum: the project's own is sound, each mistake is said in a sentence, and what may change on the way."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from pocket.train.curriculum import check_course, read_curriculum, stage_digests
 STAGE = "stages: [{{name: a, steps: 9, recipes: [{0}]{1}}}]"
 
 
-def write(folder: Path, recipe: str = "{skill: answer, facts: [1, 3]}", more: str = "") -> Path:
+def write(folder, recipe="{skill: answer, facts: [1, 3]}", more=""):
     path = folder / "course.yaml"
     path.write_text(STAGE.format(recipe, more))
     return path
@@ -137,9 +136,9 @@ def test_all_mistakes_of_all_stages_at_once(tmp_path):
 
 # --- a course that changed while a training was under way -------------------------------------------------------------
 
-RECALL: dict[str, Any] = {"skill": "recall", "pairs": [2, 3]}
-ANSWER: dict[str, Any] = {"skill": "answer", "facts": [1, 2], "ask": {"one": 1, "two": 2}}
-STAGES: list[dict[str, Any]] = [
+RECALL = {"skill": "recall", "pairs": [2, 3]}
+ANSWER = {"skill": "answer", "facts": [1, 2], "ask": {"one": 1, "two": 2}}
+STAGES = [
     {"name": "easy", "steps": 20, "recipes": [RECALL]},
     {"name": "mixed", "steps": 60, "recipes": [RECALL, ANSWER]},
     {"name": "long", "steps": 90, "recipes": [ANSWER]},
@@ -147,16 +146,16 @@ STAGES: list[dict[str, Any]] = [
 OUT = Path("out")
 
 
-def course(*stages: dict[str, Any]) -> Curriculum:
+def course(*stages):
     return Curriculum.model_validate({"stages": stages or STAGES})
 
 
-def found(stage: int, steps: int) -> Checkpoint:
+def found(stage, steps):
     """A checkpoint `steps` into a stage of STAGES."""
     return Checkpoint(Progress(step=100 + steps, stage=stage, since=100), {}, {"course": stage_digests(course())})
 
 
-def with_(at: int, **more: Any) -> list[dict[str, Any]]:
+def with_(at, **more):
     return [{**stage, **more} if n == at else stage for n, stage in enumerate(STAGES)]
 
 

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +14,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import Raw
 from harness.datasets import formats, hotpotqa, load, musique, option_names, twowiki
 from harness.datasets.rows import Row, RowError, assemble
-from harness.errors import CannotRun, ConfigError, UnknownName, UserError
+from harness.errors import CannotRun, ConfigError, UnknownName
 from pocket.world.sample import FIRST_TRAINING_SEED, KINDS, check_memory, sample
 from tests.datasets.support import needs_real, real
 
@@ -23,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((ROOT / "configs" / "datasets" / "pocket").glob("*.yaml"))
 
 
-def config(name: str = "musique", split: str = "validation", **options: Any) -> DatasetConfig:
+def config(name="musique", split="validation", **options):
     fields = yaml.safe_load((ROOT / "configs" / "datasets" / "pocket" / f"{name}.yaml").read_text())
     fields = {k: v for k, v in fields.items() if k != "summary"}
     merged = {**fields["options"], "tokens": 400, "questions": 6, **options}
@@ -98,7 +97,7 @@ def test_official_rows(kind):
 def test_musique_steps_lead_to_the_answer():
     for seed in range(40):
         row = sample("musique", seed, tokens=500, purpose="evaluation").rows[0]
-        known: dict[str, str] = {}
+        known = {}
         for step in row["question_decomposition"]:
             subject = step["question"].split(" >> ")[0]
             paragraph = row["paragraphs"][step["paragraph_support_idx"]]
@@ -148,7 +147,7 @@ def test_real_2wiki_rows(name):
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
-BAD: list[tuple[dict[str, Any], type[UserError], str]] = [
+BAD = [
     ({"tokens": -5}, ConfigError, "dataset.tokens: should be at least 200, is -5"),
     ({"tokens": 10**12}, CannotRun, "6 texts of 1,000,000,000,000 tokens would take about"),
     ({"tokens": 1.5}, ConfigError, "dataset.tokens=1.5: should be a valid integer"),

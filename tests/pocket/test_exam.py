@@ -1,8 +1,6 @@
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,13 +11,12 @@ from harness.cost.meter import Meter
 from harness.errors import WindowExceeded
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
-from harness.method import Tools
 from harness.method.hooks import Scene, SceneOutcome, Skill
-from harness.models import LanguageModel, MeteredModel
+from harness.models import MeteredModel
 from harness.training.exam import Value, record_scene
 from harness.types import Question
 from pocket.eval import exam
-from pocket.eval.exam import ASKED, NEEDED, Row, cells, draw_sittings, examine
+from pocket.eval.exam import ASKED, NEEDED, cells, draw_sittings, examine
 from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, exact_by_look_alikes, measure
 from pocket.tasks.catalog import skills
 from pocket.world.fact_graph import Asked
@@ -31,7 +28,7 @@ from tests.pocket.reading import proves, read
 LENGTHS = ["8 facts", "250 tokens", "500 tokens", "1000 tokens", "1500 tokens"]
 
 
-def sit(played: Skill, questions: int = 4) -> list[Row]:
+def sit(played, questions=4):
     return examine(Parrots(), questions=questions, seed=3, progress=lambda _: None, skills=[played])
 
 
@@ -78,7 +75,7 @@ def test_needed_facts_only(cell):
         assert says_only(text, frozenset(sat.asked.supports))
 
 
-def says_only(text: str, facts: frozenset[Fact]) -> bool:
+def says_only(text, facts):
     """Whether the text can be cut into sentences that state these facts, each once, and nothing else."""
     if not text or not facts:
         return not text and not facts
@@ -111,7 +108,7 @@ def test_each_kind_of_question_fits_its_instruction():
 # --- how it is measured -----------------------------------------------------------------------------------------------
 
 
-def by_measure(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def by_measure(rows):
     return {name: [r for r in rows if r.measure == name] for name in dict.fromkeys(r.measure for r in rows)}
 
 
@@ -134,7 +131,7 @@ def test_a_search_that_knows_and_ones_that_do_not():
     assert all(r.floor > 0.6 for r in counted)
 
 
-def sat_of(written: str, right: str) -> Sitting:
+def sat_of(written, right):
     return Sitting(Scene(Question("q", "", ("d",)), (), TASK, (right,)), SceneOutcome([written]))
 
 
@@ -183,7 +180,7 @@ def test_how_likely_scored_tokens_are():
     assert value.mean == pytest.approx(math.sqrt(0.5 * math.exp(-20)))
 
 
-def asked_for(answer: str, subject: str = "A") -> Asked:
+def asked_for(answer, subject="A"):
     return Asked("?", Route(subject, ("person.born",)), answer, (Fact(subject, "person.born", answer),))
 
 
@@ -238,7 +235,7 @@ def test_a_skill_the_exam_does_not_know_has_one_cell_of_its_kind(scene):
 
 @pytest.mark.parametrize("probes", [False, True])
 def test_a_kind_of_scene_the_exam_does_not_know(probes, monkeypatch):
-    def stranger(recipe: Any, shown: Any, dice: Any) -> Any:
+    def stranger(recipe, shown, dice):
         yield Scene(Question("q", "", ("d",)), shown.texts, TASK, ("a",), (True, False) if probes else ())
 
     monkeypatch.setitem(exam.SCENES, "strange", stranger)
@@ -251,11 +248,11 @@ def test_a_kind_of_scene_the_exam_does_not_know(probes, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def model(tiny) -> LanguageModel:
+def model(tiny):
     return load_model(ModelConfig(name="tiny", source=str(tiny)))
 
 
-def _search(scene: Scene, tools: Tools) -> None:
+def _search(scene, tools):
     with tools.model("searcher").session() as s:
         asked = s.user(scene.question.text)
         for text in scene.texts:
@@ -268,7 +265,7 @@ def _search(scene: Scene, tools: Tools) -> None:
 def test_what_is_heard_is_what_the_session_says(model):
     scene = Scene(Question("q", "Who?", ("d",)), ("Ann met Bob.", "Bob left."), TASK, ("Ann",), (False, True))
     outcome = record_scene(model, Skill("s", "sufficiency", _search), scene)
-    p: list[float] = []
+    p = []
     with MeteredModel(model, Meter(), "reader").session() as s:
         s.user("Who?")
         for text in scene.texts:
@@ -282,10 +279,10 @@ def test_what_is_heard_is_what_the_session_says(model):
 
 
 def test_all_that_a_skill_asks_of_a_session_reaches_the_model(monkeypatch):
-    begun: list[str] = []
+    begun = []
     monkeypatch.setattr(ScriptedSession, "begin_text", lambda _: begun.append("begun"))
 
-    def played(_: Scene, tools: Tools) -> None:
+    def played(_, tools):
         with tools.model("compressor").session() as s:
             s.begin_text()
             s.user()

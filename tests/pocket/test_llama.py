@@ -1,7 +1,5 @@
 """Folders of the pocket model: a folder to begin from, first weights, and what is saved and loaded."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -10,7 +8,7 @@ from pocket.train import llama
 from tests.pocket import trainings
 
 
-def small(seed: int = 0, vocabulary: int = 40, **sizes: int) -> Any:
+def small(seed=0, vocabulary=40, **sizes):
     return llama.new_network(vocabulary, seed, **{**trainings.TINY, **sizes})
 
 

@@ -1,12 +1,9 @@
 """Scenes of methods that walk trees, keep memories and refine documents: what is right is proved by what is shown."""
 
 from collections import Counter
-from collections.abc import Iterator
-from types import ModuleType
 
 import pytest
 
-from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.training.lessons import asks_for_account
 from methods.longrefiner.config import LongRefinerConfig
@@ -19,7 +16,6 @@ from pocket.tasks import entity_memory, refinement, shown_text, tree_walk
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import make_text
 from pocket.tasks.shown_text import Shown
-from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, Path
 from tests.methods.conftest import FakeTools
 from tests.pocket.reading import proves
@@ -28,11 +24,9 @@ KINDS = [*SCHEMAS]
 ASK = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
 
 
-def told(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, kind: str, pieces: int
-) -> Iterator[tuple[Shown, Asked | None, Scene]]:
+def told(monkeypatch, module, kind, pieces):
     """Scenes of `kind` about texts of each kind in turn, each with its text and the question it was made for."""
-    asked: list[Asked] = []
+    asked = []
     question = module.question_of
     monkeypatch.setattr(module, "question_of", lambda a: (asked.append(a), question(a))[1])
     for n in range(84):
@@ -47,7 +41,7 @@ def told(
 # --- a walk down a tree -----------------------------------------------------------------------------------------------
 
 
-def stated(text: str, shown: Shown) -> list[Fact]:
+def stated(text, shown):
     """The facts of the text whose sentence, with or without its opening, stands in `text`."""
     sentences = {fact: shown_text.plain(s, shown.schema) for fact, s in shown.sentences.items()}
     return [f for f, s in sentences.items() if s in text or shown.sentences[f] in text]
@@ -55,7 +49,7 @@ def stated(text: str, shown: Shown) -> list[Fact]:
 
 @pytest.mark.parametrize("pieces", [1, 4])
 def test_the_part_that_is_chosen_has_the_first_missing_fact(monkeypatch, pieces):
-    kinds: Counter[str] = Counter()
+    kinds = Counter()
     for shown, asked, scene in told(monkeypatch, tree_walk, "triage", pieces):
         memory, *summaries = scene.texts
         number = parse_choice(scene.replies[0], len(summaries))
@@ -76,7 +70,7 @@ def test_the_part_that_is_chosen_has_the_first_missing_fact(monkeypatch, pieces)
 
 @pytest.mark.parametrize("pieces", [1, 4])
 def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch, pieces):
-    kinds: Counter[str] = Counter()
+    kinds = Counter()
     for shown, asked, scene in told(monkeypatch, tree_walk, "leaf", pieces):
         memory, segment = scene.texts
         found = parse_verdict(scene.replies[0])
@@ -107,7 +101,7 @@ def test_a_fact_that_is_taken_out_leaves_the_text_around_it():
 
 
 def test_entities_and_relations_stand_in_the_segment(monkeypatch):
-    seen: Counter[str] = Counter()
+    seen = Counter()
     for _, _, scene in told(monkeypatch, entity_memory, "entities", 3):
         summary, guide, segment = scene.texts
         names = replies.parse_names(scene.replies[0])
@@ -129,7 +123,7 @@ def test_entities_and_relations_stand_in_the_segment(monkeypatch):
 
 
 def test_a_verdict_is_proved_by_what_is_shown(monkeypatch):
-    seen: Counter[str] = Counter()
+    seen = Counter()
     for shown, asked, scene in told(monkeypatch, entity_memory, "reflection", 3):
         verdict = replies.parse_verdict(scene.replies[0])
         text = "\n".join(scene.texts)

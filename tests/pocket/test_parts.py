@@ -53,7 +53,7 @@ def test_aliases(answer, others):
 # --- the prover -------------------------------------------------------------------------------------------------------
 
 
-def base(*facts: tuple[str, str, str]) -> FactBase:
+def base(*facts):
     return FactBase.of(Fact(*fact) for fact in facts)
 
 

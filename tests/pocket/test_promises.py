@@ -14,8 +14,7 @@ import pytest
 
 from pocket import random_model
 from pocket.tasks.recipes import SCHEMAS
-from pocket.world.facts import Fact, FactBase, Path, prove
-from pocket.world.layout import Sample
+from pocket.world.facts import FactBase, Path, prove
 from pocket.world.names import ENDINGS, short_names
 from pocket.world.sample import KINDS, sample
 from tests.pocket.reading import read, without
@@ -26,18 +25,18 @@ EVERY = [*KINDS]
 
 
 @cache
-def documents(kind: str) -> tuple[tuple[int, Sample], ...]:
+def documents(kind):
     """EACH samples of a kind: lengths in turn, seeds in order."""
     lengths = [LENGTHS[seed % len(LENGTHS)] for seed in range(EACH)]
     return tuple((n, sample(kind, seed, tokens=n, purpose="evaluation")) for seed, n in enumerate(lengths))
 
 
-def sentences(made: Sample) -> list[tuple[Fact, str]]:
+def sentences(made):
     """Every stated fact with its sentence, as cut out of the texts."""
     return [(s.fact, d.text[s.start : s.end]) for d in made.documents for s in made.stated[d.id]]
 
 
-def holds(text: str, thing: str) -> bool:
+def holds(text, thing):
     """Whether a name or value occurs as a whole in a text."""
     return re.search(rf"(?<!\w){re.escape(thing)}(?!\w)", text, re.IGNORECASE) is not None
 
@@ -79,7 +78,7 @@ def test_the_text_states_the_fact_base_and_nothing_else(kind):
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_answers_also_stand_where_they_answer_nothing(kind):
-    there: list[bool] = []
+    there = []
     for _, made in documents(kind):
         told = sentences(made)
         there += [any(holds(text, a.answer) for fact, text in told if fact not in a.supports) for a in made.asked]
@@ -153,8 +152,8 @@ def test_kinds_of_questions():
 
 
 def test_options():
-    difficult: Counter[int] = Counter()
-    places: Counter[int] = Counter()
+    difficult = Counter()
+    places = Counter()
     for _, made in documents("quality"):
         text = made.documents[0].text
         for example in made.examples:
@@ -194,7 +193,7 @@ PINNED = {
 }
 
 
-def digest(kind: str) -> str:
+def digest(kind):
     """Hash of all that is made for seed 7 at 300 tokens and document 3 at 1,500."""
     parts = []
     for number, tokens in ((0, 300), (3, 1500)):

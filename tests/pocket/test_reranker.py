@@ -6,9 +6,7 @@ import math
 import re
 import shutil
 import threading
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +39,7 @@ from tests.pocket import trainings
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Any:
+def tokenizer():
     """The embedded model's: building one takes longer than all tests here."""
     from transformers import AutoTokenizer
 
@@ -49,7 +47,7 @@ def tokenizer() -> Any:
 
 
 @pytest.fixture(scope="module")
-def model(tokenizer, tmp_path_factory) -> Path:
+def model(tokenizer, tmp_path_factory):
     """A random model of the pocket model's form, two layers deep."""
     folder = tmp_path_factory.mktemp("pocket")
     llama.copy_tokenizer(EMBEDDED, folder)
@@ -58,11 +56,11 @@ def model(tokenizer, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def offsets(tokenizer) -> Any:
+def offsets(tokenizer):
     return offsets_of(tokenizer)
 
 
-def trained(out: Path, model: Path, tell: Any = print, stop: threading.Event | None = None, **more: Any) -> Path:
+def trained(out, model, tell=print, stop=None, **more):
     """The folder of a reranker that is trained in a second."""
     given = {"out": out, "begin": model, "layers": 1, "steps": 6, "questions": 2, **more}
     reranker_training.Trainer(Settings(**given), tell).run(stop)
@@ -75,7 +73,7 @@ def trained(out: Path, model: Path, tell: Any = print, stop: threading.Event | N
 @pytest.mark.parametrize("kind", ["musique", "narrativeqa", "retrieved"])
 def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind, offsets):
     class Model:
-        def offsets(self, text: str) -> Any:
+        def offsets(self, text):
             return offsets(text)
 
     made = sample(kind, 3, tokens=800, purpose="evaluation", hops=(1, 2), number=1)
@@ -156,7 +154,7 @@ def test_what_cannot_be_cut(model, tmp_path):
 def test_the_loss_is_a_cross_entropy_with_the_stating_chunks_in_equal_shares():
     scores = [torch.tensor([2.0, 0.0, 0.0]), torch.tensor([0.0, 1.0])]
     batch = [SimpleNamespace(stating=np.array(marks)) for marks in ([True, False, True], [False, True])]
-    trainer: Any = object.__new__(reranker_training.Trainer)
+    trainer = object.__new__(reranker_training.Trainer)
     trainer.progress, trainer.settings, trainer.found = SimpleNamespace(step=0), SimpleNamespace(steps=9), []
     trainer._scores, trainer._update = lambda _: scores, lambda losses, _: float(losses[0])
     by_hand = [math.log(math.e**2 + 2) - (2 + 0) / 2, math.log(1 + math.e) - 1]
@@ -219,7 +217,7 @@ def test_it_trains_examines_and_knows_its_own_folder(here, model, tmp_path, monk
 
 
 def test_an_interrupted_training_says_how_to_go_on(here, model, monkeypatch):
-    def stops(*_: Any) -> None:
+    def stops(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(reranker_training, "Trainer", stops)
@@ -235,12 +233,12 @@ ROWS = {"dataset.questions": 2, "dataset.tokens": 500, "dataset.hops": [1]}
 
 
 @pytest.fixture(scope="module")
-def config() -> EncoderConfig:
+def config():
     return resolve_part("encoders", Choices(sets={"encoder": "pocket-reranker"})).parts["encoder"]
 
 
 @pytest.fixture(scope="module")
-def folder(config) -> Path:
+def folder(config):
     return encoder_folder(config)
 
 

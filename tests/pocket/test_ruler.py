@@ -3,14 +3,13 @@
 import itertools
 import json
 from collections import Counter
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.datasets.base import Dataset
 from harness.errors import ConfigError, DataError
 from harness.scorers import score
 from pocket.ruler import Task
@@ -19,13 +18,13 @@ TASKS = get_args(Task)
 NIAH = [task for task in TASKS if task.startswith("niah")]
 
 
-def made(task: str, **options: Any) -> Dataset:
+def made(task, **options):
     values = {key: value for _, layer in presets.read("datasets", f"ruler/{task}") for key, value in layer.items()}
     given = {"task": task, "tokens": 4096, "questions": 2, **options}
     return load(DatasetConfig.model_validate({**values, "options": given}))
 
 
-def text_of(data: Dataset, at: int = 0) -> str:
+def text_of(data, at=0):
     return data.documents[data.examples[at].question.document_ids[0]].text
 
 

@@ -11,16 +11,14 @@ from pocket.tasks import recall, scenes, shown_text
 from pocket.tasks.catalog import SCENES, make_scenes
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import make_text
-from pocket.tasks.shown_text import Shown
-from pocket.world.fact_graph import Asked
 from pocket.world.facts import FactBase, prove
-from pocket.world.sample import FIRST_TRAINING_SEED, Purpose
+from pocket.world.sample import FIRST_TRAINING_SEED
 from pocket.world.sample import sample as real_sample
 from tests.pocket.reading import read
 
 EVERY = {"one": 1.0, "two": 1.0, "compare": 1.0, "same": 1.0, "nothing": 1.0}
 KINDS = [*SCHEMAS]
-PURPOSES: tuple[Purpose, ...] = ("training", "evaluation")
+PURPOSES = ("training", "evaluation")
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -52,9 +50,9 @@ def test_the_parts_state_their_facts_whole_and_nothing_else(pieces):
 
 @pytest.mark.parametrize("purpose", PURPOSES)
 def test_evaluation_and_training_never_share_a_seed(monkeypatch, purpose):
-    seeds: list[int] = []
+    seeds = []
 
-    def sample(kind: str, seed: int, **more: object) -> object:
+    def sample(kind, seed, **more):
         assert more["purpose"] == purpose
         seeds.append(seed)
         return real_sample(kind, seed, **more)
@@ -72,12 +70,12 @@ def test_evaluation_and_training_never_share_a_seed(monkeypatch, purpose):
 
 
 @pytest.fixture
-def drawn(monkeypatch) -> dict[str, Asked]:
+def drawn(monkeypatch):
     """Question text -> what was asked, for everything drawn while the test runs."""
-    found: dict[str, Asked] = {}
+    found = {}
     before = shown_text.draw_question
 
-    def draw(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
+    def draw(recipe, shown, dice):
         asked = before(recipe, shown, dice)
         if asked is not None:
             found[asked.text] = asked
@@ -156,8 +154,8 @@ PINNED = {
 DRILLS = {"recall": recall.pair_scenes, "recall choice": recall.part_scenes}
 
 
-def made(kind: str, drills: recall.DrillTokens) -> list[object]:
-    found: list[object] = []
+def made(kind, drills):
+    found = []
     for n in range(21):
         dice = Dice("pinned", n)
         if kind in DRILLS:

@@ -1,9 +1,7 @@
 """What the teacher writes down is what a real session is fed, token by token."""
 
 import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self
 
 import pytest
 
@@ -12,7 +10,7 @@ from harness.cost.meter import Meter
 from harness.errors import UserError
 from harness.llm.load import load_model
 from harness.llm.session import HFSession
-from harness.method import Task, Tools
+from harness.method import Task
 from harness.method.hooks import Scene, Skill
 from harness.models import Span, Written
 from harness.stats.rng import Dice
@@ -31,7 +29,7 @@ SCENE = Scene(
 )
 
 
-def play(scene: Scene, tools: Tools) -> None:
+def play(scene, tools):
     with tools.model().session() as s:
         s.user("Question: ")
         asked = s.feed(scene.question.text)
@@ -65,7 +63,7 @@ def test_a_skill_by_hand(teacher):
 
 
 def test_what_is_put_into_the_models_mouth_is_no_target(teacher):
-    def begins(scene: Scene, tools: Tools) -> None:
+    def begins(scene, tools):
         with tools.model().session() as s:
             s.user(scene.question.text)
             assert s.write(8, begin="It is").text == "Toren"
@@ -76,8 +74,8 @@ def test_what_is_put_into_the_models_mouth_is_no_target(teacher):
     assert transcript.ids[: transcript.targets[0]][-2:] == list(teacher.plain("It is"))[-2:]
 
 
-def calls(*verbs: Callable[[Any], object]) -> Callable[[Scene, Tools], None]:
-    def does(scene: Scene, tools: Tools) -> None:
+def calls(*verbs):
+    def does(scene, tools):
         with tools.model().session() as s:
             s.user("x")
             for verb in verbs:
@@ -86,11 +84,11 @@ def calls(*verbs: Callable[[Any], object]) -> Callable[[Scene, Tools], None]:
     return does
 
 
-def write(session: Any) -> object:
+def write(session):
     return session.write(4)
 
 
-def two_sessions(scene: Scene, tools: Tools) -> None:
+def two_sessions(scene, tools):
     for _ in range(2):
         calls(lambda s: s.flush())(scene, tools)
 
@@ -125,27 +123,27 @@ def test_what_is_scored_is_to_be_found_likely(teacher):
 class Forced(HFSession):
     """A session on real weights that writes the scene's replies; it notes where its probes stood and what they fed."""
 
-    def start(self, replies: Sequence[str]) -> Self:
+    def start(self, replies):
         self.told, self.probes, self.queued = iter(replies), [], []
-        self.scored: list[int] = []
+        self.scored = []
         return self
 
-    def _queue(self, ids: Sequence[int]) -> Span:
+    def _queue(self, ids):
         self.queued += ids
         return super()._queue(ids)
 
-    def probe(self, labels: Sequence[str], after: str = "") -> Any:
+    def probe(self, labels, after=""):
         at, self.queued = len(self.ids), []
         found = super().probe(labels, after)
         self.probes.append((at, tuple(self.queued), self._first_tokens(labels)))
         return found
 
-    def score(self, text: str) -> list[float]:
+    def score(self, text):
         found = super().score(text)
         self.scored = self._model.text.plain(text)
         return found
 
-    def _decode(self, *arguments: Any) -> Written:
+    def _decode(self, *arguments):
         text = next(self.told)
         start = len(self.ids)
         self.ids += self._model.text.plain(text)
@@ -153,7 +151,7 @@ class Forced(HFSession):
 
 
 @pytest.fixture(scope="module")
-def real(own, tokenizer_folder, tmp_path_factory) -> Any:
+def real(own, tokenizer_folder, tmp_path_factory):
     folder = shutil.copytree(tokenizer_folder, tmp_path_factory.mktemp("real") / "model")
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     llama.save_weights(llama.new_network(len(own), 0, (own.bos_token_id, own.eos_token_id), **sizes), folder)

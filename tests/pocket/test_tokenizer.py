@@ -21,11 +21,11 @@ NAMES = [name for kind in ENDINGS for name in short_names(kind)]
 
 
 @pytest.fixture(scope="module")
-def data(own) -> Text:
+def data(own):
     return Text(own, "own")
 
 
-def digests(folder: Path) -> dict[str, str]:
+def digests(folder):
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
 
 

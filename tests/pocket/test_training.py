@@ -126,7 +126,7 @@ def test_stopped_and_resumed_it_ends_the_same(undisturbed, tokenizer_folder, cou
 
 def test_what_is_done_is_not_done_again(undisturbed, course, tmp_path):
     out = shutil.copytree(undisturbed[0], tmp_path / "out")
-    said: list[str] = []
+    said = []
     train(settings(out, course, steps=150), said.append)
     assert said == ["going on from step 200, stage 'mixed'"]
     assert all(torch.equal(w, weights(undisturbed[0])[k]) for k, w in weights(out).items())
@@ -144,7 +144,7 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(undisturbed, course
     assert json.loads((out / "model" / "card.json").read_text())["trained"]["before"] == [first]
     page = (out / "model" / "CARD.md").read_text(encoding="utf-8")
     assert f"2 trainings, each from the weights of the one before: {first['steps'] + 3:,} steps" in page
-    said: list[str] = []
+    said = []
     trainer = Trainer(settings(out, course, begin=begin), said.append)
     assert said[1:] == [f"it began from '{begin}' and has gone on since; the weights there are not used again"]
     assert torch.equal(trainer.weights["lm_head.weight"].detach().bfloat16(), weights(out)["lm_head.weight"])
@@ -163,7 +163,7 @@ def test_a_changed_course_is_said(undisturbed, course, tmp_path):
     with pytest.raises(UserError, match="is of another course: its stage 3 'mixed' was begun and is not the same now"):
         Trainer(settings(out, other, steps=250), lambda _: None)
     other.write_text(course.read_text() + f"  - {{name: more, steps: 5, recipes: [{RECALL}]}}\n")
-    said: list[str] = []
+    said = []
     train(settings(out, other, steps=200), said.append)
     going = "going on from step 200, stage 'mixed'"
     assert said == [going, "the course was changed behind stage 3: 3 stages before, 4 now"]

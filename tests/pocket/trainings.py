@@ -2,11 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-import torch
 from safetensors.torch import load_file
 
 from pocket import random_model
@@ -26,7 +22,7 @@ stages:
 """
 
 
-def make_tiny(folder: Path, seed: int = 0, texts: list[str] | None = None) -> Path:
+def make_tiny(folder, seed=0, texts=None):
     """Weights of the tiny shape with a tokenizer trained on `texts` (default: some of the world)."""
     from transformers import AutoTokenizer
 
@@ -39,26 +35,26 @@ def make_tiny(folder: Path, seed: int = 0, texts: list[str] | None = None) -> Pa
     return folder
 
 
-def begun(tokenizer_folder: Path, out: Path) -> Path:
+def begun(tokenizer_folder, out):
     """An output folder with the tokenizer in it, so that none is built."""
     shutil.copytree(tokenizer_folder, out / "model")
     return out
 
 
-def lines(out: Path) -> dict[int, dict[str, Any]]:
+def lines(out):
     """Step -> line of the log; the last one of a step counts."""
     return {line["step"]: line for line in map(json.loads, (out / "log.jsonl").read_text().splitlines())}
 
 
-def steady(line: dict[str, Any]) -> dict[str, Any]:
+def steady(line):
     return {k: v for k, v in line.items() if k not in ("minutes", "stage_minutes", "tokens_per_s")}
 
 
-def weights(out: Path) -> dict[str, torch.Tensor]:
+def weights(out):
     return load_file(out / "model" / "model.safetensors")
 
 
-def stage(gate: float, *gates: float | None, steps: int = 100, over: int = 3) -> Stage:
+def stage(gate, *gates, steps=100, over=3):
     recipes = tuple(Recipe(skill="recall", pairs=(1, 1), gate=g) for g in gates)
     return Stage(name="s", recipes=recipes, gate=gate, over=over, steps=steps)
 
@@ -70,12 +66,12 @@ TINY = {
 SIZES = {**TINY, "intermediate_size": 48, "max_position_embeddings": 256}
 
 
-def settings(out: Path, course: Path, **more: Any) -> Settings:
+def settings(out, course, **more):
     """One thread's work of a second or two."""
     return Settings(
         **{"out": out, "course": read_curriculum(course), "save": 50, "device": "cpu", "sizes": SIZES} | more
     )
 
 
-def train(settings: Settings, tell: Callable[[str], None]) -> None:
+def train(settings, tell):
     Trainer(settings, tell).run()

@@ -1,7 +1,5 @@
 """A tiny random base with the world's tokenizer, saved once a session."""
 
-from pathlib import Path
-
 import pytest
 
 from harness.config.schema import ModelConfig
@@ -9,10 +7,10 @@ from tests.training import small
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     return small.save(tmp_path_factory.mktemp("bases") / "small")
 
 
 @pytest.fixture(scope="session")
-def base(folder) -> ModelConfig:
+def base(folder):
     return ModelConfig(name="small", source=str(folder))

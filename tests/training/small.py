@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.datasets.base import Dataset
@@ -16,7 +15,7 @@ from harness.training import loop
 from harness.training.course import Course
 from harness.training.question_sets import QuestionSet
 from harness.training.settings import Settings, read_settings
-from harness.types import Document, Example, Gold, Question
+from harness.types import Example, Gold, Question
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
 from pocket import random_model
@@ -25,12 +24,12 @@ SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "nu
 FEW = {"scenes": 12, "batch": 4, "rank": 2, "rate": 0.01, "say": 2, "save": 2, "exam": 2, "length": 2000}
 
 
-def save(folder: Path, **sizes: int) -> Path:
+def save(folder, **sizes):
     random_model.save(folder, seed=1, num_key_value_heads=1, max_position_embeddings=2048, **{**SIZES, **sizes})
     return folder
 
 
-def course(base: ModelConfig, out: Path, tasks: tuple[str, ...] = (), **sets: Any) -> Course:
+def course(base, out, tasks=(), **sets):
     method = LongRefiner(LongRefinerConfig())
     every = [task.name for task in method.training()]
     settings = read_settings(Settings, "longrefiner", "pocket", every, {**FEW, **sets})
@@ -38,7 +37,7 @@ def course(base: ModelConfig, out: Path, tasks: tuple[str, ...] = (), **sets: An
     return Course("longrefiner", method, base, chosen, settings, out, 0, "cpu")
 
 
-def labelled(documents: dict[str, Document], mark: str = "a", count: int = 4) -> tuple[QuestionSet, Dataset]:
+def labelled(documents, mark="a", count=4):
     """A data set "mine" of questions about the document "d", as it is configured and as it is loaded."""
     told = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
     questions = [Question(f"q{n}", f"Where is {n}?", ("d",)) for n in range(count)]
@@ -47,17 +46,17 @@ def labelled(documents: dict[str, Document], mark: str = "a", count: int = 4) ->
     return QuestionSet(config), Dataset("mine", examples, documents, mark * 64, "rows")
 
 
-def train(made: Course, steps: int | None = None) -> list[str]:
-    told: list[str] = []
+def train(made, steps=None):
+    told = []
     made.run(told.append, threading.Event(), steps)
     return told
 
 
-def kill_at(step: int) -> None:
+def kill_at(step):
     """From now on this process dies where it would write the state of the checkpoint of `step`."""
     write = loop.write_json
 
-    def write_json(path: Path, value: Any) -> None:
+    def write_json(path, value):
         if value["step"] == step:
             os.kill(os.getpid(), signal.SIGKILL)
         write(path, value)
@@ -65,7 +64,7 @@ def kill_at(step: int) -> None:
     loop.write_json = write_json  # type: ignore[attr-defined]
 
 
-def main() -> None:
+def main():
     base, out, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     kill_at(last)
     train(course(ModelConfig(name="small", source=str(base)), out, ("analysis", "selection")))

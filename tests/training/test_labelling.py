@@ -3,7 +3,6 @@
 import json
 import threading
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.training.course import Labels
-from harness.training.data import Item, read_scenes
+from harness.training.data import read_scenes
 from harness.training.labelling import LabelModels, LabelWriter
 from harness.types import Document, Question
 from methods.longrefiner.config import LongRefinerConfig
@@ -29,19 +28,19 @@ OUTLINE = "<abstract>Mira Tal was <skip> painter of Toren.</abstract><section: W
 DOCUMENT = Document("d", TEXT, "Mira Tal")
 
 
-def items(count: int) -> list[Item]:
+def items(count):
     return [(f"q{n}", Question(f"q{n}", f"Who is {n}?", ("d",)), [DOCUMENT]) for n in range(count)]
 
 
-def scripted(reply: str) -> ScriptedModel:
+def scripted(reply):
     return ScriptedModel(Script(replies=[{"reply": reply}], window=9000))
 
 
-def models(teacher: Any, base: Any = None) -> LabelModels:
+def models(teacher, base=None):
     return LabelModels(TASK, lambda: teacher, lambda: base, scripted("").offsets)
 
 
-def told_by(question: dict[str, Any]) -> dict[str, Any]:
+def told_by(question):
     """Odd questions are global, even ones local."""
     text = question["messages"][-1]["content"]
     odd = int(text.partition("Who is ")[2].partition("?")[0]) % 2
@@ -52,7 +51,7 @@ def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_it
     path, told = tmp_path / "analysis.jsonl", list[str]()
     together = threading.Barrier(4, timeout=20)
 
-    def reply(body: dict[str, Any]) -> dict[str, Any]:
+    def reply(body):
         together.wait()  # a server that is asked one by one never answers
         return told_by(body)
 
@@ -75,7 +74,7 @@ def test_what_a_server_did_not_answer_is_asked_again(tmp_path):
     path = tmp_path / "analysis.jsonl"
     bad = "503"
 
-    def reply(body: dict[str, Any]) -> dict[str, Any] | str:
+    def reply(body):
         return bad if "Who is 1?" in body["messages"][-1]["content"] else told_by(body)
 
     with Loopback([reply]) as server:

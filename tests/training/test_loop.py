@@ -1,13 +1,9 @@
 """Checkpoints and the log: what is read is what was written, whole or not at all, and of this training."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from harness.errors import CannotRun, UserError
 from harness.training import loop
@@ -15,20 +11,20 @@ from harness.training.loop import Progress, truncate_log
 from harness.training.loop import load_checkpoint as load
 from harness.training.loop import save_checkpoint as save
 
-ABOUT: dict[str, Any] = {"seed": 0, "tokenizer": "aaaa", "shape": {"width": 8, "start": 0.06}}
+ABOUT = {"seed": 0, "tokenizer": "aaaa", "shape": {"width": 8, "start": 0.06}}
 
 
-def tensors(value: float = 1.0) -> dict[str, Tensor]:
+def tensors(value=1.0):
     return {"weight.embed": torch.full((3, 2), value), "mean.norm": torch.arange(4.0)}
 
 
-def progress(step: int = 120) -> Progress:
+def progress(step=120):
     passed = [{"stage": "é", "steps": 7, "mastered": True, "right": {"0 answer": 0.95}, "minutes": 0.1}]
     return Progress(step, 1, 40, {"0": [0.25, 1.0]}, 12.5, 999, passed)
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path):
     save(tmp_path / "checkpoint", progress(), tensors(), ABOUT)
     return tmp_path / "checkpoint"
 
@@ -52,7 +48,7 @@ def test_the_last_one_is_kept(folder):
 
 @pytest.mark.parametrize("dies", ["save_file", "write_json"])
 def test_a_crash_while_saving_leaves_the_one_before(folder, monkeypatch, dies):
-    def die(*_: object) -> None:
+    def die(*_):
         raise OSError("no space left")
 
     monkeypatch.setattr(loop, dies, die)
@@ -63,11 +59,11 @@ def test_a_crash_while_saving_leaves_the_one_before(folder, monkeypatch, dies):
     assert found[1]["weight.embed"][0, 0] == 1.0
 
 
-def cut(path: Path) -> None:
+def cut(path):
     path.write_bytes(path.read_bytes()[:-5])
 
 
-DAMAGES: dict[str, Callable[[Path], object]] = {
+DAMAGES = {
     "tensors cut": lambda f: cut(f / "0000120.safetensors"),
     "tensors gone": lambda f: (f / "0000120.safetensors").unlink(),
     "state cut": lambda f: cut(f / "state.json"),
@@ -103,12 +99,12 @@ def test_another_training_is_refused(folder, change, message):
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
-def logged(path: Path, *steps: int, **more: Any) -> None:
+def logged(path, *steps, **more):
     with path.open("a") as file:
         file.writelines(json.dumps({"step": step, **more}) + "\n" for step in steps)
 
 
-def steps_of(path: Path) -> list[int]:
+def steps_of(path):
     return [json.loads(line)["step"] for line in path.read_text().splitlines()]
 
 

@@ -1,9 +1,6 @@
 """Rows, batches, trees, rates, memory and settings, worked by hand."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,11 +26,11 @@ TASKS = ("analysis", "structuring", "selection")
 QWEN = ModelShape(layers=36, width=2048, heads=16, kv_heads=2, head_size=128, mlp=11008, vocab=151936)
 
 
-def paper(sets: Mapping[str, Any], own: Path | None = None) -> Settings:
+def paper(sets, own=None):
     return read_settings(Settings, "longrefiner", "paper", TASKS, sets, own)
 
 
-def scene(**more: object) -> Scene:
+def scene(**more):
     return Scene(Question("q", "Where was Mira born?", ("d",)), task=Task(instruction="x", max_answer_tokens=4), **more)
 
 
@@ -95,7 +92,7 @@ def test_trees_by_hand(transcripts, trees):
     assert build_trees(transcripts) == trees
 
 
-def sequences(tree: Tree) -> Iterator[tuple[list[int], list[int]]]:
+def sequences(tree):
     """(ids, indices of targets) of each reply of a tree."""
     if tree.targets:
         yield list(tree.trunk), list(tree.targets)
@@ -104,7 +101,7 @@ def sequences(tree: Tree) -> Iterator[tuple[list[int], list[int]]]:
 
 
 @st.composite
-def tolds(draw: st.DrawFn) -> list[Transcript]:
+def tolds(draw):
     token = st.integers(0, 5)
     start = [90, 91, *draw(st.lists(token, max_size=6))]
     found = []

@@ -2,8 +2,6 @@
 
 import json
 from hashlib import sha256
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from harness.config.schema import DatasetConfig, ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.errors import DataError, UserError
 from harness.training import kilt_pages, question_sets
-from harness.training.question_sets import QuestionSet, check_training, load_questions_apart
+from harness.training.question_sets import check_training, load_questions_apart
 from harness.training.settings import Settings, read_settings
 from harness.training.token_rows import Row, truncate
 from methods.longrefiner.pages import page_from_text
@@ -23,21 +21,21 @@ from tests.methods.test_longrefiner_labels import LONG, words
 PAPER = read_settings(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
 
 
-def rows(path: Path, *questions: str, split: str = "train") -> Path:
+def rows(path, *questions, split="train"):
     shown = [{"golden_answers": ["x"], "ctxs": [{"title": "T", "text": f"Text {n}"}]} for n in range(len(questions))]
     asked = zip(questions, shown, strict=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_rows(path, [{"id": f"{split}_{n}", "question": text, **one} for n, (text, one) in enumerate(asked)])
 
 
-def sets_of(data: Path, *exclude: Path, name: str = "nq", **sets: str) -> tuple[QuestionSet, ...]:
+def sets_of(data, *exclude, name="nq", **sets):
     options = TrainOptions(dataset=name, data=str(data), exclude=str(exclude[0]) if exclude else None)
     given = {f"dataset.{key}": Raw(value) for key, value in sets.items()}
     return make_labels(options, PAPER, ModelConfig(name="wise"), given).sets
 
 
-def kept(*sets: QuestionSet) -> tuple[list[str], list[str]]:
-    told: list[str] = []
+def kept(*sets):
+    told = []
     return [key for key, _, _ in load_questions_apart(sets, 100, told.append).items("question", 100)], told
 
 
@@ -114,7 +112,7 @@ def test_the_paper_reads_flashrags_training_sets():
     told = (hotpot.training.hub, hotpot.training.subset, hotpot.training.split, hotpot.training.format)
     assert told == ("RUC-NLPIR/FlashRAG_datasets", "hotpotqa", "train", "retrieved")
     assert [(one.hub, one.split) for one in hotpot.evaluation] == [("hotpotqa/hotpot_qa", "validation")]
-    told: dict[str, Any] = {"format": "pocket", "instruction": "x", "max_answer_tokens": 4, "scorers": ("x",)}
+    told = {"format": "pocket", "instruction": "x", "max_answer_tokens": 4, "scorers": ("x",)}
     with pytest.raises(UserError, match="split 'validation'"):
         check_training(DatasetConfig(name="p", **told))
 
@@ -128,7 +126,7 @@ def test_pages_are_taken_by_title_with_their_headings(tmp_path):
     pages = [{"wikipedia_id": "7", "wikipedia_title": "Mira Tal", "text": text}]
     pages += [{"wikipedia_id": "8", "wikipedia_title": 'Say "it"', "text": ["Say"]}]
     dump.write_text("".join(json.dumps(page) + "\n" for page in pages))
-    told: list[str] = []
+    told = []
     kilt_pages.extract(dump, [" Mira  Tal", "Nobody", ""], out, told.append)
     assert told == ["pages: 1 of 2 titles have a page with KILT's headings"]
     (page,) = kilt_pages.read_pages(out).values()

@@ -5,12 +5,10 @@ import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, UserError
 from harness.llm.adapters import adapter_folder
@@ -21,7 +19,7 @@ from harness.training import cpu_kernels
 from harness.training.base import Base, load_teacher
 from harness.training.lessons import KINDS, SKILLS, asks_for_account, probe_scene
 from harness.training.reader import ReaderSettings, ReaderTraining
-from harness.training.real_rows import RealRow, check_apart, load_rows
+from harness.training.real_rows import check_apart, load_rows
 from harness.training.settings import read_settings
 from harness.training.skills import declared_skills
 from harness.training.token_rows import Row
@@ -31,7 +29,7 @@ PEOPLE = ("Ann", "Bob", "Cem", "Dana", "Eli", "Fay")
 SOURCES = {"hotpotqa": "hotpot*train*", "2wikimultihopqa": "2wiki*train*", "musique": "musique*train*"}
 
 
-def hotpot_row(number: int, split: str = "train") -> dict[str, Any]:
+def hotpot_row(number, split="train"):
     first, second, *others = PEOPLE[number % 6 :] + PEOPLE[: number % 6]
     context = [[name, [f"{name} is row {number}.", f" {name} was born in {name}ville."]] for name in others]
     context += [[first, [f"{first} knows {second}."]], [second, [f"{second} was born in {second}ville {number}."]]]
@@ -42,7 +40,7 @@ def hotpot_row(number: int, split: str = "train") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def musique_row(number: int) -> dict[str, Any]:
+def musique_row(number):
     texts = ["Ann knows Bob.", "Bob lives in Rome.", "Cem lives in Oslo.", "Dana lives in Bonn."]
     paragraphs = [{"idx": i, "title": text.split()[0], "paragraph_text": text} for i, text in enumerate(texts)]
     paragraphs = [{**one, "is_supporting": i < 2} for i, one in enumerate(paragraphs)]
@@ -57,7 +55,7 @@ def musique_row(number: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory) -> Path:
+def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows")
     (folder / "hotpot_train.json").write_text(json.dumps([hotpot_row(i) for i in range(8)]))
     (folder / "hotpot_dev.json").write_text(json.dumps([hotpot_row(i, "dev") for i in range(4)]))
@@ -66,7 +64,7 @@ def data(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(data) -> list[RealRow]:
+def rows(data):
     return load_rows(SOURCES, data, training=True)
 
 
@@ -174,13 +172,13 @@ def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_
 # --- kernels and rows with branches -----------------------------------------------------------------------------------
 
 
-def _settings(**sets: Any) -> ReaderSettings:
+def _settings(**sets):
     few = {"dtype": "float32", "rank": 2, "scenes": 12, "batch": 2, "accumulation": 1, "rate": 0.01, "say": 1}
     few |= {"save": 2, "length": 2000, "exam": 2, "exam_world": 1}
     return read_settings(ReaderSettings, "reader", "cpu", ["reader"], {**few, **sets}, None)
 
 
-def _filled(config: ModelConfig) -> Base:
+def _filled(config):
     """A base with an adapter that changes what it writes."""
     made = Base(config, _settings(), "cpu")
     made.add("one", 2, 4, 0)
@@ -229,22 +227,21 @@ def test_a_row_with_branches_has_the_loss_of_its_parts(base):
 # --- from end to end --------------------------------------------------------------------------------------------------
 
 
-def _training(base: ModelConfig, data: Path, out: Path, seed: int = 0, **more: object) -> ReaderTraining:
+def _training(base, data, out, seed=0, **more):
     settings = _settings(**{"sources.hotpotqa.measured": "hotpot*dev*", **more})
     return ReaderTraining(base, settings, data, out, seed, "cpu")
 
 
-def _trained(made: ReaderTraining, steps: int | None = None) -> bool:
+def _trained(made, steps=None):
     return made.run(lambda _: None, threading.Event(), steps)
 
 
-def _card(made: ReaderTraining) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((made.folder / "card.json").read_text())
-    return found
+def _card(made):
+    return json.loads((made.folder / "card.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def trained(base, data, tmp_path_factory) -> ReaderTraining:
+def trained(base, data, tmp_path_factory):
     made = _training(base, data, tmp_path_factory.mktemp("reader"))
     assert _trained(made)
     return made

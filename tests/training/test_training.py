@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from harness.method import Task
 from harness.method.hooks import Scene
 from harness.training import exam
 from harness.training.base import Base
-from harness.training.course import Course, Labels
+from harness.training.course import Labels
 from harness.training.token_rows import Row
 from harness.types import Document, Question
 from tests.forked import start
@@ -33,17 +32,17 @@ TWO = ("analysis", "selection")
 
 
 @pytest.fixture(scope="module")
-def trained(base, tmp_path_factory) -> tuple[Course, list[str]]:
+def trained(base, tmp_path_factory):
     """All three adapters of a small base. Not to be written to."""
     made = small.course(base, tmp_path_factory.mktemp("trained"))
     return made, small.train(made)
 
 
-def files(out: Path) -> dict[str, bytes]:
+def files(out):
     return {p.parent.name: p.read_bytes() for p in sorted(out.glob("adapters/*/adapter_model.safetensors"))}
 
 
-def lines(out: Path) -> list[dict[str, object]]:
+def lines(out):
     found = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     return [{k: v for k, v in line.items() if k != "tokens_per_s"} for line in found]
 
@@ -77,7 +76,7 @@ def test_the_base_is_loaded_once_and_adapters_are_switched(trained):
     made, _ = trained
     model = made.with_adapters(made.tasks)
 
-    def told(adapter: str | None) -> list[float]:
+    def told(adapter):
         with model.session(Meter(), adapter=adapter) as s:
             s.user("Where is the school of Mira Tal?")
             return s.score(" in Toren")
@@ -170,7 +169,7 @@ def test_a_task_alone_leaves_what_is_known_of_the_others(base, tmp_path):
 def test_a_gradient_that_is_no_number_never_reaches_the_weights(base, tmp_path, monkeypatch):
     clip, calls = torch.nn.utils.clip_grad_norm_, list[int]()
 
-    def broken(parameters: Iterable[torch.nn.Parameter], most: float) -> torch.Tensor:
+    def broken(parameters, most):
         calls.append(1)
         return clip(parameters, most) * (float("nan") if len(calls) == 3 else 1)
 
@@ -201,7 +200,7 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(base, tmp_path,
     teacher = ScriptedModel(Script(replies=[{"reply": '{"query_type": "local"}'}]))
     monkeypatch.setattr("harness.training.course.load_model", lambda _: teacher)
 
-    def rows(mark: str) -> None:
+    def rows(mark):
         made._merged = None
         monkeypatch.setattr(
             "harness.datasets.load_once.load_once", lambda *_: small.labelled({"d": Document("d", "A text.")}, mark)[1]
@@ -254,7 +253,7 @@ def test_the_loss_of_other_weights_has_their_gradient_also_in_parts(base, monkey
 # --- adapters that do not fit -----------------------------------------------------------------------------------------
 
 
-def facts(folder: Path, adapter: Path, name: str = "small") -> tuple[list[str], list[str]]:
+def facts(folder, adapter, name="small"):
     found = model_facts(ModelConfig(name=name, source=str(folder), adapters={"analysis": str(adapter)}))
     return found.problems, found.warnings
 
