@@ -154,16 +154,14 @@ def search_flops(model: Any, top: int, nodes: int) -> tuple[float, float, float]
 
 def model_table(folder: Path, repeats: int) -> None:
     model = eight_layers(folder / "model")
-    few = list(appending(model, 3584, 512, 20))
-    paired("8 layers float32, append 512 to 3,584: 20 watched columns / none", few[0], few[1], repeats, "<= 1.05")
-    many = list(appending(model, 3584, 512, 64))
-    paired("8 layers float32, append 512 to 3,584: 64 watched columns / none", many[0], many[1], repeats, "<= 1.3")
-    wide = list(appending(model, 3584, 512, 1, 1000))
-    paired("8 layers float32, append 512 to 3,584: a watched span of 1,000 / none", wide[0], wide[1], repeats, "<= 1.3")
-    slow = eager(model, 3584, 512)
-    paired("8 layers float32, append 512 to 3,584: output_attentions / none", slow, few[1], repeats, "")
-    write = list(watched_writing(model, 2048, 256, 25))
-    paired("8 layers float32, write 256 behind 2,048: 25 watched spans / none", write[0], write[1], repeats, "<= 1.3")
+    append = "8 layers float32, append 512 to 3,584:"
+    few = appending(model, 3584, 512, 20)
+    paired(f"{append} 20 watched columns / none", *few, repeats, "<= 1.05")
+    paired(f"{append} 64 watched columns / none", *appending(model, 3584, 512, 64), repeats, "<= 1.3")
+    paired(f"{append} a watched span of 1,000 / none", *appending(model, 3584, 512, 1, 1000), repeats, "<= 1.3")
+    paired(f"{append} output_attentions / none", eager(model, 3584, 512), few[1], repeats, "")
+    write = "8 layers float32, write 256 behind 2,048:"
+    paired(f"{write} 25 watched spans / none", *watched_writing(model, 2048, 256, 25), repeats, "<= 1.3")
     cached, resent, once = search_flops(model, 10, 20)
     line("search of 20 nodes, TFLOPs: prompt sent again / one cached context", resent / 1e3, cached / 1e3, ">= 5")
     line("linear FLOPs of a search's context / of every token once", once, 1.0, "<= 1.01")

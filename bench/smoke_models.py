@@ -1,10 +1,8 @@
 """Random models of real architectures for `make smoke-real`, made once in the results folder."""
 
 from pathlib import Path
-from typing import Any
 
-from harness.config.layers import Choices
-from harness.config.resolve import resolve_part
+from harness.config.resolve import part
 
 # What the weights of the output are multiplied by, so that sampled tokens are often the likeliest; those of the token
 # that ends an answer by more, so that answers have some 20 tokens.
@@ -19,8 +17,7 @@ def language_model(folder: Path) -> Path:
 
         from harness.llm.model_info import local_folder
 
-        real: Any = resolve_part("models", Choices(model="smollm2-135m-base")).parts["model"]
-        source, _ = local_folder(real)
+        source, _ = local_folder(part("models", model="smollm2-135m-base"))
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         torch.manual_seed(0)
         sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -51,8 +48,7 @@ def classifier(folder: Path) -> Path:
 
         from harness.embed.encoder_info import encoder_folder
 
-        encoder: Any = resolve_part("encoders", Choices(sets={"encoder": "minilm"})).parts["encoder"]
-        tokenizer = AutoTokenizer.from_pretrained(str(encoder_folder(encoder)))
+        tokenizer = AutoTokenizer.from_pretrained(str(encoder_folder(part("encoders", sets={"encoder": "minilm"}))))
         torch.manual_seed(0)
         sizes = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4}
         sizes["max_position_embeddings"] = 514  # positions begin behind that of the padding

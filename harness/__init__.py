@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Runs", "__version__", "compare", "judge", "load_run", "read_run", "run", "score"]
 
 __version__ = types.VERSION
-_API = ("Run", "Runs", "compare", "judge", "load_run", "read_run", "run", "score")
 _BESIDE = ("configs", "methods", "pocket", "reports")
 
 
@@ -35,7 +34,7 @@ class _OwnPackages:
 
     @classmethod
     def find_spec(cls, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """The spec of one of them; None for everything else."""
+        """How to import one of them, as importlib asks every finder; None where another finder is to be asked."""
         return PathFinder.find_spec(name, [str(cls.place)]) if name in _BESIDE else None
 
     @classmethod
@@ -57,7 +56,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _API:
+    if name in __all__:
         import harness.api
 
         return getattr(harness.api, name)
@@ -65,4 +64,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_API])
+    return sorted({*globals(), *__all__})

@@ -62,15 +62,11 @@ class HarnessError(Exception):
     midway = False
     """Whether it ended a run that had recorded answers before: no longer a command that ran nothing (exit 3, not 2)."""
 
-    @property
-    def sentences(self) -> list[str]:
-        """The message as a list."""
-        return [str(self)]
-
-    @property
-    def missing(self) -> list[str]:
-        """Those of the sentences that name something missing on this machine, and no mistake."""
-        return []
+    def __init__(self, message: str = "") -> None:
+        """sentences: the message, or one for each mistake; missing: those that say what is not on this machine."""
+        super().__init__(message)
+        self.sentences: list[str] = [message]
+        self.missing: list[str] = []
 
 
 class UserError(HarnessError):
@@ -107,26 +103,16 @@ class ConfigError(UserError):
     """All that is wrong with a configuration, one line each. missing: of the problems, those that are no mistakes."""
 
     def __init__(self, problems: Sequence[str], missing: Sequence[str] = ()) -> None:
-        self.problems, self._missing = list(problems), list(missing)
         mistakes = [problem for problem in problems if problem not in missing]
-        blocks = []
+        shown = []
         for one, several, lines in (
             ("1 mistake", "mistakes", mistakes),
-            ("1 thing is missing", "things are missing", self._missing),
+            ("1 thing is missing", "things are missing", missing),
         ):
             head = one if len(lines) == 1 else f"{len(lines)} {several}"
-            blocks += ["\n".join([f"{head}:", *(f"  - {line}" for line in lines)])] if lines else []
-        super().__init__(self.problems[0] if len(self.problems) == 1 else "\n".join(blocks))
-
-    @property
-    def missing(self) -> list[str]:
-        """As given."""
-        return self._missing
-
-    @property
-    def sentences(self) -> list[str]:
-        """One for each mistake."""
-        return self.problems
+            shown += [f"{head}:", *(f"  - {line}" for line in lines)] if lines else []
+        super().__init__(problems[0] if len(problems) == 1 else "\n".join(shown))
+        self.sentences, self.missing = list(problems), list(missing)
 
 
 class DataError(UserError):
@@ -147,12 +133,7 @@ class Missing(CannotRun):
 
     def __init__(self, message: str, thing: str) -> None:
         super().__init__(message)
-        self.thing = thing
-
-    @property
-    def missing(self) -> list[str]:
-        """The message."""
-        return [str(self)]
+        self.missing, self.thing = [message], thing
 
 
 class RunLocked(UserError):
@@ -204,7 +185,7 @@ class SaveError(HarnessError):
 
 
 @contextlib.contextmanager
-def import_errors() -> Iterator[None]:
+def import_error_as_cannot_run() -> Iterator[None]:
     """Turn an ImportError in the block into CannotRun: every question would end so."""
     try:
         yield

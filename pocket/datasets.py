@@ -66,7 +66,7 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
         hops = options.hops or (1,)
         world.check(options.kind, options.seed, options.tokens, hops, purpose)
     except ConfigError as error:
-        raise ConfigError([f"dataset.{problem}" for problem in error.problems]) from None
+        raise ConfigError([f"dataset.{problem}" for problem in error.sentences]) from None
     return options, purpose
 
 

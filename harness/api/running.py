@@ -133,10 +133,9 @@ def run(
     single = (
         isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep and repeat is None
     )
-    kept: dict[str, Any] = {} if keep_texts is None else {"dataset.keep_texts": keep_texts}
-    kept |= {"keep_prompts": True} if keep_prompts else {}
-    kept |= {"cache": cache} if cache else {}
-    kept |= {"model.deterministic": True} if deterministic else {}
+    flags = {"keep_prompts": keep_prompts, "cache": cache, "model.deterministic": deterministic}
+    kept = {"dataset.keep_texts": keep_texts} if keep_texts is not None else {}
+    sets = {**(set or {}), **kept, **{key: value for key, value in flags.items() if value}}
     shared = Choices(
         model=None if model is None else os.fspath(model),
         data=None if data is None else _rows_file(data),
@@ -144,7 +143,7 @@ def run(
         limit=limit,
         sample=sample,
         seed=seed,
-        sets={key: _plain_value(value) for key, value in {**dict(set or {}), **kept}.items()},
+        sets={key: _plain_value(value) for key, value in sets.items()},
         files=tuple(os.fspath(file) for file in ([config] if isinstance(config, str | os.PathLike) else config)),
         suite=suites.chosen_suite(suite, unset),
     )
@@ -212,10 +211,12 @@ def _names(named: Methods | Names | None) -> list[str]:
     """The names of methods or data sets; a method class is registered under its own name, "Lead" -> "lead"."""
     from harness.config import registry
 
-    listed = [] if named is None else [named] if isinstance(named, str | type) else list(named)
-    for cls in (one for one in listed if isinstance(one, type)):
-        registry.register("methods", cls.__name__.lower(), cls)
-    return [one if isinstance(one, str) else one.__name__.lower() for one in listed]
+    names: list[str] = []
+    for one in [] if named is None else [named] if isinstance(named, str | type) else named:
+        names.append(one if isinstance(one, str) else one.__name__.lower())
+        if isinstance(one, type):
+            registry.register_method(names[-1], one)
+    return names
 
 
 def _rows_file(data: PathLike | Rows) -> str:

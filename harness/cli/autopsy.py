@@ -39,19 +39,20 @@ def autopsy(
     from reports.gold_rows import read_rows
 
     pairs = [(run, read_rows(run, data=data)) for run in runs]
-    missing: dict[str, None] = {}
+    missing: list[str] = []
     for run, rows in pairs:
         if facts.is_oracle(run) or reports.is_closed_book(run):
             continue
         if rows.problem is not None:
             say(f"note: {run.path}: other scorers and stops are left out: {rows.problem}")
-        missing |= _missing_command(run, reports.siblings_of(run, runs).missing)
+        if presets := reports.siblings_of(run, runs).missing:
+            missing.append(_command_for(run, presets))
     cases = reports.cases_by_run(pairs, reports.LOST_BELOW if lost_below is None else lost_below)
     if method:
         cases = {key: own for key, own in cases.items() if key[1] in method or key[1].split()[0] in method}
     if not cases:
         raise UserError("no run here is of a method that searches or reads; name folders with such runs")
-    for command in missing:
+    for command in dict.fromkeys(missing):
         say(f"note: classes are coarser without a run of: {command}")
     table = reports.frame(cases)
     drawn = Figure("Where questions were lost", table, reports.table(cases), drawing=partial(draw, table))
@@ -62,10 +63,8 @@ def autopsy(
     return 3 if damaged else 0
 
 
-def _missing_command(run: StoredRun, presets: list[str]) -> dict[str, None]:
-    """The command that makes the missing sibling runs of `run`, of the presets `presets`; {} for none."""
-    if not presets:
-        return {}
+def _command_for(run: StoredRun, presets: list[str]) -> str:
+    """The command that runs `presets` on the questions of `run`."""
     config = run.config
     data = config["dataset"].get("data")
     parts = ["harness", "run", "-m", ",".join(presets), "-d", str(config["dataset"]["name"])]
@@ -76,4 +75,4 @@ def _missing_command(run: StoredRun, presets: list[str]) -> dict[str, None]:
         parts += words[words.index(flag) : words.index(flag) + 2] if flag in words else []
     for flag in ("limit", "sample"):
         parts += [f"--{flag}", str(config[flag])] if config.get(flag) else []
-    return {shlex.join([*parts, "--out", str(run.path.parents[1])]): None}
+    return shlex.join([*parts, "--out", str(run.path.parents[1])])

@@ -8,7 +8,7 @@ import json as json_
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -58,17 +58,21 @@ def doctor(out: Out = RESULTS, json: Json = False) -> int:
     Each thing that is missing comes with the command that gets it. Loads no model and downloads nothing. The exit code
     is 4 if the default model cannot run.
     """
-    checks = [*_check_machine(Path(out))]
-    for more in (_check_imports, _check_packages, _check_models, _check_datasets, _check_mlflow):
-        checks += more()
+    others = (_check_imports, _check_packages, _check_models, _check_datasets, _check_mlflow)
+    checks = [*_check_machine(Path(out)), *(check for find in others for check in find())]
     broken = any(check.state == "problem" for check in checks)
     if json:
         print(json_.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False))
         return 4 if broken else 0
-    for part in dict.fromkeys(check.part for check in checks):
-        print(f"{part}\n{columns([(c.state, c.name, c.text) for c in checks if c.part == part])}\n")
+    print_checks(checks)
     print("The default model cannot run here; see 'problem' above." if broken else "The default models run here.")
     return 4 if broken else 0
+
+
+def print_checks(checks: Sequence[Check]) -> None:
+    """Print the checks of each part below its name."""
+    for part in dict.fromkeys(check.part for check in checks):
+        print(f"{part}\n{columns([(c.state, c.name, c.text) for c in checks if c.part == part])}\n")
 
 
 def _check_machine(out: Path) -> Iterator[Check]:

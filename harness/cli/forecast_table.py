@@ -12,7 +12,7 @@
 
 import json as json_
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -39,17 +39,13 @@ NOTES = (
 )
 
 
-def _text(value: float | None, write: Callable[[float], str]) -> str:
-    """The value as `write` writes it, "unknown" for None."""
-    return "unknown" if value is None else write(value)
-
-
-def _tflops(tflops: float) -> str:
-    return f"{tflops:.3g}"
-
-
-def _hours(hours: float) -> str:
-    return duration(3600 * hours)
+def _texts(tokens: float | None, tflops: float | None, hours: float | None) -> tuple[str, str, str]:
+    """The three amounts as the table shows them, "unknown" for None."""
+    return (
+        "unknown" if tokens is None else short_count(tokens),
+        "unknown" if tflops is None else f"{tflops:.3g}",
+        "unknown" if hours is None else duration(3600 * hours),
+    )
 
 
 def as_table(
@@ -60,20 +56,14 @@ def as_table(
     workers: among whom the time is divided; price: of an hour of one worker's GPUs.
     """
     head = ("method", "data set", "questions", "tokens", "TFLOPs", "time", "how")
-    left, tokens, work, hours = _totals(rows)
+    left, tokens, tflops, hours = _totals(rows)
     missing = sum(row.tokens is None or row.tflops is None for row in rows)
     note = f"without the {missing} row{'s'[: missing > 1]} with something unknown" if missing else ""
     cells: list[tuple[str, ...]] = [head]
     for row in rows:
         asked = f"{row.questions - row.done} of {row.questions}" if row.done else str(row.questions or "unknown")
-        numbers = (
-            _text(row.tokens, short_count),
-            _text(row.tflops, _tflops),
-            _text(row.hours, _hours),
-        )
-        cells.append((row.method, row.dataset, asked, *numbers, row.how))
-    sums = (_text(tokens, short_count), _text(work, _tflops), _text(hours, _hours))
-    cells.append(("together", "", str(left), *sums, note))
+        cells.append((row.method, row.dataset, asked, *_texts(row.tokens, row.tflops, row.hours), row.how))
+    cells.append(("together", "", str(left), *_texts(tokens, tflops, hours), note))
     if hours is None or not any(row.hours for row in rows):  # no run here tells a speed: no column of it
         cells = [each[:5] + each[6:] for each in cells]
     wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -89,16 +79,17 @@ def _totals(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None, 
     """Sums over the rows: questions to answer, tokens, TFLOPs, hours of one worker; None where no row has a value."""
     columns = [[row.tokens for row in rows], [row.tflops for row in rows], [row.hours for row in rows]]
     known = [[value for value in column if value is not None] for column in columns]
-    tokens, work, hours = (sum(values) if values or not rows else None for values in known)
-    return sum(row.questions - row.done for row in rows), tokens, work, hours
+    tokens, tflops, hours = (sum(values) if values or not rows else None for values in known)
+    return sum(row.questions - row.done for row in rows), tokens, tflops, hours
 
 
 def suite_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
     """The sum of the forecasts, for a suite that begins to run."""
-    left, tokens, work, hours = _totals(rows)
-    time = f", about {_hours(hours / workers)}" if hours else ""
-    sums = f"{left} questions to answer, {_text(tokens, short_count)} tokens, {_text(work, _tflops)} TFLOPs{time}"
-    return f"suite {suite}: {len(rows)} rows, {sums} (each row: --plan)"
+    left, *sums = _totals(rows)
+    tokens, tflops, _ = _texts(*sums)
+    about = f", about {duration(3600 * sums[2] / workers)}" if sums[2] else ""
+    needed = f"{left} questions to answer, {tokens} tokens, {tflops} TFLOPs{about}"
+    return f"suite {suite}: {len(rows)} rows, {needed} (each row: --plan)"
 
 
 def _time_and_money(rows: Sequence[Forecast], hours: float | None, workers: int, price: float | None) -> list[str]:
@@ -111,7 +102,7 @@ def _time_and_money(rows: Sequence[Forecast], hours: float | None, workers: int,
     known = f", without {unknown} row{'s'[: unknown > 1]} of unknown speed" if unknown else ""
     costs = "" if price is None else f", {money(hours * price)} at {price:.2f} for an hour of a worker"
     who = f"{workers} workers" if workers > 1 else "1 worker"
-    return [*lines, f"{who}: about {_hours(hours / workers)}{costs}{known}"] if speeds else lines
+    return [*lines, f"{who}: about {duration(3600 * hours / workers)}{costs}{known}"] if speeds else lines
 
 
 def as_json(rows: Iterable[Forecast]) -> str:
@@ -178,5 +169,5 @@ class BesideForecast(Hook):
         if (expected := self._expected.get(plan.row_name)) is None:
             return
         took = (time.monotonic() - self._begun) / 3600
-        say(f"forecast {_hours(expected)}, took {_hours(took)}")
+        say(f"forecast {duration(3600 * expected)}, took {duration(3600 * took)}")
         append_actual(self._out, plan.row_name, str(result.folder), self._workers, expected, took)

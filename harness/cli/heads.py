@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,7 +20,6 @@ from harness.errors import UserError
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
-    from harness.engine.heads import HeadScores
     from harness.engine.plan import Plan
 
 
@@ -68,31 +67,26 @@ def _plan_all_heads(choices: Choices) -> Plan:
 
 
 def _write_heads(plan: Plan, top: int, out: Path) -> int:
-    """Score the heads, write the `top` best as a list to `out`, and print them; returns the exit code."""
+    """Score the heads, write the `top` best as a list to `out`, and print them; returns the exit code.
+
+    The list is a YAML file (docs/methods/attention.md#head-lists).
+    """
     from harness.engine.heads import find_heads
     from harness.storage.files import save_error, write_atomic
 
-    found = find_heads(plan, say)
-    try:
-        write_atomic(out, _yaml_text(plan, found, top).encode())
-    except OSError as error:
-        raise save_error(out, error) from error
-    best = ", ".join(f"{layer}-{head}" for layer, head in found.best(top))
-    print(f"{out}: {best}  ({found.questions} questions, {found.left_out} left out)")
-    return 0
-
-
-def _yaml_text(plan: Plan, found: HeadScores, top: int) -> str:
-    """The list as a YAML file (docs/methods/attention.md#head-lists)."""
-    config = plan.config
-    source = f"harness heads {config.method.name}, {found.questions} questions, seed {config.sample_seed}"
-    model: dict[str, Any] = {"name": config.model.name, **found.sizes, "weights": plan.facts["reader"].get("weights")}
+    found, config = find_heads(plan, say), plan.config
     best = found.best(top)
+    heads = [f"{layer}-{head}" for layer, head in best]
     values = {
-        "source": source,
+        "source": f"harness heads {config.method.name}, {found.questions} questions, seed {config.sample_seed}",
         "found_on": config.dataset.name,
-        "model": model,
-        "heads": [f"{layer}-{head}" for layer, head in best],
+        "model": {"name": config.model.name, **found.sizes, "weights": plan.facts["reader"].get("weights")},
+        "heads": heads,
         "scores": [round(float(found.scores[head]), 6) for head in best],
     }
-    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items())
+    try:
+        write_atomic(out, "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items()).encode())
+    except OSError as error:
+        raise save_error(out, error) from error
+    print(f"{out}: {', '.join(heads)}  ({found.questions} questions, {found.left_out} left out)")
+    return 0

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.cli.doctor import Check, check_rows, check_weights
+from harness.cli.doctor import Check, check_rows, check_weights, print_checks
 from harness.cli.output import columns
 from harness.config import suites
 from harness.config.schema import EncoderConfig
 from reports.paper.needs import Needs, needs
-from reports.paper.tables_and_figures import TableOrFigure, find_table_or_figure, tables_and_figures
+from reports.paper.tables_and_figures import find_table_or_figure, tables_and_figures
 
 _GIB = 2**30
 _BELOW = """
@@ -28,11 +28,8 @@ _NOUNS = {"Data sets": "data set", "Files": "file", "Weights": "weight", "Packag
 
 def print_needs(name: str | None, json: bool) -> int:
     """Print what is needed: of one table or figure in detail, or of all, a line each."""
-    chosen = (
-        [find_table_or_figure(name)]
-        if name is not None
-        else [(item, item.name) for item in tables_and_figures() if item.name]
-    )
+    every = [(item, item.name) for item in tables_and_figures() if item.name]
+    chosen = every if name is None else [find_table_or_figure(name)]
     listed = [(item, suite, suite_checks(suites.read_suite(str(suite)))) for item, suite in chosen]
     if json:
         told = [
@@ -41,9 +38,13 @@ def print_needs(name: str | None, json: bool) -> int:
         ]
         print(json_.dumps(told, indent=2, ensure_ascii=False))
     elif name is not None:
-        _print_one(*listed[0])
+        ((item, suite, own),) = listed
+        print(f"{item.label}: {item.title}  (suite {suite})\n")
+        print_checks(own)
+        for text in filter(None, (item.note, *(f"cannot be had: {one}" for one in item.lacks))):
+            print(text)
     else:
-        lines = [(str(suite), p.label, _memory_text(own), _lacking_text(own), p.title) for p, suite, own in listed]
+        lines = [(str(suite), item.label, *_memory_and_lacks(own), item.title) for item, suite, own in listed]
         print(columns([("name", "table or figure", "GPU memory", "here", ""), *lines]))
         print(_BELOW)
     return 0
@@ -102,21 +103,9 @@ def _gpu_check(found: Needs) -> Check:
     return Check("GPU", "ok" if has >= need else "missing", "memory", text)
 
 
-def _memory_text(own: list[Check]) -> str:
-    text = next(check.text for check in own if check.part == "GPU")
-    return text.partition(" for ")[0] if " for " in text else "–"
-
-
-def _lacking_text(own: list[Check]) -> str:
-    """ "ready" where all checks are ok, else "lacks 4 data sets, 1 GPU"."""
-    count = Counter(_NOUNS[check.part] for check in own if check.state != "ok")
-    return "ready" if not count else "lacks " + ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
-
-
-def _print_one(item: TableOrFigure, suite: str, found: list[Check]) -> None:
-    print(f"{item.label}: {item.title}  (suite {suite})\n")
-    for part in dict.fromkeys(check.part for check in found):
-        print(f"{part}\n{columns([(c.state, c.name, c.text) for c in found if c.part == part])}\n")
-    for text in (item.note, *(f"cannot be had: {one}" for one in item.lacks)):
-        if text:
-            print(text)
+def _memory_and_lacks(checks: list[Check]) -> tuple[str, str]:
+    """GPU memory, and "ready" where all checks are ok, else "lacks 4 data sets, 1 GPU"."""
+    memory, has_size, _ = next(check.text for check in checks if check.part == "GPU").partition(" for ")
+    count = Counter(_NOUNS[check.part] for check in checks if check.state != "ok")
+    lacks = ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
+    return memory if has_size else "–", f"lacks {lacks}" if lacks else "ready"

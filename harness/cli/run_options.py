@@ -98,6 +98,6 @@ class Execution:
             raise UserError(f"--keep-texts {self.keep_texts}: should be yes or no")
         if self.cache not in (None, "replies"):
             raise UserError(f"--cache {self.cache}: should be replies; indexes are always cached")
-        texts = {} if self.keep_texts is None else {"dataset.keep_texts": self.keep_texts == "yes"}
-        prompts = ({"keep_prompts": True} if self.keep_prompts else {}) | ({"cache": self.cache} if self.cache else {})
-        return texts | prompts | ({"model.deterministic": True} if self.deterministic else {})
+        flags = {"keep_prompts": self.keep_prompts, "cache": self.cache, "model.deterministic": self.deterministic}
+        texts = {"dataset.keep_texts": self.keep_texts == "yes"} if self.keep_texts is not None else {}
+        return texts | {key: value for key, value in flags.items() if value}

@@ -193,7 +193,8 @@ def _nearest_settings(key: str, method: str | None) -> list[str]:
 def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str, Any]:
     """Turn a --set key and value into a layer: "method.k", 3 -> {"method": {"params": {"k": 3}}}.
 
-    method: of the row, for hints. Raises UserError for a key that cannot be set.
+    A Raw value stays as typed: Tree.merge parses it. method: of the row, for hints. Raises UserError for a key that
+    cannot be set.
     """
     root, *rest = key.split(".")
     if root in ("profile", "suite", "data", "out"):

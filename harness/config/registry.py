@@ -7,7 +7,7 @@ short_name("methods.pecan:Pecan")        -> "pecan"; what has no short name stay
 plugins("harness.methods")               -> {"their-method": "their_package:Theirs"} from installed packages
 trust("mine:parse_row")                  the user named it: it may be imported from now on
 is_trusted("mine:parse_row")             whether it may
-register("methods", "mine", Mine)        a Python object of this process gets a name: harness.run(Mine, ...)
+register_method("mine", Mine)            a class of this process gets a preset's name: harness.run(Mine, ...)
 
 Importing a module executes it, so a target is imported only where the user chose it: on the command line, in Python,
 in a shipped preset, in a file of the folder HARNESS_CONFIGS, or by installing a package with entry points. A run folder
@@ -44,7 +44,7 @@ _SECTIONS = {"backends": "harness.backends", "packages": "harness.packages", "co
 # Keys of a configuration whose values name code.
 _CODE_KEYS = ("format", "implementation", "scorers")
 _trusted: set[str] = set()
-_objects: dict[str, Any] = {}  # target -> what `add` was given
+_objects: dict[str, Any] = {}  # target -> what `register_target` was given
 
 
 def trust(*targets: str) -> None:
@@ -52,16 +52,9 @@ def trust(*targets: str) -> None:
     _trusted.update(targets)
 
 
-def register(kind: str, name: str, value: Any) -> str:
-    """Give a method's class or a data set's mapping (kind: a key of GROUPS) a preset's name in this process.
-
-    Returns its target "module:name", which `load` finds without an import.
-    """
-    target = register_target(value) if callable(value) else f"python:{name}"
-    _objects[target] = value
-    trust(target)
-    plugins(GROUPS[kind])[name] = target
-    return target
+def register_method(name: str, cls: type[Method]) -> None:
+    """Give a method's class a preset's name in this process."""
+    plugins(GROUPS["methods"])[name] = register_target(cls)
 
 
 def register_target(value: Any) -> str:

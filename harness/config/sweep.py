@@ -83,7 +83,7 @@ def expand_rows(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     lacking: dict[str, list[str]] = {key: [] for key in axes}
     for row in rows:
         found, takes = method_of(row), False
-        own = {key for key in axes if found is None or not _is_parameter(key) or _field(key) in found[1]}
+        own = {key for key in axes if found is None or _parameter(key) in ("", *found[1])}
         if found is not None:
             method, known[str(row.method)] = found
             takes = any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
@@ -93,16 +93,18 @@ def expand_rows(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
         varied = axes if takes else {key: axes[key] for key in axes if key in own}
         for values in itertools.product(*varied.values()):
             point = dict(zip(varied, values, strict=True))
-            out.append(_row_at_point(row, point, own))
+            sets = {key: value for key, value in point.items() if key in own and key != "model"}
+            model = str(point["model"]) if "model" in point else row.model
+            out.append(replace(row, model=model, sets={**row.sets, **sets}, point={**row.point, **point}))
     if "model" in axes:  # a model is loaded once for all its rows
         out.sort(key=lambda row: [str(value) for value in axes["model"]].index(str(row.model)))
     notes = []
     for key, methods in ((key, list(dict.fromkeys(names))) for key, names in lacking.items()):
         if methods and set(methods) == {*known}:
-            fields = set().union(*known.values())
-            near = close_matches(_field(key), fields)
+            name = _parameter(key)
+            near = close_matches(name, set().union(*known.values()))
             hint = f"; did you mean method.{near[0]}?" if near else ""
-            raise UserError(f"no method of this command has the parameter '{_field(key)}', so it cannot be swept{hint}")
+            raise UserError(f"no method of this command has the parameter '{name}', so it cannot be swept{hint}")
         if methods:
             notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
     return out, notes
@@ -120,12 +122,6 @@ def value_text(value: Any) -> str:
     return f"[{', '.join(map(value_text, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
-def _row_at_point(row: Choices, point: Mapping[str, Any], sweepable: set[str]) -> Choices:
-    sets = {key: value for key, value in point.items() if key in sweepable and key != "model"}
-    model = str(point["model"]) if "model" in point else row.model
-    return replace(row, model=model, sets={**row.sets, **sets}, point={**row.point, **point})
-
-
 def method_of(row: Choices) -> tuple[MethodChoice, set[str]] | None:
     """The method of a row, and the names of its parameters.
 
@@ -138,13 +134,9 @@ def method_of(row: Choices) -> tuple[MethodChoice, set[str]] | None:
         return None
 
 
-def _is_parameter(key: str) -> bool:
-    return key.startswith("method.")
-
-
-def _field(key: str) -> str:
-    """The parameter in a key: "method.prompts.answer" -> "prompts"."""
-    return key.split(".")[1] if _is_parameter(key) else key
+def _parameter(key: str) -> str:
+    """The method's parameter in a key: "method.prompts.answer" -> "prompts"; "" for a key of something else."""
+    return key.split(".")[1] if key.startswith("method.") else ""
 
 
 def _split(typed: str) -> list[str]:

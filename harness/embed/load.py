@@ -20,7 +20,7 @@ from harness.cost.events import Event
 from harness.cost.flops import ModelShape, shape_of
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import MODULES, encoder_facts, encoder_folder, query_folder
-from harness.errors import CannotRun, ModelOutputError, import_errors
+from harness.errors import CannotRun, ModelOutputError, import_error_as_cannot_run
 from harness.parallel.scheduler import in_forward_thread
 
 _kept: dict[tuple[str, str], Any] = {}
@@ -31,7 +31,7 @@ def load_once(config: EncoderConfig, what: str, load: Callable[[str, str | None]
 
     Raises CannotRun when it is missing, is not what it says, or cannot be loaded.
     """
-    with import_errors():
+    with import_error_as_cannot_run():
         import transformers
 
     facts = encoder_facts(config)
@@ -42,7 +42,7 @@ def load_once(config: EncoderConfig, what: str, load: Callable[[str, str | None]
         transformers.logging.disable_progress_bar()
         device = None if config.device == "auto" else config.device
         try:
-            with import_errors():
+            with import_error_as_cannot_run():
                 _kept[key] = load(str(encoder_folder(config)), device)
         except (OSError, ValueError, KeyError, RuntimeError) as e:
             raise CannotRun(f"cannot load {what} '{config.name}': {str(e).splitlines()[0]}") from e

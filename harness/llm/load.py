@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from harness.config.schema import SAMPLING, ModelConfig, canonical
-from harness.errors import CannotRun, import_errors
+from harness.errors import CannotRun, import_error_as_cannot_run
 from harness.llm.model_info import local_folder, model_facts
 from harness.models import LanguageModel
 
@@ -39,7 +39,7 @@ def load_model(config: ModelConfig) -> LanguageModel:
         while len(_loaded) >= _MAX_KEPT:
             _loaded.popitem(last=False)
         folder, _ = local_folder(config)
-        with import_errors():
+        with import_error_as_cannot_run():
             from harness.llm.session import HFModel
 
             _loaded[key] = HFModel(config, facts, str(folder))

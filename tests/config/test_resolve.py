@@ -405,7 +405,7 @@ def test_resolve_reports_all_mistakes_with_their_origin(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("dataset: {max_answer_tokens: none}\nseed: x\nmodle: {}\n")
     with pytest.raises(ConfigError) as raised:
         get(files=("a.yaml",), sets={"model.window": Raw("0"), "encoder.similarty": "dot"})
-    assert sorted(p.partition(": ")[0] for p in raised.value.problems) == [
+    assert sorted(p.partition(": ")[0] for p in raised.value.sentences) == [
         "dataset.max_answer_tokens='none' (a.yaml)",
         "model.window=0 (--set)",
         "seed='x' (a.yaml)",

@@ -106,8 +106,8 @@ def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() ->
 
 
 def run(plan: Plan, name: str = "a") -> Any:
-    config = plan.config.model_dump(mode="json")
-    return SimpleNamespace(config=config, path=Path(f"{name}--{plan.hash8}"), manifest={"models": {}}, records=[])
+    config, path = plan.config.model_dump(mode="json"), Path(f"{name}--{plan.hash8}")
+    return SimpleNamespace(config=config, origins=plan.origins, path=path, manifest={"models": {}}, records=[])
 
 
 def test_reports_print_the_label_and_tell_two_rows_apart_by_it() -> None:

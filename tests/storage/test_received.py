@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from harness.cli.main import main
 from harness.config.yaml_tree import read_yaml
-from harness.errors import CannotRun, ConfigError, UserError, import_errors
+from harness.errors import CannotRun, ConfigError, UserError, import_error_as_cannot_run
 from harness.llm.adapters import Base, check_adapter
 from harness.llm.gguf import converted
 from harness.llm.model_info import hash_files
@@ -130,5 +130,5 @@ def test_what_the_machine_refuses_is_a_sentence(error, code, told, monkeypatch, 
 def test_a_library_that_cannot_be_imported_stops_the_run():
     """It would fail every question."""
     told = r"a library cannot be imported \(no such name\).*harness doctor"
-    with pytest.raises(CannotRun, match=told), import_errors():
+    with pytest.raises(CannotRun, match=told), import_error_as_cannot_run():
         raise ImportError("a page\nno such name")
