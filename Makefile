@@ -66,7 +66,7 @@ lint: venv
 
 # The files to read first, with their lines (docs/architecture.md).
 core: venv
-	@$(BIN)/python -m tests.docs.core
+	@$(BIN)/python -m tests.docs.test_core
 
 # Lines of Python outside tests and of tests, words of documents.
 size:
@@ -90,7 +90,7 @@ $(VENV)-docs/.ready: requirements/docs.txt
 
 # Runs the notebooks of docs/ anew and stores their outputs in them.
 notebooks: venv
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.docs.notebooks
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.docs.test_notebooks
 
 # Fails where a method's prompt is not what the embedded model was trained on.
 release-check: venv

@@ -8,7 +8,7 @@ Ordinary runs in one results folder (--out): the same command goes on where it w
 come first. Profile `small` stands in for weights that must be fetched, a random
 classifier for LLMLingua-2's. Answers are cut at 32 tokens. For the random model a text is cut to its first 6,000 bytes;
 the default one reads whole texts. The rows are real ones in the folder `data` of HARNESS_TEST_DATA; where there is no
-sample they are made up in the official layout (bench/made_rows.py), those of RULER by its own generator.
+sample they are made up in the official layout (bench/smoke_rows.py), those of RULER by its own generator.
 """
 
 import argparse
@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import harness
-from bench.made_rows import QUESTIONS
 from bench.smoke_models import classifier, language_model
-from bench.smoke_rows import DATA, row_settings, rows_file
+from bench.smoke_rows import DATA, QUESTIONS, row_settings, rows_file
 from harness.config import presets
 from harness.errors import DataError, HarnessError
 from harness.storage.run_folder import find_runs, read_run

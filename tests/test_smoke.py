@@ -11,33 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.main import main
 from harness.config import presets
 from tests.families import QUICK, cells
 
 # No reranker's weights come with a package.
 RERANKED = {"bce-reranker", "bge-reranker", "llmlingua-2", "llmlingua-2-longbench"}
 TWINS = [twin for name in presets.names("datasets") if (twin := presets.synthetic_twin(name)) is not None]
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Run a command in an empty folder; returns exit code, stdout and stderr. One process loads torch and the model once.
-
-    tests/test_wheel.py runs the installed command in a process of its own.
-    """
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit_:
-            main(list(arguments))
-        out, err = capfd.readouterr()
-        return int(exit_.value.code or 0), out, err
-
-    return call
 
 
 def parts(size: int = 24) -> list[tuple[str, list[str], int]]:
@@ -62,19 +41,22 @@ def sources(method: str) -> list[str]:
     return [value.removeprefix("from:") for value in params.values() if str(value).startswith("from:")]
 
 
-def test_the_program_lists_every_preset(harness: Command) -> None:
-    code, out, err = harness("list", "methods", "--json")
-    assert (code, err) == (0, "")
-    assert sorted(json.loads(out)) == presets.names("methods")
-
-
 @pytest.mark.parametrize(
     ("dataset", "methods", "questions"), parts(), ids=lambda value: value[0] if isinstance(value, list) else str(value)
 )
 def test_every_preset_answers(
-    dataset: str, methods: list[str], questions: int, harness: Command, tmp_path: Path
+    dataset: str,
+    methods: list[str],
+    questions: int,
+    command: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    code, out, err = harness(
+    """In one process, which loads torch and the model once; tests/test_wheel.py runs the installed command in its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    code, out, err = command(
         "run", "--method", ",".join(methods), "--dataset", dataset, "--profile", "pocket",
         "--limit", str(questions), "--parallel", "2", "--mlflow", "off", "--json", "--set", "dataset.tokens=200",
     )  # fmt: skip
@@ -94,13 +76,13 @@ def test_every_preset_answers(
             assert record["error"] is None
             assert sum(phase["flops"]["full"] for phase in record["usage"].values()) > 0
             assert set(record["scores"]) >= {"longbench.qa_f1_score", "flashrag.acc"}
-    code, table, err = harness("compare", *(line["run"] for line in lines))
+    code, table, err = command("compare", *(line["run"] for line in lines))
     assert code == 0, err
     assert all(method in table for method in methods)
     if not {"pecan", "garlic"} & {*methods}:
         return
     searched = next(line["run"] for line in lines if "/pecan--" in line["run"] or "/garlic--" in line["run"])
-    code, steps, err = harness("trace", searched, records[0]["question_id"])
+    code, steps, err = command("trace", searched, records[0]["question_id"])
     assert code == 0, err
     assert "start" in steps
 

@@ -62,14 +62,14 @@ def terminal_width(form: str, out: str | None) -> int | None:
     return shutil.get_terminal_size().columns if out is None and form == "text" and sys.stdout.isatty() else None
 
 
-def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") -> str:
+def columns(rows: Iterable[Sequence[str]], widest: int = 44) -> str:
     """Rows of text with their columns aligned; a cell over `widest` characters pushes only its own row."""
     rows = [[printable(cell) for cell in row] for row in rows]
     if not rows:
         return ""
     widths = [min(widest, max(len(row[i]) for row in rows)) for i in range(len(rows[0]) - 1)]
     return "\n".join(
-        gap.join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows
+        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows
     )
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench import smoke_real
-from bench.made_rows import MADE, QUESTIONS
 from bench.smoke_real import Folders, Key, run_cells, source_of, stored, table
-from bench.smoke_rows import BYTES, DATA, row_settings, rows_file, shorten_file
+from bench.smoke_rows import BYTES, DATA, MADE, QUESTIONS, row_settings, rows_file, shorten_file
 from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_part

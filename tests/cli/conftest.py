@@ -2,7 +2,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,8 @@ PRESETS = {f"methods/{name}": f"implementation: tests.cli.fakes:{made}\n" for na
     "profiles/tiny": "summary: small\nlimit: 2\nmethods: {'*': {rate: 0.25}, echo: {word: tiny}}\n",
 }
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+Ended = subprocess.CompletedProcess[str]
+Cli = Callable[..., Ended]
 
 
 @pytest.fixture
@@ -49,13 +49,6 @@ def environment(tmp_path, configs):
     }
 
 
-@dataclass(frozen=True)
-class Ended:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 @pytest.fixture
 def here(tmp_path, environment, monkeypatch, capfd):
     """Run the command in this process: the same code, a tenth of the time."""
@@ -69,7 +62,7 @@ def here(tmp_path, environment, monkeypatch, capfd):
         with pytest.raises(SystemExit) as exit_:
             main()
         out, err = capfd.readouterr()
-        return Ended(int(exit_.value.code or 0), out, err)
+        return subprocess.CompletedProcess(arguments, int(exit_.value.code or 0), out, err)
 
     return call
 
@@ -79,10 +72,7 @@ def cli(tmp_path, environment):
     """Run the command in a fresh process in an empty folder."""
 
     def call(*arguments, **more):
-        command, place = (
-            [sys.executable, "-m", "harness", *arguments],
-            {"cwd": tmp_path, "env": {**environment, **more}},
-        )
+        command, place = [sys.executable, "-m", "harness", *arguments], {"cwd": tmp_path, "env": environment | more}
         return subprocess.run(command, **place, capture_output=True, text=True, timeout=120, check=False)
 
     return call

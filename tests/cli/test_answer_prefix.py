@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 ROW = ["run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "2", "--mlflow", "off"]
 ASKED = ["--set", "dataset.answer_prefix=Answer:", "--set"]
 
@@ -28,10 +26,3 @@ def test_a_trace_shows_the_reply_and_what_was_scored(here, tmp_path):
         "answer     Two towns. Answer: Mira",
         "scored     Mira",
     ]
-
-
-@pytest.mark.parametrize("value", ["''", "' '"])
-def test_a_prefix_without_a_letter_is_a_sentence(value, here):
-    done = here(*ROW, "--set", f"dataset.answer_prefix={value}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: dataset.answer_prefix=")

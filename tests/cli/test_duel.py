@@ -25,16 +25,3 @@ def test_failed_questions(here):
     done = here("duel", "echo", "fails-once", *ROW)
     assert done.returncode == 3
     assert "error: questions failed and count 0: fails-once 1; --retry-failed runs them again" in done.stderr
-
-
-def test_mistakes(here):
-    for words, sentence in (
-        (("echo", *ROW), "a duel needs two methods or more"),
-        (("echo", "ecko", *ROW), "Did you mean 'echo'"),
-        (("echo", "dice", *ROW, "--alpha", "2"), "--alpha 2: should be between 0 and 1"),
-        (("walks", "walks-fixed", *ROW), "run that method first, then name its folder"),
-    ):
-        done = here("duel", *words)
-        assert done.returncode == 2, done.stderr
-        assert sentence in done.stderr
-        assert not Path("results").exists()

@@ -4,6 +4,7 @@ import pytest
 
 ECHO = ["--method", "echo", "--dataset", "pocket/musique", "--mlflow", "off"]
 MINE = ["--method", "echo", "--dataset", "musique", "--mlflow", "off"]
+POCKET, OUT = ["--model", "pocket-llama", "--dataset", "pocket/musique"], ["--out", "out"]
 FILES = {
     "typo.yaml": "limt: 3\n",
     "twice.yaml": "seed: 1\nseed: 2\n",
@@ -16,7 +17,6 @@ FILES = {
 
 # (arguments, parts of the message)
 CASES = [
-    (["rnu"], ["No such command 'rnu'", "Did you mean 'run'?", "harness --help"]),
     (["run", "--limt", "3"], ["No such option: --limt", "Did you mean '--limit'?"]),
     (["run", *ECHO, "--limit", "many"], ["--limit", "valid integer  (harness run --help)"]),
     (["run", *ECHO, "--limit", "0"], ["limit=0 (--limit)", "greater than 0"]),
@@ -48,18 +48,12 @@ CASES = [
     (["run", *ECHO, "--set", "roles.reader=default"], ["the reader is set with --model"]),
     (["run", *ECHO, "--set", "encoder=minilmm"], ["unknown encoder 'minilmm'. Did you mean 'minilm'?"]),
     (["run", *ECHO, "--set", "dataset.scorers=[flashrag.emm]"], ["scorer 'flashrag.emm'. Did you mean 'flashrag.em'"]),
-    (
-        ["run", *ECHO, "--set", "dataset.scorers=[my.own]"],
-        ["scorer 'my.own'", "a function of your own: module:function"],
-    ),
+    (["run", *ECHO, "--set", "dataset.scorers=[my.own]"], ["scorer 'my.own'", "your own: module:function"]),
     (["run", *ECHO, "--set", "dataset.scorers=flashrag.em"], ["='flashrag.em' (--set): should be a valid list"]),
     (["run", *ECHO, "--set", "dataset.scorers=[]"], ["dataset.scorers=[] (--set)", "at least 1 item"]),
     (["run", *ECHO, "--set", "dataset.format=musik"], ["unknown data set format 'musik'. Did you mean 'musique'?"]),
     (["run", *MINE, "--data", "nowhere.jsonl"], ["nowhere.jsonl: no such file", "from the current folder"]),
-    (
-        ["run", *MINE, "--data", "broken.jsonl"],
-        ["error: broken.jsonl, line 1: broken JSON: ", "; mend or remove the row\n"],
-    ),
+    (["run", *MINE, "--data", "broken.jsonl"], ["error: broken.jsonl, line 1: broken JSON: ", "remove the row\n"]),
     (["run", *ECHO, "--config", "nowhere.yaml"], ["nowhere.yaml: cannot be read (No such file or directory)"]),
     (["run", *ECHO, "--config", "typo.yaml"], ["unknown key 'limt' (typo.yaml). Did you mean 'limit'?"]),
     (["run", *ECHO, "--config", "twice.yaml"], ["twice.yaml, line 2: the key 'seed' is given twice"]),
@@ -76,6 +70,49 @@ CASES = [
     (["run", *MINE, "--method", "echo-loud", "--set", "dataset.tokns=500"], ["unknown key 'dataset.tokns' (--set)"]),
     (["run", *MINE, "--method", "echo-loud", "--set", "dataset.tokens=5"], ["unknown key 'dataset.tokens' (--set)"]),
     (["run", *ECHO, "--data", "rows.jsonl"], ["dataset.data: 'pocket/musique' is made up, not read; leave it out"]),
+    (["run", *ECHO, "--sweep", "method.kk=1,2"], ["did you mean method.k?"]),
+    (["run", *ECHO, "--set", "dataset.answer_prefix=''"], ["error: dataset.answer_prefix="]),
+    (["run", *ECHO, "--set", "dataset.answer_prefix=' '"], ["error: dataset.answer_prefix="]),
+    (["run", *ECHO, "--keep-texts", "maybe"], ["--keep-texts maybe: should be yes or no"]),
+    (["run", *ECHO, "--keep-texts", "no", "--set", "dataset.keep_texts=true"], ["'dataset.keep_texts' is given twice"]),
+    (["run", *ECHO[:-1], "carrier-pigeon://x"], ["MLflow does not know 'carrier-pigeon://'"]),
+    (["duel", *ECHO[:-2]], ["a duel needs two methods or more"]),
+    (["duel", *ECHO[:-2], "ecko"], ["Did you mean 'echo'"]),
+    (["duel", *ECHO[:-2], "dice", "--alpha", "2"], ["--alpha 2: should be between 0 and 1"]),
+    (["duel", "walks", "walks-fixed", *ECHO[2:-2]], ["run that method first, then name its folder"]),
+    (["reproduce", "pecan-tabel1"], ["unknown table or figure 'pecan-tabel1'. Did you mean 'pecan-table1'"]),
+    (["reproduce"], ["name a table or figure (harness reproduce --list), or write a page: --html reproduce.html"]),
+    (["reproduce", "--html", "a.html", "--limit", "3"], ["a page of stored runs runs nothing"]),
+    (["reproduce", "--html", "a.html", "--margin", "0"], ["--margin 0: should be more than 0"]),
+    (["train", "bm25", *OUT], ["'bm25' has no adapters to train"]),
+    (["train", "longrefine", *OUT], ["unknown method 'longrefine'. Did you mean 'longrefiner'"]),
+    (
+        ["train", "longrefiner", "--task", "analyses", *OUT],
+        ["unknown task of 'longrefiner' 'analyses'. Did you mean 'analysis'"],
+    ),
+    (
+        ["train", "longrefiner", "--teacher", "random", *OUT],
+        ["name both --teacher MODEL and --dataset NAME, or neither"],
+    ),
+    (
+        ["train", "longrefiner", "--dataset", "musique", *OUT],
+        ["name both --teacher MODEL and --dataset NAME, or neither"],
+    ),
+    (["train", "longrefiner", "--data", "rows.jsonl", *OUT], ["--data is where the rows of --dataset are"]),
+    (["train", "longrefiner", "--profile", "tiny", *OUT], ["has no profile 'tiny'; it has: paper, pocket"]),
+    (["train", "longrefiner", "--set", "rnk=3", *OUT], ["unknown key 'rnk' (--set). Did you mean 'rank'"]),
+    (["train", "longrefiner", "--device", "tpu", *OUT], ["unknown device 'tpu'"]),
+    (["train", "longrefiner", "--mlflow", "mlruns", *OUT], ["MLflow no longer writes to a folder ('mlruns')"]),
+    (["train", "longrefiner", "--model", "scripted", *OUT], ["runs on a server, so it cannot be trained here"]),
+    (["train", "longrefiner", "--model", "/no/where", *OUT], ["no model folder '/no/where'"]),
+    (["train", "longrefiner", "--profile", "paper", *OUT], ["let a teacher label with --teacher MODEL --dataset NAME"]),
+    (["train", "longrefiner", "--eval", *OUT], ["there is no adapter 'analysis' in"]),
+    (
+        ["heads", "bm25", *POCKET, *OUT],
+        ["'bm25' uses no list of attention heads; name a method that does, such as qrhead"],
+    ),
+    (["heads", "qrhead", *POCKET, "--model", "scripted", *OUT], ["a scripted model needs --set model.script=FILE"]),
+    (["heads", "qrhed", *POCKET, *OUT], ["unknown method 'qrhed'. Did you mean 'qrhead' or"]),
     (["list", "method_s"], ["unknown kind 'method_s'. Did you mean 'methods'"]),
     (["show"], ["name what to show"]),
     (["show", "ecko"], ["unknown name 'ecko'. Did you mean 'echo'", "HARNESS_CONFIGS is '/"]),
@@ -110,15 +147,7 @@ def test_bad_input_is_one_clear_message_and_exit_code_2(number, cli, here, tmp_p
     for part in parts:
         assert part in done.stderr, done.stderr
     assert not (tmp_path / "results").exists()
-
-
-def test_all_mistakes_are_told_at_once(here):
-    done = here("run", *ECHO, "--set", "method.wrd=x", "model.dtyp=y", "seed=z", "dataset.scorers=[nope.f1]")
-    lines = done.stderr.splitlines()
-    assert done.returncode == 2
-    assert lines[0] == "error: 4 mistakes:"
-    for key in ("method.wrd", "model.dtyp", "seed='z'", "nope.f1"):
-        assert sum(key in line for line in lines) == 1, done.stderr
+    assert not (tmp_path / "out").exists(), "nothing was begun"
 
 
 def test_harness_configs_that_is_no_folder(cli):
@@ -130,10 +159,8 @@ def test_harness_configs_that_is_no_folder(cli):
 def test_a_name_of_ones_own_without_harness_configs(here, monkeypatch):
     monkeypatch.delenv("HARNESS_CONFIGS")
     done = here("show", "echo", "--kind", "methods")
-    assert (done.returncode, "(harness list methods; for your own set HARNESS_CONFIGS=FOLDER)" in done.stderr) == (
-        2,
-        True,
-    )
+    assert done.returncode == 2
+    assert "(harness list methods; for your own set HARNESS_CONFIGS=FOLDER)" in done.stderr
 
 
 CODE = {
@@ -144,15 +171,10 @@ CODE = {
     "divides_by_zero.py": "def half():\n    return 1 / 0\n\n\nHALF = half()\n",
 }
 WRONG = [
-    ("implementation: nowhere.at_all:Thing\n", ["no module 'nowhere.at_all'"]),
     ("implementation: tests.cli.fakes:Ecko\n", ["unknown name in module 'tests.cli.fakes' 'Ecko'", "'Echo'"]),
     ("implementation: tests.cli.fakes:NotAMethod\n", ["is not a subclass of harness.method.Method"]),
-    ("implementation: Echo\n", ["'Echo' is neither a registered name nor of the form module:name"]),
     ("implementation: no_name:Thing\n", ["no_name.py, line 2: ImportError: cannot import name 'Methd'"]),
-    (
-        "implementation: no_module:Thing\n",
-        ["no_module.py, line 1: ModuleNotFoundError: No module named 'harness.metod'"],
-    ),
+    ("implementation: no_module:Thing\n", ["no_module.py, line 1: ModuleNotFoundError", "named 'harness.metod'"]),
     (
         "implementation: no_syntax:Thing\n",
         ["'no_syntax:Thing' cannot be imported: SyntaxError", "(no_syntax.py, line 1)"],

@@ -1,11 +1,8 @@
-"""`harness heads`: a list that a run takes, and what is refused before a model is loaded."""
+"""`harness heads`: a list that a run takes."""
 
 from pathlib import Path
 
-import pytest
 import yaml
-
-from tests.cli.conftest import Cli
 
 POCKET = ("--model", "pocket-llama", "--dataset", "pocket/musique", "--set", "dataset.tokens=300")
 
@@ -24,17 +21,3 @@ def test_a_list_that_was_found_is_used_by_a_run(here):
     refused = here(*run, "--set", "method.heads=heads.yaml")
     assert refused.returncode == 2
     assert "belongs to another model, pocket-llama (num_hidden_layers is 60 there and 6 here)" in refused.stderr
-
-
-@pytest.mark.parametrize(
-    ("command", "sentence"),
-    [
-        (("heads", "bm25", *POCKET), "'bm25' uses no list of attention heads; name a method that does, such as qrhead"),
-        (("heads", "qrhead", *POCKET, "--model", "scripted"), "a scripted model needs --set model.script=FILE"),
-        (("heads", "qrhed", *POCKET), "unknown method 'qrhed'. Did you mean 'qrhead' or"),
-    ],
-)
-def test_what_cannot_be_scored_is_refused(command: tuple[str, ...], sentence: str, here: Cli) -> None:
-    refused = here(*command, "--out", "heads.yaml")
-    assert (refused.returncode, Path("heads.yaml").exists()) == (2, False)
-    assert sentence in refused.stderr

@@ -1,4 +1,4 @@
-"""`harness reproduce`: run a suite and show ours beside the printed values; what is listed; what is refused."""
+"""`harness reproduce`: run a suite and show ours beside the printed values; what is listed."""
 
 import json
 
@@ -52,18 +52,6 @@ def test_the_list_says_what_is_needed_and_what_is_here(here):
     assert "hf download BAAI/bge-reranker-v2-m3" in needed["bge-reranker"]
     assert "GiB for weights and cache" in needed["memory"]
     assert "cannot be had: which 222 questions" in here("reproduce", "qrmem-table2", "--list").stdout
-
-
-def test_mistakes(here):
-    for arguments, told in (
-        (["pecan-tabel1"], "unknown table or figure 'pecan-tabel1'. Did you mean 'pecan-table1'"),
-        ([], "name a table or figure (harness reproduce --list), or write a page: --html reproduce.html"),
-        (["--html", "a.html", "--limit", "3"], "a page of stored runs runs nothing"),
-        (["--html", "a.html", "--margin", "0"], "--margin 0: should be more than 0"),
-    ):
-        done = here("reproduce", *arguments)
-        assert done.returncode == 2
-        assert told in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -127,14 +127,7 @@ def test_the_same_run_with_the_other_choice_takes_them_out_and_puts_them_in(here
     assert gzip.decompress((folder / "texts.jsonl.gz").read_bytes()) == gzip.decompress(texts)
 
 
-def test_mistakes_are_one_sentence(here, rows):
-    for words, said in (
-        (("--keep-texts", "maybe"), "--keep-texts maybe: should be yes or no"),
-        (("--keep-texts", "no", "--set", "dataset.keep_texts=true"), "'dataset.keep_texts' is given twice"),
-    ):
-        done = here("run", "-m", "bm25", "-d", "pocket/musique", *words)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert said in done.stderr
+def test_damaged_and_missing_texts_are_one_sentence(here, rows):
     folder = run(here, "full-context")
     damaged = bytearray((folder / "texts.jsonl.gz").read_bytes())
     damaged[40] ^= 255

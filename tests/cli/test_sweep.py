@@ -51,9 +51,3 @@ def test_a_swept_row_takes_its_number_from_the_row_at_the_same_point(here):
     made = [(c["method"]["name"], c["method"]["params"]["k"]) for c in configs_of(done)]
     assert sorted(made) == [(name, k) for name in ("walks", "walks-fixed") for k in (1, 3)], done.stderr
     assert made.index(("walks", 1)) < made.index(("walks-fixed", 1))
-
-
-def test_a_mistake_runs_nothing(here):
-    done = here("run", "--method", "echo", *ROW, "--sweep", "method.kk=1,2")
-    assert (done.returncode, "did you mean method.k?" in done.stderr) == (2, True), done.stderr
-    assert not Path("results").exists()

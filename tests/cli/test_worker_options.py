@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.main import main
 from harness.storage.files import read_lines
 from harness.storage.part_files import parts_in
 
@@ -16,18 +15,18 @@ ROW = ["run", "-m", "bm25", "-d", "pocket/musique", "--model", "scripted", "--ml
 ROW += ["--set", "dataset.tokens=300", "model.script=replies.yaml"]
 
 
-def called(capsys, *words):
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    printed = capsys.readouterr()
-    return int(ended.value.code or 0), printed.out + printed.err
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
+@pytest.fixture
+def called(tmp_path, monkeypatch, command):
+    """Run a command in an empty folder; returns its exit code and all that it printed."""
     monkeypatch.chdir(tmp_path)
     Path("replies.yaml").write_text("replies: [{reply: 'an answer'}]\n")
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+
+    def call(*words):
+        code, out, err = command(*words)
+        return code, out + err
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -43,55 +42,53 @@ def _here(tmp_path, monkeypatch):
         (["--engine", "slurm", "--workers", "2", "--slurm", "cluster=local", "timeout=3"], "--slurm timeout: "),
     ],
 )
-def test_mistakes(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], sentence: str
-) -> None:
+def test_mistakes(called, monkeypatch, words, sentence):
     monkeypatch.setattr("harness.scale.slurm_engine.shutil.which", lambda name: None)  # a machine may have Slurm
-    code, printed = called(capsys, *ROW, *words)
+    code, printed = called(*ROW, *words)
     assert code == 2, printed
     assert sentence in printed
     assert not list(Path().rglob("records.jsonl"))
 
 
-def test_a_refusal_of_sbatch_is_one_sentence(capsys, monkeypatch, tmp_path):
+def test_a_refusal_of_sbatch_is_one_sentence(called, monkeypatch, tmp_path):
     for name in ("sbatch", "srun"):
         (tmp_path / name).write_text("#!/bin/sh\necho sbatch: error: invalid partition specified: gpus >&2\nexit 1\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    code, printed = called(capsys, *ROW, "--engine", "slurm", "--workers", "2")
+    code, printed = called(*ROW, "--engine", "slurm", "--workers", "2")
     assert code == 2, printed
     assert "sbatch took no jobs (sbatch: error: invalid partition specified: gpus" in printed
     assert "Traceback" not in printed
 
 
-def test_without_ray(capsys, monkeypatch):
+def test_without_ray(called, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    code, printed = called(capsys, *ROW, "--engine", "ray")
+    code, printed = called(*ROW, "--engine", "ray")
     assert code == 2
     assert "needs Ray, which is not installed; pip install" in printed
 
 
-def test_a_merge_by_hand(capsys):
-    code, printed = called(capsys, *ROW, "--limit", "4", "--shard", "1/2")
+def test_a_merge_by_hand(called):
+    code, printed = called(*ROW, "--limit", "4", "--shard", "1/2")
     assert (code, ", shard 1\n" in printed) == (0, True)
-    code, printed = called(capsys, *ROW, "--limit", "4")
+    code, printed = called(*ROW, "--limit", "4")
     assert (code, "first run: harness merge" in printed) == (2, True)
-    code, printed = called(capsys, "merge", "results", "--json")
+    code, printed = called("merge", "results", "--json")
     assert code == 0
     assert json.loads(printed.splitlines()[0])["summary"]["state"] == "interrupted"
-    assert called(capsys, *ROW, "--limit", "4")[0] == 0
+    assert called(*ROW, "--limit", "4")[0] == 0
 
 
-def test_a_row_as_jobs_of_this_machine_equals_that_of_one_process(capsys, monkeypatch):
+def test_a_row_as_jobs_of_this_machine_equals_that_of_one_process(called, monkeypatch):
     """submitit's own executor for one machine stands for Slurm's; a task that was killed is queued again."""
     monkeypatch.setattr("harness.scale.slurm_engine._POLL", 0.05)
     words = [*ROW, "--limit", "3", "--engine", "slurm", "--workers", "2", "--slurm", "cluster=local", "--out", "slurm"]
-    code, printed = called(capsys, *words)
+    code, printed = called(*words)
     assert code == 0, printed
     assert "merged" in (printed + "".join(p.read_text() for p in Path("slurm/workers/slurm").glob("*.err")))
-    assert called(capsys, *ROW, "--limit", "3", "--out", "alone")[0] == 0
+    assert called(*ROW, "--limit", "3", "--out", "alone")[0] == 0
     same_answers("alone", "slurm")
-    assert called(capsys, *words)[0] == 0  # nothing is left to ask, and no job is submitted
+    assert called(*words)[0] == 0  # nothing is left to ask, and no job is submitted
 
 
 def same_answers(alone, other):
@@ -103,12 +100,12 @@ def same_answers(alone, other):
     assert not parts_in(copy.parent)
 
 
-def test_a_row_over_ray_equals_that_of_one_process(capsys, monkeypatch):
+def test_a_row_over_ray_equals_that_of_one_process(called, monkeypatch):
     """The one test with a real cluster; faults are in tests/scale/test_driver.py."""
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_TMPDIR", "/tmp")  # a socket's path has 107 bytes at most
-    code, printed = called(capsys, *ROW, "--limit", "2", "--engine", "ray", "--workers", "1", "--out", "ray")
+    code, printed = called(*ROW, "--limit", "2", "--engine", "ray", "--workers", "1", "--out", "ray")
     assert code == 0, printed
-    assert called(capsys, *ROW, "--limit", "2", "--out", "alone")[0] == 0
+    assert called(*ROW, "--limit", "2", "--out", "alone")[0] == 0
     same_answers("alone", "ray")
     assert (Path("ray") / "workers" / "worker-1.log").read_text().count(" answered") == 2

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from harness.cli.main import main
 from harness.config import presets
 from tests.docs.pages import PAGES, ROOT, blocks, split
@@ -49,6 +50,14 @@ def cli(tmp_path, monkeypatch, capfd):
     for name in set(sys.modules) - modules:
         if (tmp_path / f"{name}.py").exists():
             del sys.modules[name]
+
+
+def write_example(folder, *files):
+    """Write the files of docs/extending.md into a folder; files: only these."""
+    for block in blocks(ROOT / "docs" / "extending.md"):
+        if block.file and (not files or block.file in files):
+            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.file).write_text(block.text, encoding="utf-8")
 
 
 def _run(block, cli):
@@ -123,42 +132,39 @@ def test_the_examples_in_a_folder_elsewhere_by_the_installed_script(tmp_path):
     """The method, data set and scorer of docs/extending.md, each in a process that knows only HARNESS_CONFIGS."""
     own, work = tmp_path / "own", tmp_path / "work"
     work.mkdir()
-    for block in blocks(ROOT / "docs" / "extending.md"):
-        if block.file:
-            (own / block.file).parent.mkdir(parents=True, exist_ok=True)
-            (own / block.file).write_text(block.text, encoding="utf-8")
+    write_example(own)
     with (own / "datasets" / "mine.yaml").open("a") as preset:
         preset.write("data: rows.jsonl\n")
     variables = {"PYTHONPATH": str(ROOT), "HARNESS_CONFIGS": str(own), "HARNESS_HOME": str(tmp_path / "home")}
 
-    def harness(*arguments):
-        script = Path(sys.executable).with_name("harness")
+    def script(*arguments):
+        program = Path(sys.executable).with_name("harness")
         done = subprocess.run(
-            [script, *arguments], cwd=work, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+            [program, *arguments],
+            cwd=work,
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "1 questions" in harness("validate", "--method", "bm25", "--dataset", "mine", "--model", "replayed")
-    harness("run", "--method", "longest", "--dataset", "mine", "--model", "replayed", "--mlflow", "off")
+    assert "1 questions" in script("validate", "--method", "bm25", "--dataset", "mine", "--model", "replayed")
+    script("run", "--method", "longest", "--dataset", "mine", "--model", "replayed", "--mlflow", "off")
     assert re.search(
-        r"^method +longbench\.qa_f1_score +mine:brevity .*\nlongest +100\.0 +100\.0 ", harness("report"), re.M
+        r"^method +longbench\.qa_f1_score +mine:brevity .*\nlongest +100\.0 +100\.0 ", script("report"), re.M
     )
 
 
 def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli, tmp_path):
     """The example method, data set and scorer of docs/extending.md work together."""
-    from harness import read_run
-
-    for block in blocks(ROOT / "docs" / "extending.md"):
-        if block.file:
-            (tmp_path / block.file).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    write_example(tmp_path)
     choices = ["--method", "lead", "--dataset", "mine", "--data", "rows.jsonl", "--model", "replayed"]
     code, output = cli("run", *choices, "--mlflow", "off", HARNESS_CONFIGS=".")
     assert code == 0, output
     (folder,) = (tmp_path / "results" / "mine").iterdir()
-    run = read_run(folder)
+    run = harness.read_run(folder)
     assert run.records[0]["prediction"] == "Ann"
     assert run.records[0]["scores"] == {"longbench.qa_f1_score": 1.0, "evidence_recall": 1.0, "mine:brevity": 1.0}
     assert re.fullmatch(r"1 \(code [0-9a-f]{8}\)", run.manifest["scorers"]["mine:brevity"])
@@ -169,10 +175,7 @@ def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli, tm
     [("mine:brev", "Did you mean 'brevity'"), ("nowhere:f", "no module 'nowhere'"), ("mine:1x", "of the form module:")],
 )
 def test_a_scorer_that_does_not_exist(cli, tmp_path, scorer, message):
-    for block in blocks(ROOT / "docs" / "extending.md"):
-        if block.file in ("mine.py", "datasets/mine.yaml", "rows.jsonl"):
-            (tmp_path / block.file).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    write_example(tmp_path, "mine.py", "datasets/mine.yaml", "rows.jsonl")
     choices = ["--method", "bm25", "--dataset", "mine", "--data", "rows.jsonl", "--set", f"dataset.scorers=[{scorer}]"]
     code, output = cli("validate", *choices, HARNESS_CONFIGS=".")
     assert (code, message in output) == (2, True), output

@@ -8,16 +8,12 @@ import os
 import shutil
 import struct
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pocket.random_model import save
-from tests.cli.conftest import Ended
 from tests.made_up import musique_rows
-
-Run = Callable[..., Ended]
 
 BM25 = ["run", "--method", "bm25", "--mlflow", "off", "--limit", "1"]
 SAMPLE = [*BM25, "--dataset", "pocket/musique"]
@@ -91,18 +87,8 @@ DATA = [
     ("a pipe for a zip", "r.zip", os.mkfifo, "r.zip"),
     ("a pipe for parquet", "r.parquet", os.mkfifo, "r.parquet"),
     ("a device", "r.jsonl", lambda path: path.symlink_to("/dev/zero"), "r.jsonl"),
-    (
-        "a link to nowhere",
-        "r.jsonl",
-        lambda path: path.symlink_to("/nowhere"),
-        "; check --data, a path from the current folder",
-    ),
-    (
-        "below a file",
-        "r.jsonl/rows.jsonl",
-        lambda path: path.parent.write_text(""),
-        "; check --data, a path from the current folder",
-    ),
+    ("a link to nowhere", "r.jsonl", lambda path: path.symlink_to("/nowhere"), "; check --data, a path from the"),
+    ("below a file", "r.jsonl/rows.jsonl", lambda path: path.parent.write_text(""), "; check --data, a path from the"),
     ("a long name", f"{LONG}.jsonl", lambda path: None, "; give a shorter one"),
 ]
 
