@@ -66,9 +66,9 @@ def text_of_tokens(model: LanguageModel, count: int) -> str:
     return text[: model.offsets(text)[count - 1][1]]
 
 
-def appending(model: Any, cached: int, new: int, spans: int, size: int = 1) -> tuple[Run, Run]:
-    """Run `new` tokens behind `cached` ones: watching `spans` spans of `size` tokens, then watching nothing."""
-    head, tail = text_of_tokens(model, cached), text_of_tokens(model, new)
+def appending(model: Any, cached: int, spans: int, size: int = 1) -> tuple[Run, Run]:
+    """Run 512 tokens behind `cached` ones: watching `spans` spans of `size` tokens, then watching nothing."""
+    head, tail = text_of_tokens(model, cached), text_of_tokens(model, 512)
     s = model.session(Meter())
     s.user()
     watched = [s.feed(" town" * size) for _ in range(spans)]
@@ -155,10 +155,10 @@ def search_flops(model: Any, top: int, nodes: int) -> tuple[float, float, float]
 def model_table(folder: Path, repeats: int) -> None:
     model = eight_layers(folder / "model")
     append = "8 layers float32, append 512 to 3,584:"
-    few = appending(model, 3584, 512, 20)
+    few = appending(model, 3584, 20)
     paired(f"{append} 20 watched columns / none", *few, repeats, "<= 1.05")
-    paired(f"{append} 64 watched columns / none", *appending(model, 3584, 512, 64), repeats, "<= 1.3")
-    paired(f"{append} a watched span of 1,000 / none", *appending(model, 3584, 512, 1, 1000), repeats, "<= 1.3")
+    paired(f"{append} 64 watched columns / none", *appending(model, 3584, 64), repeats, "<= 1.3")
+    paired(f"{append} a watched span of 1,000 / none", *appending(model, 3584, 1, 1000), repeats, "<= 1.3")
     paired(f"{append} output_attentions / none", eager(model, 3584, 512), few[1], repeats, "")
     write = "8 layers float32, write 256 behind 2,048:"
     paired(f"{write} 25 watched spans / none", *watched_writing(model, 2048, 256, 25), repeats, "<= 1.3")
@@ -167,15 +167,15 @@ def model_table(folder: Path, repeats: int) -> None:
     line("linear FLOPs of a search's context / of every token once", once, 1.0, "<= 1.01")
 
 
-def writing_seconds(model: Any, sessions: int, read: int, new: int, together: bool) -> float:
-    """Seconds in which `sessions` contexts write `new` tokens each; reading them is not in it.
+def writing_seconds(model: Any, sessions: int, new: int, together: bool) -> float:
+    """Seconds in which `sessions` contexts of 200 tokens write `new` tokens each; reading them is not in it.
 
     Together the weights are read once a step for all of them.
     """
     contexts = []
     for number in range(sessions):
         context = model.session(Meter())
-        context.user(f"{number}. {text_of_tokens(model, read)}")
+        context.user(f"{number}. {text_of_tokens(model, 200)}")
         context.flush()
         contexts.append(context)
     # Sampled, so that no context ends early on the same token.
@@ -204,7 +204,7 @@ def main() -> None:
         print(f"{'seconds, A / B':<80} {'A':>9} {'B':>9} {'A/B':>7}  {'target':<8} [min, max]", flush=True)
         model_table(folder, repeats)
         smollm2 = load_model(part("models", model="smollm2-135m", sets={"model.dtype": "bfloat16"}))
-        apart, together = (partial(writing_seconds, smollm2, 8, 200, 32, at_once) for at_once in (False, True))
+        apart, together = (partial(writing_seconds, smollm2, 8, 32, at_once) for at_once in (False, True))
         paired("smollm2-135m bf16, 8 sessions write 32 tokens: one by one / together", apart, together, 2, ">= 2")
         for model in ("smollm2-135m", "pocket-llama"):
             for what, a, b, target in parallel.measured_rows(parallel.Bench(folder / model), model):

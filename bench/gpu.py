@@ -53,7 +53,7 @@ def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> No
     """Print the seconds of writing with eager decode steps and with recorded ones."""
 
     def write() -> float:
-        return writing_seconds(model, contexts, 200, new, contexts > 1)
+        return writing_seconds(model, contexts, new, contexts > 1)
 
     def eagerly() -> float:
         model._lanes.clear()  # a lane keeps its recordings
@@ -135,7 +135,7 @@ def main() -> None:
     print(f"one attention call for all contexts: {'yes' if model.in_one_call else 'no'}", flush=True)
     some = min(3584, flags.tokens)
     for columns, target in ((20, "<= 1.05"), (64, "<= 1.3")):
-        watching, plain = appending(model, some, 512, columns)
+        watching, plain = appending(model, some, columns)
         paired(f"append 512 to {some:,}: {columns} watched columns / none", watching, plain, flags.repeats, target)
     for contexts in (1, min(64, max(flags.in_flight))):
         time_recorded_steps(model, contexts, 64, flags.repeats)

@@ -3,11 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
-from harness.config.layers import Choices
-from harness.engine.plan import plan_choices
-from harness.errors import HarnessError
 from tests.llm.endpoints import content, last, records, words
 from tests.llm.loopback import Loopback, completion
 
@@ -41,18 +36,3 @@ def test_a_second_run_sends_no_request_and_its_records_are_equal(here):
     assert here("cache", "--clear", "--model", "nobody").returncode == 2
     assert here("cache", "--clear").stdout.splitlines()[-1] == "deleted"
     assert here("cache").stdout == "no replies are kept\n"
-
-
-@pytest.mark.parametrize(
-    ("sets", "said"),
-    [
-        ({"dataset.keep_texts": "false"}, "dataset.keep_texts forbids"),
-        ({"model": "scripted", "model.script": "s.yaml"}, "keeps no replies of a table"),
-        ({"cache": "indexes"}, "cache='indexes'"),
-    ],
-)
-def test_what_cannot_be_kept_is_refused(sets, said, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("s.yaml").write_text("replies: [{reply: Paris}]\n")
-    with pytest.raises(HarnessError, match=said):
-        plan_choices(Choices("closed-book", "pocket/musique", sets={"cache": "replies", **sets}))

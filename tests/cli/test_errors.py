@@ -4,6 +4,7 @@ import pytest
 
 ECHO = ["--method", "echo", "--dataset", "pocket/musique", "--mlflow", "off"]
 MINE = ["--method", "echo", "--dataset", "musique", "--mlflow", "off"]
+CLOSED = ["--method", "closed-book", "--dataset", "pocket/musique", "--mlflow", "off", "--set"]
 POCKET, OUT = ["--model", "pocket-llama", "--dataset", "pocket/musique"], ["--out", "out"]
 FILES = {
     "typo.yaml": "limt: 3\n",
@@ -13,10 +14,17 @@ FILES = {
     "shape.yaml": "method: 3\n",
     "their.yaml": "methods: {ecko: {k: 1}}\n",
     "broken.jsonl": '{"id": "a"\n',
+    "s.yaml": "replies: [{reply: Paris}]\n",
 }
 
 # (arguments, parts of the message)
 CASES = [
+    (["pockt"], ["error: No such command 'pockt'. Did you mean 'pocket'?  (harness --help)\n"]),
+    (["pocket", "evl"], ["error: No such command 'evl'. Did you mean 'eval'?  (harness pocket --help)\n"]),
+    (["study", "lenght"], ["error: No such command 'lenght'. Did you mean 'length'?  (harness study --help)\n"]),
+    (["report", "curves", "--t-n"], ["error: Option '--t-n' requires an argument\n"]),
+    (["score", "--scorer", "x"], ["No such option: --scorer. Did you mean '--scorers'?  (harness score --help)\n"]),
+    (["study", "--parts", "3"], ["error: No such option: --parts  (harness study --help)\n"]),
     (["run", "--limt", "3"], ["No such option: --limt", "Did you mean '--limit'?"]),
     (["run", *ECHO, "--limit", "many"], ["--limit", "valid integer  (harness run --help)"]),
     (["run", *ECHO, "--limit", "0"], ["limit=0 (--limit)", "greater than 0"]),
@@ -75,6 +83,9 @@ CASES = [
     (["run", *ECHO, "--set", "dataset.answer_prefix=' '"], ["error: dataset.answer_prefix="]),
     (["run", *ECHO, "--keep-texts", "maybe"], ["--keep-texts maybe: should be yes or no"]),
     (["run", *ECHO, "--keep-texts", "no", "--set", "dataset.keep_texts=true"], ["'dataset.keep_texts' is given twice"]),
+    (["run", *CLOSED, "cache=replies", "dataset.keep_texts=false"], ["dataset.keep_texts forbids"]),
+    (["run", *CLOSED, "cache=replies", "model=scripted", "model.script=s.yaml"], ["keeps no replies of a table"]),
+    (["run", *CLOSED, "cache=indexes"], ["cache='indexes'"]),
     (["run", *ECHO[:-1], "carrier-pigeon://x"], ["MLflow does not know 'carrier-pigeon://'"]),
     (["duel", *ECHO[:-2]], ["a duel needs two methods or more"]),
     (["duel", *ECHO[:-2], "ecko"], ["Did you mean 'echo'"]),

@@ -42,19 +42,3 @@ def test_a_group_that_cannot_be_imported_is_one_sentence(command) -> None:
     code, out, err = command("broken", "x")
     assert (code, out) == (2, "")
     assert err.startswith("error: the commands 'harness broken' (no_such_package:app) cannot be imported: No module")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["pockt"], "No such command 'pockt'. Did you mean 'pocket'?  (harness --help)"),
-        (["pocket", "evl"], "No such command 'evl'. Did you mean 'eval'?  (harness pocket --help)"),
-        (["study", "lenght"], "No such command 'lenght'. Did you mean 'length'?  (harness study --help)"),
-        (["report", "curves", "--t-n"], "Option '--t-n' requires an argument"),
-        (["score", "--scorer", "x"], "No such option: --scorer. Did you mean '--scorers'?  (harness score --help)"),
-        (["study", "--parts", "3"], "No such option: --parts  (harness study --help)"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_mistyped_command_names_the_nearest(arguments: list[str], message: str, command) -> None:
-    assert command(*arguments) == (2, "", f"error: {message}\n")

@@ -20,6 +20,9 @@ from harness.types import Answer
 from tests.cli.fakes import Echo
 
 ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
+PREFIX = ["run", "--method", "echo", *ROW, "--limit", "2", "--set", "dataset.answer_prefix=Answer:", "--set"]
+THREAD = "import sys, threading, time; threading.Thread(target=time.sleep, args=(60,)).start()\n"
+MAIN = "import harness.cli.main as m; sys.argv = ['harness', 'run', '--method', 'x']\n"
 
 
 def last(text):
@@ -242,3 +245,39 @@ def test_a_reader_that_goes_away_is_no_error(environment, tmp_path):
     done = subprocess.run(["bash", "-c", command], **place, capture_output=True, text=True, check=True)
     assert done.stdout.strip() in ("141", "0")  # 0 where all of it fitted into the pipe before its reader went
     assert done.stderr == ""
+
+
+def test_replies_without_it_are_counted_where_the_result_is_printed(here):
+    done = here(*PREFIX, "method.word=echo")
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.rstrip().splitlines()[-1]
+    assert last == "  2 questions, 0 failed, 2 replies without the answer prefix, scored whole"
+    assert "2 of 2 replies lacked the answer prefix 'Answer:' and were scored whole" in here("report", "results").stdout
+    plain = here("run", "--method", "echo", *ROW, "--limit", "2")
+    assert plain.stdout.rstrip().splitlines()[-1] == "  2 questions, 0 failed"
+
+
+def test_a_trace_shows_the_reply_and_what_was_scored(here, tmp_path):
+    done = here(*PREFIX, "method.word=Two towns. Answer: Mira", "--json")
+    told = json.loads(done.stdout)
+    assert told["summary"]["n_without_prefix"] == 0
+    first = json.loads((tmp_path / told["run"] / "records.jsonl").read_text().splitlines()[0])
+    lines = here("trace", told["run"], first["question_id"]).stdout.splitlines()
+    assert [line for line in lines if line.startswith(("answer ", "scored "))] == [
+        "answer     Two towns. Answer: Mira",
+        "scored     Mira",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ("m._run_command = lambda _: 130", ""),
+        ("m._run_command = lambda _: (_ for _ in ()).throw(KeyboardInterrupt)", "harness run --method x"),
+    ],
+)
+def test_an_interrupted_command_waits_for_no_thread_and_ends_with_130(ends, told):
+    code = f"{THREAD}{MAIN}{ends}\nm.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, "Traceback" in done.stderr) == (130, False)
+    assert told in done.stderr

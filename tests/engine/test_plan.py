@@ -10,7 +10,7 @@ from harness.config.layers import Choices
 from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset
 from harness.engine.plan import plan_choices
-from harness.errors import CannotRun, ConfigError, UserError
+from harness.errors import CannotRun, UserError
 from harness.llm.model_facts import ModelFacts
 from harness.method import Method, MethodConfig, Task
 from harness.types import Answer, Document, Example, Gold, Question, Support
@@ -101,7 +101,7 @@ def plan(**more):
 def problems(**more):
     with pytest.raises(UserError) as raised:
         plan(**more)
-    return raised.value.problems if isinstance(raised.value, ConfigError) else [str(raised.value)]
+    return raised.value.sentences
 
 
 def test_a_plan_holds_all_that_the_runner_needs():

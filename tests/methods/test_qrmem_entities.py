@@ -7,7 +7,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.engine.plan import plan_choices
 from harness.entities import recogniser as entities
-from harness.errors import ConfigError, HarnessError
+from harness.errors import HarnessError
 from methods.qrmem.build import _as_in_segment
 from methods.qrmem.memory import Memory, SubGraph, merge_entities
 
@@ -111,7 +111,7 @@ def _said():
     sets = {"method.recogniser": "stanza", "encoder": "minilm"}
     with pytest.raises(HarnessError) as caught:
         plan_choices(Choices(method="qrmem", dataset="pocket/musique", model="random", limit=1, sets=sets))
-    return "\n".join(caught.value.problems) if isinstance(caught.value, ConfigError) else str(caught.value)
+    return "\n".join(caught.value.sentences)
 
 
 def test_the_plan_says_what_stanza_needs_before_anything_is_loaded(monkeypatch, tmp_path):

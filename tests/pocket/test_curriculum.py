@@ -119,7 +119,7 @@ def test_all_mistakes_of_all_stages_at_once(tmp_path):
     path.write_text(WRONG)
     with pytest.raises(ConfigError, match="7 mistakes") as raised:
         read_curriculum(path)
-    found = [problem.removeprefix("course.yaml: ") for problem in raised.value.problems]
+    found = [problem.removeprefix("course.yaml: ") for problem in raised.value.sentences]
     starts = [
         "stage 'one': stages.0.recipes.0.facts=[5, 2]: should be the lowest",
         "stage 'one': stages.0.steps=0: should be greater than or equal to 1",

@@ -174,7 +174,7 @@ def test_refused(options, error, message):
 def test_several_mistakes_are_told_at_once():
     with pytest.raises(ConfigError) as caught:
         load(config(tokens=3, hops=[9], seed=FIRST_TRAINING_SEED))
-    assert len(caught.value.problems) == 3
+    assert len(caught.value.sentences) == 3
 
 
 @pytest.mark.parametrize("name", ["data", "hub", "subset", "revision"])
