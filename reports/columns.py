@@ -71,8 +71,9 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
             table = pick_columns(table, columns, score)
-        shown = _settings_as_columns(table.drop(columns=_columns_in_title(table)))
-        found.append(Section(title(table), legended(shown)))
+        told = [name for name in ("dataset", "model") if name in table.columns and table[name].nunique() == 1]
+        title = " · ".join(str(table[name].iloc[0]) for name in told)
+        found.append(Section(title, legended(_settings_as_columns(table.drop(columns=told)))))
     return found
 
 
@@ -110,13 +111,3 @@ def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFra
     half = (longest - 3) // 2
     told = [t if len(t) <= longest else f"{t[:half].rstrip()} … {t[-half:].lstrip()}" for t in map(str, frame[column])]
     return frame.assign(**{column: told})
-
-
-def title(table: pd.DataFrame) -> str:
-    """The data set of a table and, where it is one for all rows, the model: "musique · Llama-3.1-8B-Instruct"."""
-    return " · ".join(str(table[name].iloc[0]) for name in _columns_in_title(table))
-
-
-def _columns_in_title(table: pd.DataFrame) -> list[str]:
-    """Names of the columns that the title tells: the data set, and the model where all rows share it."""
-    return [name for name in ("dataset", "model") if name in table.columns and table[name].nunique() == 1]

@@ -299,7 +299,8 @@ def _input_differences(pair: _Pair, who: str) -> list[str]:
     seeds = [x.config.get("seed", 0) for x in (run, base)]
     found = []
     if facts.fingerprint(run) != facts.fingerprint(base):
-        found.append(f"{who} used different data (fingerprints {_hash12(run)} and {_hash12(base)})")
+        prints = " and ".join((facts.fingerprint(x) or "not recorded")[:12] for x in (run, base))
+        found.append(f"{who} used different data (fingerprints {prints})")
     if asked != theirs:
         counts = f"{len(asked)} and {len(theirs)}, {len(asked & theirs)} in common"
         found.append(f"{who} answered different questions ({counts})")
@@ -316,10 +317,6 @@ def _input_differences(pair: _Pair, who: str) -> list[str]:
         told = f"{readers[0]} and {readers[1]}" if readers[0] != readers[1] else f"both named {readers[0]}"
         found.append(f"{who} have different readers ({told})")
     return found
-
-
-def _hash12(run: StoredRun) -> str:
-    return (facts.fingerprint(run) or "not recorded")[:12]
 
 
 def _comparison_row(pair: _Pair, name: str) -> dict[str, Any]:

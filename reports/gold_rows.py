@@ -111,11 +111,6 @@ def with_rows(
     return [(run, rows) for run, rows in pairs if rows.problem is None]
 
 
-def with_texts(rows: Rows, run: StoredRun, records: Sequence[Mapping[str, Any]]) -> Rows:
-    """The rows with the texts that these records showed. Raises DataError for a damaged side file."""
-    return replace(rows, texts=run.texts(records))
-
-
 def _example_of(record: Mapping[str, Any]) -> Example:
     options = None if record.get("options") is None else tuple(record["options"])
     question = Question(record["question_id"], record["question"], tuple(record["document_ids"]), options)

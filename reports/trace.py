@@ -25,7 +25,7 @@ from reports import entity_memory
 from reports.costs import TERA, check_convention, full_only_notes, probe_share, step_flops
 from reports.evidence import UNKNOWN, evidence, overlapping_spans
 from reports.facts import headline
-from reports.gold_rows import Rows, read_rows, with_texts
+from reports.gold_rows import Rows, read_rows
 from reports.search_graph import Graph, index_lines, read_graph, read_index
 from reports.search_moves import LATER, Move, forest, trace_moves
 
@@ -69,7 +69,8 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
         raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
     record = by_id[question]
     result = read_graph(stored, record)
-    rows = with_texts(read_rows(replace(stored, records=[record]), data=data), stored, [record])
+    rows = read_rows(replace(stored, records=[record]), data=data)
+    rows = replace(rows, texts=stored.texts([record]))
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)

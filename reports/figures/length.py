@@ -23,7 +23,7 @@ import functools
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -37,7 +37,7 @@ from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
 from reports.figures.tokens import text_group, token_counter
-from reports.gold_rows import Rows, with_rows, with_texts
+from reports.gold_rows import Rows, with_rows
 
 ALL = "all"
 GROUPS = 4
@@ -87,7 +87,7 @@ def figure(
         except UserError as error:
             problems.append(error)
             continue
-        measured.append(Measured(run, with_texts(rows, run, run.records), counts[key]))
+        measured.append(Measured(run, replace(rows, texts=run.texts(run.records)), counts[key]))
     if not measured:
         raise problems[0]
     for problem in problems:

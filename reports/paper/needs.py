@@ -11,6 +11,7 @@ Sizes are those of the presets (`shape`). A model without, as one behind a serve
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,19 +57,14 @@ def needs(suite: Suite) -> Needs:
         for model in part.models or (None,):
             for method in part.methods:
                 r = resolve(Choices(method=method, dataset=part.datasets[0], model=model, suite=part))
-                _add_row(found, r, _method_of(r))
+                _add_row(found, r)
     return found
 
 
-def _method_of(r: Resolution) -> Method | None:
-    """The row's method; None where a package that it needs is missing."""
-    try:
-        return make_method(r)
-    except ConfigError:
-        return None
-
-
-def _add_row(found: Needs, r: Resolution, method: Method | None) -> None:
+def _add_row(found: Needs, r: Resolution) -> None:
+    method: Method | None = None
+    with suppress(ConfigError):  # a package that it needs is missing
+        method = make_method(r)
     own = method or method_class(r.parts["method"].implementation)
     params: dict[str, Any] = r.parts["method"].params
     models = {role: r.parts.get(f"roles.{role}", r.parts["model"]) for role in own.needs}
