@@ -1,5 +1,8 @@
 """What the rows of a command spend, against its limits.
 
+A run asks `Budget.may_continue` before each question (Progress.budget); command_limits.py asks it before each row, says
+how to go on, and forecasts which limit will be hit.
+
 Tokens and TFLOPs (convention all-params) are those of the tables: the whole cost of what was answered, indexes and
 replies that a cache gave included. Hours are the time of this command and of earlier starts that were not killed; money
 is hours times the price of one.

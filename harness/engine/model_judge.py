@@ -63,7 +63,6 @@ PROMPT = Prompt(
 YES, NO, UNCLEAR, EMPTY, FAILED, NO_GOLD = "yes", "no", "unclear", "empty answer", "failed question", "no gold answer"
 """The verdicts of a judgement. Only the first three are a model's; all but the first score 0."""
 
-_WORD = re.compile(r"\w+")
 _PUBLISHED = {path.stem: path for path in (Path(__file__).parents[2] / "configs" / "judges").glob("*.yaml")}
 
 
@@ -117,7 +116,7 @@ def parse_verdict(reply: str) -> str:
     >>> parse_verdict("**Yes**, both name her."), parse_verdict("They differ, so: no."), parse_verdict("Perhaps.")
     ('yes', 'no', 'unclear')
     """
-    words = _WORD.findall(reply.lower())
+    words = re.findall(r"\w+", reply.lower())
     verdicts = {words[0], words[-1]} & {YES, NO} if words else set()
     return verdicts.pop() if len(verdicts) == 1 else UNCLEAR
 

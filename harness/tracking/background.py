@@ -193,22 +193,18 @@ class TrainingLog:
         self._about = {"id": read_lock(self._file).get("id") or uuid.uuid4().hex, "status": "RUNNING"}
         self._about |= {"experiment": experiment, "params": dict(params)}
         write_json(self._file, self._about)
-        self._warned = False
-        if reason := unreachable(uri, 2.0):
-            self._warn_once(f"not logged to MLflow ({reason}); the training goes on, its numbers are in {LOG}")
+        self._reason = unreachable(uri, 2.0)
+        if self._reason:
+            warn(f"not logged to MLflow ({self._reason}); the training goes on, its numbers are in {LOG}")
         self._trackers = BackgroundTracking(out, uri)
         self._trackers.add(out)
-
-    def _warn_once(self, sentence: str) -> None:
-        if not self._warned:
-            self._warn(sentence)
-        self._warned = True
 
     def close(self, status: str) -> None:
         """Log what is left and end the run as FINISHED, FAILED or KILLED; gives up after two minutes."""
         write_json(self._file, self._about | {"status": status})
-        for sentence in self._trackers.missed():
-            self._warn_once(f"not logged to MLflow: {sentence}")
+        missed = self._trackers.missed()
+        if missed and not self._reason:  # one warning is enough
+            self._warn(f"not logged to MLflow: {missed[0]}")
 
 
 class Passes:

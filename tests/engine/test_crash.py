@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from tests.engine.fakes import World, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = make_plan().folder
 
 
@@ -68,11 +66,10 @@ def test_a_disk_that_fills_loses_nothing(tmp_path):
             go(plan, tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    before = (tmp_path / FOLDER / "records.jsonl").read_bytes()
-    assert before.endswith(b"\n")
-    assert len(before) > 60_000
+    records = tmp_path / FOLDER / "records.jsonl"
+    before = records.read_bytes()
+    assert (before[-1:], len(before) > 60_000) == (b"\n", True)
     assert not (tmp_path / FOLDER / "lock").exists()
     go(plan, tmp_path)
-    after = (tmp_path / FOLDER / "records.jsonl").read_bytes()
-    assert after.startswith(before)
-    assert after.count(b"\n") == 110
+    assert records.read_bytes().startswith(before)
+    assert records.read_bytes().count(b"\n") == 110

@@ -75,12 +75,8 @@ def source(plan, tokens, flops, uncounted=0):
         return {"tokens_in": read, "tokens_out": wrote, "flops": {"all-params": full}, "uncounted": unknown}
 
     def row(n, read, score=0.0):
-        used = {
-            "search": phase(read, 0, flops, uncounted),
-            "answer": phase(0, 4, flops),
-            "study": phase(10**6, 0, 1e18),
-        }
-        return record(n, score, usage=used)
+        used = {"search": phase(read, 0, flops, uncounted), "answer": phase(0, 4, flops)}
+        return record(n, score, usage=used | {"study": phase(10**6, 0, 1e18)})
 
     records = [row(0, tokens[0]), row(1, tokens[1]), row(2, 10**6, None)]
     return StoredRun(Path("r/pecan--m--1"), plan.config.model_dump(mode="json"), {}, records, [], {})

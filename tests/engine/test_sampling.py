@@ -40,8 +40,6 @@ def test_answers_depend_on_seed_and_question_alone(command, monkeypatch, tmp_pat
 
 def test_no_reply_is_longer_than_max_tokens(command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    model = part("models", model="pocket-llama", sets={"model.max_tokens": 1})
-    assert model.sampling == {"max_tokens": 1}
     answers(command, "a", "--set", "model.max_tokens=1")
     (records,) = Path("a").rglob("records.jsonl")
     assert all(json.loads(line)["usage"]["answer"]["tokens_out"] <= 1 for line in records.read_text().splitlines())
