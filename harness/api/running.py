@@ -5,20 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from harness.api.results import PathLike, Run, Runs
+from harness.config import registry, suites
+from harness.config.layers import Choices
+from harness.config.schema import digest
+from harness.config.sweep import check_axes
+from harness.engine import runner
+from harness.engine.budget import Budget
+from harness.engine.command_limits import LimitHook
+from harness.engine.numbers_from_rows import NumbersFromRows
+from harness.engine.plan import Plan
+from harness.engine.progress import Progress, Silent, default_progress
+from harness.engine.recorded_stops import with_stops
+from harness.engine.repeats import distinct_repeats
+from harness.engine.rows import command_rows, plan_all, with_seeds
+from harness.engine.rows_in_turn import in_turn
+from harness.errors import HarnessError
 from harness.method import Method
+from harness.storage.files import json_line, write_atomic
+from harness.storage.home import home
 from harness.storage.remote_runs import working_copy
-
-if TYPE_CHECKING:
-    from harness.config.layers import Choices
-    from harness.engine.budget import Budget
-    from harness.engine.plan import Plan
-    from harness.engine.progress import Progress
-    from harness.engine.runner import RunResult
-    from harness.tracking.background import BackgroundTracking
-
+from harness.tracking.background import BackgroundTracking
+from harness.tracking.track import MOST_TRACES
+from harness.tracking.wandb_run import address
 
 MethodName = str | type[Method]
 Methods = MethodName | Sequence[MethodName]
@@ -118,18 +129,6 @@ def run(
     ({"method.k": [1, 3]}) or `repeat` seeds give Runs; a row that cannot run is in `lost`, and the others go on. Raises
     UserError where nothing can run, SaveError for what cannot be saved, LimitReached at a limit (max_...).
     """
-    from harness.config import suites
-    from harness.config.layers import Choices
-    from harness.config.sweep import check_axes
-    from harness.engine.budget import Budget
-    from harness.engine.progress import Silent, default_progress
-    from harness.engine.recorded_stops import with_stops
-    from harness.engine.repeats import distinct_repeats
-    from harness.engine.rows import command_rows, with_seeds
-    from harness.tracking.background import BackgroundTracking
-    from harness.tracking.track import MOST_TRACES
-    from harness.tracking.wandb_run import address
-
     single = (
         isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep and repeat is None
     )
@@ -173,20 +172,13 @@ def _run_rows(
     budget: Budget,
 ) -> Runs:
     """Plan all rows, then run them in turn; of a single one every exception is raised."""
-    from harness.engine import runner
-    from harness.engine.command_limits import LimitHook
-    from harness.engine.numbers_from_rows import NumbersFromRows
-    from harness.engine.rows import plan_all
-    from harness.engine.rows_in_turn import in_turn
-    from harness.errors import HarnessError
-
     note = make_progress().note
     planned = plan_all(wanted, note)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         note(f"warning: {warning}")
     runs = Runs(lost={lost.row: lost.why for lost in planned.lost})
 
-    def execute(plan: Plan) -> RunResult:
+    def execute(plan: Plan) -> runner.RunResult:
         progress = make_progress()
         progress.budget = budget
         return runner.run(plan, out, command=[*_COMMAND], progress=progress, **options)
@@ -209,8 +201,6 @@ def _run_rows(
 
 def _names(named: Methods | Names | None) -> list[str]:
     """The names of methods or data sets; a method class is registered under its own name, "Lead" -> "lead"."""
-    from harness.config import registry
-
     names: list[str] = []
     for one in [] if named is None else [named] if isinstance(named, str | type) else named:
         names.append(one if isinstance(one, str) else one.__name__.lower())
@@ -221,10 +211,6 @@ def _names(named: Methods | Names | None) -> list[str]:
 
 def _rows_file(data: PathLike | Rows) -> str:
     """The path `data`; rows are written to a file in HARNESS_HOME, named after their content, and give its path."""
-    from harness.config.schema import digest
-    from harness.storage.files import json_line, write_atomic
-    from harness.storage.home import home
-
     if isinstance(data, str | os.PathLike):
         return os.fspath(data)
     path = home() / "rows" / f"{digest(list(data))[:16]}.jsonl"
@@ -235,8 +221,6 @@ def _rows_file(data: PathLike | Rows) -> str:
 
 def _plain_value(value: Any) -> Any:
     """A setting's value with functions, as in {"dataset.scorers": [mine]}, replaced by their names."""
-    from harness.config import registry
-
     if isinstance(value, list | tuple):
         return [_plain_value(one) for one in value]
     return registry.register_target(value) if callable(value) else value

@@ -185,7 +185,7 @@ def import_target(target: str) -> Any:
         sys.path.append(os.path.abspath(own))
     try:
         module = importlib.import_module(module_name)
-    except Exception as e:
+    except Exception as e:  # a module of the user's own raises anything
         if (problem := _import_problem(target, module_name, e)) is None:
             raise
         raise problem from e

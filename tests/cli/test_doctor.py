@@ -2,12 +2,14 @@
 
 import importlib.util
 import json
+import os
 
 import pytest
 
 from harness.cli import doctor
 from harness.cli.main import main
 from harness.config import presets, registry
+from harness.cost import free_memory
 
 
 @pytest.fixture(autouse=True)
@@ -88,3 +90,12 @@ def test_threads_follow_the_size_of_the_model(variable, threads, monkeypatch):
     finally:
         torch.set_num_threads(before)
     assert taken == threads
+
+
+@pytest.mark.parametrize(("running", "free"), [(1, 4), (3, 2), (5, 1), (50, 1)])
+def test_free_cores_are_those_on_which_nothing_else_computes(running, free, monkeypatch, tmp_path):
+    (tmp_path / "loadavg").write_text(f"0.5 0.5 0.5 {running}/900 1234\n")
+    monkeypatch.setattr(free_memory, "open", lambda *_, **__: (tmp_path / "loadavg").open(), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)), raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert free_memory.free_cores() == free

@@ -1,3 +1,4 @@
+import os
 import resource
 import subprocess
 import sys
@@ -85,3 +86,10 @@ def test_a_package_of_the_user_that_was_imported_first_is_named(tmp_path, enviro
     command = [sys.executable, "-c", "import reports, harness"]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert "ImportError: harness has a package 'reports' too; import harness before" in done.stderr
+
+
+@pytest.mark.parametrize(("own", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_idle_threads_sleep_unless_the_user_says_otherwise(own, policy):
+    environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"} | own
+    command = [sys.executable, "-c", "import harness, os; print(os.environ['OMP_WAIT_POLICY'])"]
+    assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout.strip() == policy
