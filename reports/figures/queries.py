@@ -119,7 +119,12 @@ def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[
     own = {d["document_id"] for d in run.documents if d.get("question_id") is None}
     total = {d for record in run.records for d in record["document_ids"]}
     if run.documents and not own:
-        query, index = _query_with_own_index(run, query, row, len(answered)), None
+        built = {d["document_id"] for d in run.documents if d["status"] != "failed"}
+        if query is not None and index is not None and answered:
+            query += index * len(built) / len(answered)
+        else:
+            query = None
+        index = None
         notes.append("its index belongs to a question and is a part of every query")
     elif index is not None and used != 1:
         index *= used
@@ -131,15 +136,6 @@ def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[
     out["tflops.index"], out["tflops.query"] = index, query
     out |= {cost_column(k): cost_per_query(index, query, k) for k in per_document}
     return {**out, "convention": row["convention"], "notes": notes, "run": row["run"]}
-
-
-def _query_with_own_index(run: StoredRun, query: float | None, row: dict[str, Any], answered: int) -> float | None:
-    """TFLOPs of a query of a method that builds an index for each question; None where unknown."""
-    index = _float_or_none(row["tflops.index"])
-    if query is None or index is None or not answered:
-        return None
-    documents = {d["document_id"] for d in run.documents if d["status"] != "failed"}
-    return query + index * len(documents) / answered
 
 
 def _add_break_even(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str) -> None:

@@ -53,6 +53,7 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     rows = (row for row in run.documents if row["status"] != "failed")
     indexes = {(row["document_id"], row.get("question_id")): row["usage"] for row in rows}
     built = [requests_of(usage, "index") for usage in indexes.values()]
+    usages = [*(record["usage"] for record in run.records), *indexes.values()]
     mine = {phase: sum(requests_of(r["usage"], phase) for r in answered) for phase in ("search", "answer")}
     row = {
         **facts.head_columns(run, label),
@@ -63,7 +64,7 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
         "requests.index": sum(built) / len(built) if built else None,
         "index of": ("a question" if any(q for _, q in indexes) else "a document") if indexes else "",
         "requests.built": sum(built) / len(answered) if answered else None,
-        "retries": sum(_retries(r["usage"]) for r in run.records) + sum(map(_retries, indexes.values())),
+        "retries": sum(int(phase.get("retries", 0)) for usage in usages for phase in usage.values()),
         "n": len(run.records),
         "failed": len(run.records) - len(answered),
         "notes": facts.notes(run),
@@ -71,10 +72,6 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     }
     not_told = [name for name in row if name.startswith("requests") and name != "requests.index"]
     return row | (dict.fromkeys(not_told) if facts.elsewhere(run) else {})
-
-
-def _retries(usage: Mapping[str, Any]) -> int:
-    return sum(int(phase.get("retries", 0)) for phase in usage.values())
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
