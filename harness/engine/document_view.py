@@ -116,7 +116,7 @@ class View:
         )
 
     def _original_step(self, step: Step) -> Step:
-        """The step with what it showed as a span of an original document, or as a text with several sources."""
+        """The step, showing a span of an original document or a text with several sources."""
         assert step.shown is not None
         originals = self._to_original(step.shown)
         if len(originals) == 1:
@@ -126,7 +126,7 @@ class View:
         return replace(step, shown=replace(step.shown, document_id="", start=0, end=0, sources=sources))
 
     def _to_original(self, shown: Shown) -> list[Shown]:
-        """One span of the view as spans of the original documents; of a generated text its sources are mapped."""
+        """A span as spans of the original documents; of a generated text its sources."""
         if shown.kind == "generated":
             sources = tuple(span for source in shown.sources for span in self._original_spans(*source))
             return [replace(shown, sources=sources)]
@@ -162,7 +162,7 @@ def _merge_overlaps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _cut_to_spans(document: Document, spans: Sequence[tuple[int, int]]) -> tuple[Document, tuple[Piece, ...]]:
-    """Join `spans` of the document with a blank line between them; passages are cut to the same spans."""
+    """The document cut to `spans`, a blank line between them; passages are cut alike."""
     pieces: list[Piece] = []
     passages: list[Passage] = []
     at = 0

@@ -88,7 +88,7 @@ class QuietStandings(Standings, Quiet):
 
 
 class _RaceScores(Silent):
-    """Keep score and cost of each record of one method by question id, and pass the record on to the duel's line."""
+    """Score and cost of each record of one method; passes the record on to the duel's line."""
 
     def __init__(self, shown: Progress, score: str) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ def _race(
     parallel: int,
     progress: Standings,
 ) -> None:
-    """Ask the questions of each cluster of every method that still has an open pair, and look after each cluster."""
+    """Ask each cluster of every method with an open pair, and look after each cluster."""
     batch: list[list[Example]] = []  # as many clusters as give each place a question
     for number, cluster in enumerate(clusters, start=1):
         batch.append(cluster)
@@ -226,7 +226,7 @@ def _race(
 def _finish_entrant(
     name: str, job: Job, tally: _RaceScores, clusters: Sequence[list[Example]], races: PairRaces, score: str
 ) -> Entrant:
-    """Write a method's summary, and in it why the run ended early; return its part in the duel."""
+    """Write a method's summary, with why it ended early; return its part in the duel."""
     raced = [e.question.id for cluster in clusters[: races.entered[name]] for e in cluster]
     total = len(job.examples)
     early_stop = None

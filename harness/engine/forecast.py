@@ -96,7 +96,7 @@ class _RemainingWork:
 
     @cached_property
     def _keys(self) -> set[tuple[str, ...]]:
-        """A key for each index: the ids of its documents, with the question's id for an index of scope "question"."""
+        """The ids of each index's documents, with the question's id for scope "question"."""
         scope, joined = self.plan.method.scope, self.plan.method.one_document
         keys: set[tuple[str, ...]] = set()
         for example in self.asked if scope != "none" else ():
@@ -164,7 +164,7 @@ def _read_or_none(folder: Path) -> StoredRun | None:
 
 
 def _comparable_runs(plan: Plan, out: Path, own: StoredRun | None) -> Iterator[StoredRun]:
-    """The run's own folder, then runs of the same method on the same data set with equal `_cost_settings`."""
+    """The run's own folder, then those of the method with equal `_cost_settings`."""
     if own is not None:
         yield own
     here = out / plan.folder
@@ -272,7 +272,7 @@ def measured_runs(out: Path) -> list[MeasuredRun]:
 
 
 def _measured_run(folder: Path) -> MeasuredRun | None:
-    """Tokens and seconds of a run, from its summary and manifest; None without these, or where it took no time."""
+    """Tokens and seconds of a run; None without summary or manifest, or without time."""
     summary, manifest = read_json(folder / SUMMARY), read_json(folder / MANIFEST)
     if not summary or not manifest:
         return None

@@ -107,7 +107,7 @@ class Indexer:
         return entry
 
     def _build(self, document: Document, question: Question | None, key: dict[str, Any]) -> Entry:
-        """Call the method's `index` and keep its cost; what it raises is remembered and raised as Failed."""
+        """Call the method's `index` and keep its cost. Raises Failed, now and the next time."""
         plan, digest, method = self._plan, key_digest(key), self._plan.method
         if (fields := method.index_fields) is not None:
             method = copy.copy(method)
@@ -159,7 +159,7 @@ class Indexer:
 
 
 class _IndexSettings:
-    """A method's configuration while it builds an index: of its fields only those in the cache key can be read."""
+    """A method's configuration while it builds an index: fields in the cache key alone."""
 
     def __init__(self, method: Method, fields: Sequence[str]) -> None:
         self._method, self._fields = method, {*fields, "prompts"}

@@ -188,7 +188,7 @@ def _store_judgements(
 
 
 def _with_judgement(row: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool) -> dict[str, Any]:
-    """The record with the score, verdict and flag of judge `name`; its reply only where texts may be kept."""
+    """The record with what judge `name` said; its reply only where texts may be kept."""
     notes, entry = dict(row.get("notes") or {}), {"verdict": judgement.verdict}
     if judgement.reply is not None and keep_texts:
         entry["reply"] = judgement.reply

@@ -73,7 +73,7 @@ def git_state(root: Path) -> dict[str, Any] | None:
 
 @cache
 def _own_git_state() -> dict[str, Any] | None:
-    """This project's checkout at the process's first run, which is nearest to the code that was imported."""
+    """This project's checkout at the first run: nearest to the code that was imported."""
     return git_state(Path(__file__).resolve().parents[2])
 
 

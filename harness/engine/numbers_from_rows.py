@@ -88,7 +88,7 @@ def order_by_source(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[l
 
 
 def _missing_source(plan: Plan, name: str, preset: str) -> str:
-    """The message for a row that takes parameter `name` from `preset`, which the command does not run."""
+    """The message for a row that takes `name` from `preset`, which is not run."""
     method = plan.config.method.name
     printed = f"{plan.choices.method or method}-printed"  # a name in tables may have an encoder behind it
     known = {presets.fold(each) for each in presets.names("methods")}
@@ -144,7 +144,7 @@ class NumbersFromRows(Hook):
 
 
 def _finished_run(name: str, preset: str, source: Plan | None, out: Path) -> StoredRun:
-    """The run of a row, with the records of the questions that this command asks. Raises RowWaits."""
+    """A row's run, with the records that this command asks for. Raises RowWaits."""
     waits = f"method.{name} comes from the row of '{preset}'"
     if source is None or source.awaits:
         raise RowWaits(f"{waits}, which did not run")

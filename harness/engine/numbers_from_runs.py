@@ -120,7 +120,7 @@ def nearest_count(cost: Callable[[int], float], target: float) -> int:
 
 
 def _pieces_of_equal_cost(plan: Plan, name: str, rows: Sequence[Mapping[str, Any]]) -> tuple[int, float, str]:
-    """The number of pieces that costs what the run's questions cost, that mean cost, and its unit."""
+    """How many pieces cost what the run's questions cost, that mean cost, and its unit."""
     piece = plan.method.piece_tokens()
     if piece is None:
         raise UserError(f"method.{name} does not fix what is shown with these settings; give it a number")
@@ -160,7 +160,7 @@ def _cost_by_pieces(plan: Plan, piece: int, written: int) -> Callable[[int], Cos
 
 
 def _token_counter(plan: Plan) -> tuple[Callable[[str], float], int]:
-    """A function that counts the reader's tokens, and its chat template's tokens; estimates without a tokenizer."""
+    """How to count the reader's tokens, and its template's tokens; estimates without a tokenizer."""
     from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
 
     model = plan.models["reader"]

@@ -52,7 +52,7 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
 
 
 def _check_reply_cache(r: Resolution, models: Mapping[str, ModelConfig]) -> None:
-    """Check --cache replies: no texts that must not be kept, no scripted model; warn of a server's unknown weights."""
+    """Add what --cache replies cannot keep; warn of a server's unknown weights."""
     if r.parts.get("cache") is None:
         return
     dataset: DatasetConfig | None = r.parts.get("dataset")
@@ -100,7 +100,7 @@ def _check_compressor(r: Resolution, method: Method) -> None:
 
 
 def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig) -> ModelConfig:
-    """The role's model with those of its bundled adapters that the method uses; a missing needed one is a problem."""
+    """The role's model with the adapters that the method uses; a missing one is a problem."""
     used = method.adapters().get(role, {}).values()
     config = with_bundled_adapters(config, [use.name for use in used])
     missing = list(dict.fromkeys(use.name for use in used if use.needed and use.name not in config.adapters))
@@ -139,7 +139,7 @@ _LOADED_ONLY = {"attention": "attention", "cache": "a cache that can be cut"}
 
 
 def _check_needs(r: Resolution, method: Method, role: str, facts: Any) -> None:
-    """Add a problem where the model in a role lacks a capability or the window that the method needs."""
+    """Add a problem where the model lacks a capability or the window that is needed."""
     if facts.problems:
         return  # nothing is known of a model that cannot be used
     name = r.parts["method"].name

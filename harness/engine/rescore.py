@@ -74,7 +74,7 @@ def rescore(
 
 
 def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
-    """Raise UserError for code that the settings of a run folder name and the user did not."""
+    """Raise UserError for code that the run folder names and the user did not."""
     named = registry.code_targets(values)
     if foreign := [target for target in named if not registry.is_trusted(target)]:
         raise UserError(
@@ -84,7 +84,7 @@ def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
 
 
 def _rescore_config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None) -> DatasetConfig:
-    """The run's data set with the scorers that are computed here. Raises UserError where there is none."""
+    """The run's data set with the scorers to compute. Raises UserError for none."""
     config = dataset_of_run(stored.config, str(stored.path))
     own = [name for name in config.scorers if not name.startswith(LOGGED)]
     names = tuple(dict.fromkeys([*(() if only and scorers else own), *scorers]))
@@ -121,7 +121,7 @@ def _rescore_folder(stored: StoredRun, config: DatasetConfig, dataset: Dataset |
 
 
 def _rescored(records: StreamedRecords, config: DatasetConfig, dataset: Dataset | None) -> Iterator[dict[str, Any]]:
-    """As `rescored`; dataset: None for gold answers of the records, which raise DataError if they cannot be used."""
+    """As `rescored`; dataset: None for gold answers of the records. Raises DataError."""
     gold = None if dataset is None else {example.question.id: example.gold for example in dataset.examples}
     try:
         yield from rescored(records, config, gold)
@@ -201,7 +201,7 @@ def answered_ids(
 
 
 def _scored_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
-    """Whether a record has a score or a flag of each of `names`, and other scores by judges only."""
+    """Whether a record has a score or flag of each of `names`, others by judges only."""
     notes = row.get("notes") or {}
     held = row["scores"].keys() - (notes.get(JUDGES) or {}).keys()
     flagged = notes.get("flags") or {}
@@ -209,7 +209,7 @@ def _scored_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
 
 
 def _gold_by_id(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
-    """Gold answers by question id; of the whole data set if the folder holds questions beyond the plan's --limit."""
+    """Gold answers by question id; of all questions if `rows` go beyond the plan's limit."""
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if rows.keys() <= gold.keys():
         return gold

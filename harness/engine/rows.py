@@ -60,7 +60,7 @@ def command_rows(
 
 
 def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
-    """Every method on every data set of a suite without parts, or of no suite, at each point of the sweep."""
+    """Every method on every data set at each point of the sweep; a suite has no parts here."""
     suite = shared.suite
     axes = dict(swept)
     if suite is not None:
@@ -127,7 +127,7 @@ def _with_distinct_points(rows: Iterable[Choices], common: Collection[str]) -> l
 
 
 def _in_part(named: Sequence[str], own: Sequence[str], whole: Sequence[str]) -> list[str]:
-    """The names that a part runs: all its own where none is given, else the given ones that it or no part has."""
+    """The names that a part runs: its own, or the given ones that it or no part has."""
     part, suite = {presets.fold(name) for name in own}, {presets.fold(name) for name in whole}
     return [name for name in named or own if presets.fold(name) in part or presets.fold(name) not in suite]
 
@@ -185,7 +185,7 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
 
 
 def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) -> list[str]:
-    """Sentences with the names of their rows; one that more than `max_repeats` rows share is said once."""
+    """Sentences behind their rows' names; what more than `max_repeats` share is said once."""
     rows: dict[str, list[str]] = {}
     for sentence, name in wrong:
         rows.setdefault(sentence, []).append(name)
@@ -195,7 +195,7 @@ def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) 
 
 
 def _unfit_settings(choices: Sequence[Choices]) -> list[str]:
-    """One sentence about settings of the suite that chosen data sets do not have, with what to do; [] if all fit."""
+    """A sentence about settings of the suite that data sets do not have; [] if all fit."""
     unfit: dict[str, dict[str, None]] = {}  # key -> names of the data sets that lack it, in order
     for row in choices:
         keys = [key for key in row.suite.sets if key.startswith("dataset.")] if row.suite and row.dataset else []

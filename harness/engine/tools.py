@@ -240,7 +240,7 @@ class EngineTools:
         return self._scope.parts.share(shared, lambda: self._with_own_draws(f"share {name}", fn), self.meter)
 
     def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Call fn with generators seeded by `key`, and restore them: a stored part must change no later draw."""
+        """Call fn with generators of its own: a stored part must change no later draw."""
         if current() is not None:
             return fn()
         seed = derived_seed(self.seed, key)

@@ -204,7 +204,7 @@ class Driver:
                 time.sleep(_POLL)
 
     def _hand_out(self) -> None:
-        """Give every idle worker a part, one that needs the model it has loaded if there is such a part."""
+        """Give every idle worker a part, if possible one of the model that it has loaded."""
         for worker in sorted(self._idle):
             now = time.monotonic()
             ready = [r for r in self._rows.values() if r.error is None and r.queue and r.queue[0].not_before <= now]
@@ -223,7 +223,7 @@ class Driver:
             self._loaded[worker] = row.model
 
     def _handle_event(self, event: Event) -> None:
-        """Note that a worker is idle, dead or done with its part; a part that was not done is queued again."""
+        """Note that a worker is idle, dead or done; a part that is not done is queued again."""
         if event.died:
             self._idle.discard(event.worker)
             self._loaded.pop(event.worker, None)
@@ -247,7 +247,7 @@ class Driver:
             row.problems += [problem for problem in event.done.problems if problem not in row.problems]
 
     def _requeue(self, row: _Row, task: _Task, worker: str) -> None:
-        """Queue the part of a dead worker again; the question it had in hand is given up after TRIES deaths."""
+        """Queue a dead worker's part again; its question is given up after TRIES deaths."""
         path = row.folder / part_name(RECORDS, task.number)
         recorded = {record["question_id"] for record in read_lines(path, "question_id")}
         suspect = next((question for question in task.ids if question not in recorded), None)

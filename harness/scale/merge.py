@@ -130,7 +130,7 @@ class _Merge:
                     self.documents[key] = rank, file, at, size
 
     def _merge_texts(self) -> None:
-        """Write texts.jsonl.gz with each shown text of the parts once; memory holds their checksums."""
+        """Write texts.jsonl.gz with each text once; memory holds checksums."""
         seen: set[bytes] = set()
 
         def new_texts() -> Iterator[dict[str, Any]]:
@@ -145,7 +145,7 @@ class _Merge:
         self._write_packed(TEXTS, iter(lambda: list(itertools.islice(rows, _TOGETHER)), []))
 
     def _merge_requests(self) -> None:
-        """Write requests.jsonl.gz: of a question those beside the record that wins, of an index the first ones."""
+        """Write requests.jsonl.gz: those beside the records that win, an index's first ones."""
 
         def kept_requests() -> Iterator[list[dict[str, Any]]]:
             indexes: dict[tuple[Any, ...], int] = {}  # index -> the first file with its requests
@@ -182,7 +182,7 @@ class _Merge:
         return self._files[path].read(size).removesuffix(b"\n") + b"\n"
 
     def _copy_records(self, into: IO[bytes]) -> Iterator[dict[str, Any]]:
-        """Copy the records, in the data set's order, and behind them those of questions that it has no more."""
+        """Copy the records in the data set's order, then those that it has no more."""
 
         def lines() -> Iterator[Line]:
             copied = 0
@@ -200,7 +200,7 @@ class _Merge:
             yield json.loads(copy)
 
     def _merge_unscored(self) -> int:
-        """Merge the answers that no shard scored, for the next start to score; returns how many there are."""
+        """Merge the answers that no shard scored, for the next start; returns their number."""
         rows: dict[str, dict[str, Any]] = {}
         for part in self.parts:
             for row in read_lines(self.folder / part_name(UNSCORED, part), "question_id"):

@@ -96,7 +96,7 @@ class RayPool:
         self._waiting[self._actors[worker].hello.remote()] = (worker, "hello")
 
     def _check_first_worker(self) -> None:
-        """Wait for the first worker. Raises UserError if none comes, or it cannot work as this process does."""
+        """Wait for the first worker. Raises UserError if none comes, or it cannot work."""
         ready, _ = self._ray.wait(list(self._waiting), timeout=_START)
         if not ready:
             raise UserError(f"no worker was ready after {_START:.0f} seconds; the cluster is busy: ray status")
@@ -135,7 +135,7 @@ class RayPool:
             raise UserError(f"no worker is left and none could be started for {_START:.0f} seconds; {again}")
 
     def _event_of(self, reference: Any) -> Event | None:
-        """What the result of a call says of its worker; None where it only has to be asked again."""
+        """What a call's result says of its worker; None where it is only asked again."""
         worker, call = self._waiting.pop(reference)
         errors = self._ray.exceptions
         try:

@@ -102,7 +102,7 @@ def run_shard(
 
 
 def _check_same_division(folder: Path, of: int, asked: int) -> None:
-    """Raise UserError where shards that are not merged were cut in another way: questions would be asked twice."""
+    """Raise UserError for shards cut in another way: questions would be asked twice."""
     if numbers := parts_in(folder)[:1]:  # all others were checked like this one
         shard = read_json(folder / part_name(MANIFEST, numbers[0])).get("shard") or {}
         if shard and (shard["of"], shard["asked"]) != (of, asked):
@@ -113,7 +113,7 @@ def _check_same_division(folder: Path, of: int, asked: int) -> None:
 
 
 def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
-    """Whether there are shards to merge and every one ended, now or before an earlier merge."""
+    """Whether there are shards to merge, and every one ended."""
     if not (begun := set(parts_in(folder))):
         return False
     merged = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}

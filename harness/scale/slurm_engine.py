@@ -186,7 +186,7 @@ def _one_line(error: object) -> str:
 
 
 def _make_executor(folder: Path, workers: int, gpus: float, settings: dict[str, Any]) -> Any:
-    """submitit's executor with these settings. Raises CannotRun without Slurm, UserError for a bad setting."""
+    """submitit's executor. Raises CannotRun without Slurm, UserError for a bad setting."""
     if importlib.util.find_spec("submitit") is None:
         raise CannotRun("--engine slurm needs submitit, which is not installed; pip install 'longdoc-harness[slurm]'")
     # Importing it sets up logging anew, which closes the handlers that the program has.

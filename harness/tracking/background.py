@@ -250,7 +250,7 @@ class Passes:
 
 
 def _folder_state(folder: Path, running: bool) -> tuple[object, ...] | None:
-    """Inode, size and time of each file, which change when there is something to log; None without a run (yet)."""
+    """Inode, size and time of each file, to see changes; None without a run (yet)."""
     if not is_begun(folder) or (running and not any((folder / name).exists() for name in (MANIFEST, TRAINING))):
         return None
     names = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TRAINING, LOG)

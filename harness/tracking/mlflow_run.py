@@ -184,7 +184,7 @@ class MlflowRun:
                 self.client.update_run(run_id, status="RUNNING")
 
     def _find_experiment(self) -> str:
-        """The id of the data set's experiment, made where there is none. Raises SaveError for a deleted one."""
+        """The data set's experiment, made if there is none. Raises SaveError for a deleted one."""
         from mlflow.exceptions import MlflowException
 
         name = str(self.run.config["dataset"]["name"])
@@ -255,7 +255,7 @@ class MlflowRun:
             self.client.log_inputs(self.id, [DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
     def _describe_parent(self, parent: str) -> None:
-        """Give the suite's parent run the table of its children as description, and their worst status."""
+        """Give the suite's run the table of its children, and their worst status."""
         runs = self._search_runs({_PARENT: parent}, _MOST_CHILDREN)
         children = sorted(runs, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
         if not children:

@@ -110,7 +110,7 @@ def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
 
 @dataclass(frozen=True)
 class _TraceBuilder:
-    """Builds the trace of a record. indexes: the documents' rows that this question is the first to use."""
+    """Builds a record's trace. indexes: rows of documents that it is the first to use."""
 
     run: StoredRun
     record: Mapping[str, Any]
@@ -190,7 +190,7 @@ class _TraceBuilder:
         return [request for request in self.requests if request["phase"] in phases]
 
     def _spans_of(self, mine: Sequence[Mapping[str, Any]], start: float, end: float) -> tuple[Span, ...]:
-        """A span for each request, which share the time evenly; those beyond _MOST_STEPS are counted in one."""
+        """A span for each request, of equal time; those beyond _MOST_STEPS are counted in one."""
         shown = mine if len(mine) <= _MOST_STEPS else mine[: _MOST_STEPS - 1]
         each = (end - start) / max(1, len(mine))
         spans = []
@@ -203,7 +203,7 @@ class _TraceBuilder:
         return tuple(spans)
 
     def _search_span(self, start: float, end: float) -> Span:
-        """The span of the search with a span a step; times are shared out by the FLOPs up to each step."""
+        """The span of the search, a span a step; times are shared out by FLOPs."""
         usage = self.record["usage"].get("search") or {}
         about = {"mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)} if usage else {}
         about |= {"pieces": len(self.record["shown"]), "stop_reason": self.record["stop_reason"]}
@@ -246,7 +246,7 @@ class _TraceBuilder:
         return Span(name, "RETRIEVER" if pieces else "TOOL", start, end, None, pieces, _filled(about), requests)
 
     def _retrieved_pieces(self, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Shown pieces as MLflow shows retrieved documents; those beyond _MOST_PIECES are counted in one."""
+        """Shown pieces as retrieved documents; those beyond _MOST_PIECES are counted in one."""
         pieces = [self._retrieved_piece(piece) for piece in shown[:_MOST_PIECES]]
         more = len(shown) - len(pieces)
         return [*pieces, {"page_content": f"{more} more, in records.jsonl", "metadata": {}}] if more else pieces
@@ -265,7 +265,7 @@ class _TraceBuilder:
 
 
 def _flops(step: Mapping[str, Any]) -> float:
-    """FLOPs of the question up to a step; older runs have one number in the place of one for each convention."""
+    """FLOPs of the question up to a step; older runs have one number for all conventions."""
     flops = step["flops"]
     return float(flops.get(DEFAULT) or 0.0) if isinstance(flops, Mapping) else float(flops or 0.0)
 
