@@ -1,8 +1,7 @@
 """Tokens of a model that runs elsewhere, counted here with its tokenizer: for budgets, spans and the first label token.
 
 A server encodes a whole conversation at once, control tokens in it included. So that a document cannot forge a turn,
-`break_markers` puts a space behind the first character of every marker that a text spells: those of the tokenizer and
-its template, and those of widespread models, as the server's tokenizer may be another one (docs/security.md).
+`break_markers` puts a space into every marker that a text spells, also those of widespread models (docs/security.md).
 """
 
 import contextlib

@@ -6,8 +6,7 @@
                     + reply head  + user head
 
 Contents are encoded on their own, so what a document says can never become part of a piece. A template is a program
-from whoever made the model: it is rendered in Jinja's sandbox and, as the sandbox stops neither endless loops nor a
-text of many gigabytes, in a child process with limits.
+from whoever made the model: it is rendered in Jinja's sandbox, in a child process with limits of time and memory.
 """
 
 import datetime

@@ -4,8 +4,7 @@
     table.passage_texts(start=200_000)                         "Title\\npassage", streamed from that passage on
     table.documents_of(numbers)                                document numbers
 
-A run is a stretch of consecutive rows of one document. Only runs are kept, 20 bytes each: 60 MB for the 3 million pages
-of Wikipedia 2018, and 120 MB for KILT's 5.9 million.
+A run is a stretch of consecutive rows of one document. Only runs are kept, 20 bytes each: 120 MB for 5.9 million pages.
 """
 
 import hashlib
