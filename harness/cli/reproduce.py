@@ -2,34 +2,50 @@
 
 With a small model (smollm2-135m) on real data sets profile `small` takes the place of `paper`, with the embedded model
 profile `pocket`, and the model plays the roles of all language models.
+
+--list says what each table and figure needs, and what of it is on this machine; GPU memory is weights and cache of the
+row that takes most (reports/paper/needs.py).
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
+import json as json_
+import os
 import shlex
-from dataclasses import dataclass, fields, replace
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli.command import output, setting
+from harness.cli.doctor import Check, check_rows, check_weights, print_checks
 from harness.cli.options import RowOptions, Selection
-from harness.cli.output import say, write
+from harness.cli.output import columns, say, write
 from harness.cli.run import run_selection
 from harness.cli.run_options import Execution
 from harness.cli.stored_runs import stored_runs
 from harness.cli.worker_options import WorkerOptions
 from harness.config import suites
 from harness.config.resolve import part as configured
+from harness.config.schema import EncoderConfig
 from harness.errors import HarnessError, UserError
 from harness.storage.object_store import is_url
 from harness.storage.run_folder import StoredRun, read_run
+from reports.paper.needs import Needs, needs
+from reports.paper.tables_and_figures import TWIN, TableOrFigure, find_table_or_figure, tables_and_figures
 
-if TYPE_CHECKING:
-    from reports.paper.tables_and_figures import TableOrFigure
+_GIB = 2**30
+_BELOW = """
+GPU memory: weights and cache of the row that takes most, without activations.
+What a table lacks, with the commands that get it: harness reproduce NAME --list
+Without the weights: harness reproduce NAME --model smollm2-135m; on the made-up world: harness reproduce pocket-NAME"""
+_NOUNS = {"Data sets": "data set", "Files": "file", "Weights": "weight", "Packages": "package", "GPU": "GPU"}
 
 
 @dataclass(frozen=True)
@@ -70,13 +86,9 @@ def reproduce(
     if not 0 < pages.margin < float("inf"):
         raise UserError(f"--margin {pages.margin:g}: should be more than 0")
     if listing:
-        from harness.cli.reproduce_list import print_needs
-
-        return print_needs(name, execution.json)
+        return _print_needs(name, execution.json)
     if name is None:
         return _write_stored_pages(chosen, execution, pages)
-    from reports.paper.tables_and_figures import find_table_or_figure
-
     place, suite = find_table_or_figure(name)
     ran: list[Path] = []
     code = run_selection(_suite_selection(chosen, suite), execution, scaling, ran=ran)
@@ -104,8 +116,6 @@ def _write_stored_pages(chosen: RowOptions, execution: Execution, pages: Pages) 
 
 def _suite_selection(chosen: RowOptions, suite: str) -> Selection:
     """The selection of a suite's rows; a small model plays every role, with its own profile in place of paper."""
-    from reports.paper.tables_and_figures import TWIN
-
     made = Selection(**{f.name: getattr(chosen, f.name) for f in fields(chosen)}, suite=suite)
     if chosen.model is None or suite.startswith(TWIN):
         return made
@@ -171,3 +181,88 @@ def _write_pages(runs: list[StoredRun], item: TableOrFigure | None, pages: Pages
     for form, file in pages.files.items():
         write(text(runs, named, form, pages.margin), file)
         print(f"written: {file}")
+
+
+def _print_needs(name: str | None, json: bool) -> int:
+    """Print what is needed: of one table or figure in detail, or of all, a line each."""
+    every = [(item, item.name) for item in tables_and_figures() if item.name]
+    chosen = every if name is None else [find_table_or_figure(name)]
+    listed = [(item, suite, _suite_checks(suites.read_suite(str(suite)))) for item, suite in chosen]
+    if json:
+        told = [
+            {"name": suite, **item.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}
+            for item, suite, own in listed
+        ]
+        print(json_.dumps(told, indent=2, ensure_ascii=False))
+    elif name is not None:
+        ((item, suite, own),) = listed
+        print(f"{item.label}: {item.title}  (suite {suite})\n")
+        print_checks(own)
+        for text in filter(None, (item.note, *(f"cannot be had: {one}" for one in item.lacks))):
+            print(text)
+    else:
+        lines = [(str(suite), item.label, *_memory_and_lacks(own), item.title) for item, suite, own in listed]
+        print(columns([("name", "table or figure", "GPU memory", "here", ""), *lines]))
+        print(_BELOW)
+    return 0
+
+
+def _suite_checks(suite: suites.Suite) -> list[Check]:
+    """A check of each thing that the suite needs."""
+    found = needs(suite)
+    return [*_file_checks(found), _gpu_check(found)]
+
+
+def _file_checks(found: Needs) -> Iterator[Check]:
+    """Yield a check of each data set, file of documents, weights, adapter and package."""
+    for name in found.datasets:
+        yield check_rows(name)
+    for name, place in found.documents.items():
+        here = Path(place).expanduser().exists()
+        how = f"harness retrieve --dataset {name} --corpus WIKIPEDIA --retriever e5 --top 8 --limit 1000"
+        yield Check("Files", "ok" if here else "missing", place, "on disk" if here else how)
+    for name, config in (*found.models.items(), *found.encoders.items()):
+        key = getattr(config, "api_key_env", None)
+        if key and key not in os.environ:
+            yield Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
+        else:
+            part = "encoder" if isinstance(config, EncoderConfig) else "model"
+            yield check_weights("Weights", name, config.model_dump(), f"{part}.source")
+    for source in found.classifiers:
+        yield check_weights("Weights", source, {"source": source}, "method.classifier")
+    for place in found.adapters:
+        here = Path(place).expanduser().exists()
+        out, _, _ = place.partition("/adapters/")
+        base = Path(out).name
+        how = f"harness train longrefiner --model {base} --out {out}"
+        yield Check("Weights", "ok" if here else "missing", place, "on disk" if here else how)
+
+    if found.entities:
+        here = importlib.util.find_spec("stanza") is not None
+        how = "pip install 'longdoc-harness[entities]', then python -c \"import stanza; stanza.download('en')\""
+        yield Check("Packages", "ok" if here else "missing", "stanza", "names in texts (QRMeM)" if here else how)
+
+
+def _gpu_check(found: Needs) -> Check:
+    """Whether the GPUs of this machine hold what the row that takes most needs."""
+    need = found.gpu / _GIB
+    if need < 1:
+        return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")
+    unknown = f"; without {', '.join(found.unknown)}, whose size is not known" if found.unknown else ""
+    has = 0.0
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        sizes = (torch.cuda.get_device_properties(n).total_memory for n in range(torch.cuda.device_count()))
+        has = sum(sizes) / _GIB
+    here = f"{has:.0f} GiB" if has else "no GPU"
+    text = f"{need:.0f} GiB for weights and cache, beside activations{unknown}; here: {here}"
+    return Check("GPU", "ok" if has >= need else "missing", "memory", text)
+
+
+def _memory_and_lacks(checks: list[Check]) -> tuple[str, str]:
+    """GPU memory, and "ready" where all checks are ok, else "lacks 4 data sets, 1 GPU"."""
+    memory, has_size, _ = next(check.text for check in checks if check.part == "GPU").partition(" for ")
+    count = Counter(_NOUNS[check.part] for check in checks if check.state != "ok")
+    lacks = ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
+    return memory if has_size else "–", f"lacks {lacks}" if lacks else "ready"
