@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -37,8 +37,10 @@ from harness.config.schema import EncoderConfig
 from harness.errors import HarnessError, UserError
 from harness.storage.object_store import is_url
 from harness.storage.run_folder import StoredRun, read_run
-from reports.paper.needs import Needs, needs
-from reports.paper.tables_and_figures import TWIN, TableOrFigure, find_table_or_figure, tables_and_figures
+
+if TYPE_CHECKING:
+    from reports.paper.needs import Needs
+    from reports.paper.tables_and_figures import TableOrFigure
 
 _GIB = 2**30
 _BELOW = """
@@ -89,6 +91,8 @@ def reproduce(
         return _print_needs(name, execution.json)
     if name is None:
         return _write_stored_pages(chosen, execution, pages)
+    from reports.paper.tables_and_figures import find_table_or_figure
+
     place, suite = find_table_or_figure(name)
     ran: list[Path] = []
     code = run_selection(_suite_selection(chosen, suite), execution, scaling, ran=ran)
@@ -116,6 +120,8 @@ def _write_stored_pages(chosen: RowOptions, execution: Execution, pages: Pages) 
 
 def _suite_selection(chosen: RowOptions, suite: str) -> Selection:
     """The selection of a suite's rows; a small model plays every role, with its own profile in place of paper."""
+    from reports.paper.tables_and_figures import TWIN
+
     made = Selection(**{f.name: getattr(chosen, f.name) for f in fields(chosen)}, suite=suite)
     if chosen.model is None or suite.startswith(TWIN):
         return made
@@ -185,6 +191,8 @@ def _write_pages(runs: list[StoredRun], item: TableOrFigure | None, pages: Pages
 
 def _print_needs(name: str | None, json: bool) -> int:
     """Print what is needed: of one table or figure in detail, or of all, a line each."""
+    from reports.paper.tables_and_figures import find_table_or_figure, tables_and_figures
+
     every = [(item, item.name) for item in tables_and_figures() if item.name]
     chosen = every if name is None else [find_table_or_figure(name)]
     listed = [(item, suite, _suite_checks(suites.read_suite(str(suite)))) for item, suite in chosen]
@@ -209,6 +217,8 @@ def _print_needs(name: str | None, json: bool) -> int:
 
 def _suite_checks(suite: suites.Suite) -> list[Check]:
     """A check of each thing that the suite needs."""
+    from reports.paper.needs import needs
+
     found = needs(suite)
     return [*_file_checks(found), _gpu_check(found)]
 
