@@ -1,10 +1,17 @@
-"""The contract between a search that records and what is replayed out of it: equal to real runs, in all that is drawn."""
+"""The contract between a search that records and what is replayed out of it: equal to real runs, in all that is drawn.
 
+Once with a table for a model, whose every token is counted as a small model's would be; once with the embedded model,
+through the engine, the store and the command.
+"""
+
+import json
 from dataclasses import asdict
 
 import pytest
 
+import harness
 from harness.cost.flops import CONVENTIONS, DEFAULT
+from harness.storage.run_folder import read_run
 from reports.figures.replay import Rule
 from tests.methods.conftest import Counted, FakeTools
 from tests.methods.pecan_search import attention, probes
@@ -45,3 +52,38 @@ def test_every_replayed_stop_is_that_of_a_real_run():
             assert Rule.shown(stop.steps(record)) == list(real["shown"])
             answers.add(stop.answer)
     assert len(answers) == 5
+
+
+# Short summaries: writing them takes most of the time, and what they say does not matter here.
+SIZE = {"dataset.tokens": 200, "dataset.questions": 2, "method.reserve": 60}
+
+
+def test_with_the_embedded_model_through_the_command(tmp_path, monkeypatch, command):
+    for name in ("HARNESS_HOME", "HARNESS_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.chdir(tmp_path)
+
+    def run(out, **params):
+        sets = {**SIZE, **{f"method.{k}": v for k, v in params.items()}}
+        return harness.run("pecan", "pocket/musique", profile="pocket", limit=2, out=out, mlflow="off", set=sets).folder
+
+    # p_yes is above a t_p of 0 after every node, so that each t_n stops one node later.
+    folder = run("recorded", t_p=0.0, record_stops=3)
+    assert any(step["action"] == "study" for record in read_run(folder).records for step in record["steps"])
+    told = json.loads(command("report", "curves", "recorded", "--format", "json", "--t-n", "3")[1])
+    replayed = {row["t_n"]: row for row in told if row["t_p"] == 0}
+    for t_n in (2, 3):
+        real = read_run(run(f"real{t_n}", t_p=0.0, t_n=t_n))
+        f1 = [r["scores"]["longbench.qa_f1_score"] for r in real.records]
+        spent = [sum(r["usage"][p]["flops"][DEFAULT] for p in ("search", "answer")) for r in real.records]
+        assert replayed[t_n]["mean"] == pytest.approx(sum(f1) / len(f1))
+        assert replayed[t_n]["tflops"] == pytest.approx(sum(spent) / len(spent) / 1e12, rel=1e-9)
+        probed = [r["usage"]["search"]["probes"]["flops"]["all-params"] for r in real.records]
+        assert replayed[t_n]["tflops.probes"] == pytest.approx(sum(probed) / len(probed) / 1e12, rel=1e-9)
+        assert replayed[t_n]["nodes"] == pytest.approx(sum(len(r["steps"]) for r in real.records) / len(real.records))
+        known = recording(Rule(1, 0.0), Rule(3, 0.0))
+        for theirs, ours in zip(real.records, read_run(folder).records, strict=True):
+            stop = known.stop(ours, Rule(t_n, 0.0))
+            assert stop is not None
+            assert stop.answer == theirs["prediction"]
+    assert len({replayed[t_n]["tflops"] for t_n in (1, 2, 3)}) == 3
