@@ -68,6 +68,14 @@ class HarnessError(Exception):
         self.sentences: list[str] = [message]
         self.missing: list[str] = []
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Restore the message as it is in another process, where Exception would call the class with it alone."""
+        return _unpickled, (type(self), self.args), self.__dict__
+
+
+def _unpickled(kind: type[HarnessError], args: tuple[Any, ...]) -> HarnessError:
+    return kind.__new__(kind, *args)
+
 
 class UserError(HarnessError):
     """Something the user can fix: printed as one sentence, exit code 2."""

@@ -214,9 +214,11 @@ def judge(
 
     folders = run_folders([os.fspath(_folder(run)) for run in runs])
     examples = {folder: examples_of(read_run(folder)) for folder in folders}
-    chosen = make_judge(os.fspath(model), set or {}, None if prompt is None else os.fspath(prompt), name, max_tokens)
+    file = None if prompt is None else os.fspath(prompt)
+    chosen = make_judge(os.fspath(model), set or {}, file, name, max_tokens)
     rows = []
     for folder, questions in examples.items():
-        judge_run(folder, questions, chosen, parallel=parallel, progress=default_progress())
+        asked = chosen.for_questions(questions, file, max_tokens)
+        judge_run(folder, questions, asked, parallel=parallel, progress=default_progress())
         rows += [{"run": folder.name, **pair} for pair in judge_agreements(read_run(folder))]
     return pd.DataFrame(rows)

@@ -78,15 +78,12 @@ def judge(
             print(json_.dumps({"run": str(folder), "agreement": pairs}) if json else f"{folder}\n{_table(pairs)}")
         return 0
     check_home()
-    from harness.engine.model_judge import make_judge, published_for
+    from harness.engine.model_judge import make_judge
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
     chosen = make_judge(model, parse_sets(sets or []), prompt, name, max_tokens)
-    judges = dict.fromkeys(examples, chosen)
-    for folder, asked in examples.items() if prompt is None else ():
-        if published := published_for(asked):
-            judges[folder] = chosen.with_published(published, max_tokens)
+    judges = {folder: chosen.for_questions(asked, prompt, max_tokens) for folder, asked in examples.items()}
     work = partial(_judge_all, examples, judges, parallel, json)
     return until_interrupted(work, "interrupted; what was judged is saved")
 

@@ -269,8 +269,14 @@ class Judge:
             "answer": case.answer,
         }
 
-    def with_published(self, published: PublishedPrompts, max_tokens: int | None) -> Judge:
-        """This judge with published prompts; max_tokens: of a reply, None = theirs."""
+    def for_questions(self, examples: Mapping[str, Example], prompt: str | None, max_tokens: int | None) -> Judge:
+        """This judge, with the prompts published for a run's questions unless the user gave one (a file).
+
+        max_tokens: of a reply, None = as published.
+        """
+        published = published_for(examples) if prompt is None else None
+        if published is None:
+            return self
         tokens = max_tokens or published.max_tokens
         return replace(self, published=published, prompt_version=published.version, max_tokens=tokens)
 

@@ -1,6 +1,10 @@
 """Bad input, its message and its exit code; every twentieth case in a fresh process, the others in this one."""
 
+import pickle
+
 import pytest
+
+from harness.errors import ConfigError, DataError, Missing, UnknownName
 
 ECHO = ["--method", "echo", "--dataset", "pocket/musique", "--mlflow", "off"]
 MINE = ["--method", "echo", "--dataset", "musique", "--mlflow", "off"]
@@ -212,3 +216,18 @@ def test_validate_finds_what_is_wrong_in_each_preset(here, configs):
     for number, (_, parts) in enumerate(WRONG):
         own = [line for line in lines if f"wrong{number}" in line]
         assert any(all(part in line for part in parts) for line in own), (number, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigError(["a", "b"], ["b"]),
+        DataError("rows.jsonl", 3, "id", "is empty"),
+        Missing("no weights", "weights of x/y"),
+        UnknownName("method", "pecn", ["pecan"]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_of_a_worker_says_the_same_in_the_command(error):
+    told = pickle.loads(pickle.dumps(error))
+    assert (type(told), str(told), vars(told)) == (type(error), str(error), vars(error))

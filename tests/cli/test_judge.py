@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from harness.storage.run_folder import read_run
 from tests.datasets.support import longmemeval
 from tests.llm.endpoints import POCKET, content
@@ -118,6 +119,8 @@ def test_published_prompts_judge_where_there_are_some(here):
     assert (told()["verdicts"], told()["max_tokens"]) == ({"no": 1, "yes": 1}, 10)
     assert told("--max-tokens", "64")["max_tokens"] == 64
     assert told("--prompt", "mine.txt")["prompt"] == "{question} {answers} {answer}"
+    harness.judge(folder, model="scripted", set={"model.script": "judge.yaml"}, name="api")
+    assert read_run(folder).manifest["judges"]["judge.api"] == told()
 
 
 @pytest.mark.parametrize(
