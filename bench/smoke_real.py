@@ -5,9 +5,9 @@
 
 The random model (bench/smoke_models.py) answers the whole matrix first, some seconds a cell; then smollm2-135m does.
 Ordinary runs in one results folder (--out): the same command goes on where it was stopped. Data sets with short texts
-come first. Profile `small` stands in for weights that must be fetched, a random
-classifier for LLMLingua-2's. Answers are cut at 32 tokens. For the random model a text is cut to its first 6,000 bytes;
-the default one reads whole texts. The rows are real ones in the folder `data` of HARNESS_TEST_DATA; where there is no
+come first. Profile `small` stands in for weights that must be fetched, a random classifier for LLMLingua-2's. Answers
+are cut at 32 tokens. For the random model a text is cut to its first 6,000 bytes; the default one reads whole texts,
+or with --short the same cut ones. The rows are real ones in the folder `data` of HARNESS_TEST_DATA; where there is no
 sample they are made up in the official layout (bench/smoke_rows.py), those of RULER by its own generator.
 """
 
@@ -49,6 +49,8 @@ class Folders(NamedTuple):
 
     data: Path
     out: Path
+    short: bool = False
+    """The default model, too, reads the texts that are cut for the random one."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,9 @@ def refused_in(out: Path) -> Refused:
 
 
 def own_settings(method: str, out: Path) -> dict[str, str]:
-    """Settings that a preset alone needs: LLMLingua-2's classifier."""
+    """Settings that a preset alone needs: LLMLingua-2's classifier, and a limit of HippoRAG 2's lists of triples."""
+    if method == "hipporag-2":  # the default model repeats itself up to the 2,048 tokens of the authors' code
+        return {"method.reply_tokens": "96"}
     named = any("classifier" in (layer.get("params") or {}) for _, layer in presets.read("methods", method))
     return {"method.classifier": str(classifier(out / "classifier"))} if named else {}
 
@@ -115,14 +119,15 @@ def source_of(method: str) -> list[str]:
 def run_cell(key: Key, folders: Folders, retry: bool) -> tuple[Path | None, str]:
     """Run a cell. Returns its run folder, and why it did not run; a question that fails is in the folder."""
     random = key.model == RANDOM
-    sets = {**row_settings(key.dataset, folders.data, folders.out, random), **own_settings(key.method, folders.out)}
+    short = random or folders.short
+    sets = {**row_settings(key.dataset, folders.data, folders.out, short), **own_settings(key.method, folders.out)}
     print(f"=== {key.dataset}: {key.method}, {key.model}", file=sys.stderr, flush=True)
     try:
         runs = harness.run(
             [*source_of(key.method), key.method],
             [key.dataset],
             model=language_model(folders.out / RANDOM) if random else key.model,
-            data=rows_file(key.dataset, folders.data, folders.out, random),
+            data=rows_file(key.dataset, folders.data, folders.out, short),
             limit=QUESTIONS,
             profile=PROFILE,
             set=sets,
@@ -202,6 +207,7 @@ def main() -> None:
     parser.add_argument("--dataset", default=",".join(DATA), help="data sets, separated by commas")
     parser.add_argument("--method", default=",".join(presets.names("methods")), help="presets, separated by commas")
     parser.add_argument("--retry", action="store_true", help="run again what failed or was refused")
+    parser.add_argument("--short", action="store_true", help="cut texts to 6,000 bytes for the default model too")
     parser.add_argument("--table", action="store_true", help="print the table of what is stored; run nothing")
     flags = parser.parse_args()
     methods, datasets = flags.method.split(","), [name for name in DATA if name in flags.dataset.split(",")]
@@ -211,7 +217,7 @@ def main() -> None:
         if not root:
             sys.exit("HARNESS_TEST_DATA is not set: it names the folder that holds data/ with real rows")
         flags.out.mkdir(parents=True, exist_ok=True)
-        folders = Folders(Path(root, "data").resolve(), flags.out.resolve())
+        folders = Folders(Path(root, "data").resolve(), flags.out.resolve(), flags.short)
         try:
             for model in models:
                 run_cells(model, methods, datasets, folders, flags.retry)
