@@ -22,8 +22,9 @@ from harness.method.hooks import Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
+from methods.bm25 import bm25
 from methods.chunks import Span, packed, shown_spans
-from methods.retrieval import best_first, bm25
+from methods.retrieval import best_first
 from methods.retry import Retry, ask_parsed, parse_list
 
 DECOMPOSE = Prompt(

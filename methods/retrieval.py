@@ -2,9 +2,6 @@
 
     document ──chunks──► rank(question) ──k chunks, or chunks up to a token budget──► the shared reading prompt
 
-The BM25 of all methods is `bm25` below, over the few texts of one question. Open questions rank a whole corpus before
-any method runs, by another BM25 (harness/retrieval/bm25_index.py).
-
 PECAN and GARLIC use the same 300-token chunks as their own method and concatenate in rank order
 (docs/methods/retrieval.md#retrieval-rows). RECOMP's extractive compressor is the same with sentences as chunks, shown
 in the order of the text (docs/methods/retrieval.md#recomp), as are DOS RAG and OP-RAG (#dos-rag).
@@ -13,10 +10,7 @@ in the order of the text (docs/methods/retrieval.md#recomp), as are DOS RAG and 
 from __future__ import annotations
 
 import abc
-import math
 import random
-import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
@@ -28,6 +22,7 @@ from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
+from methods.bm25 import bm25
 from methods.chunks import Span, fixed_chunks, packed, packed_chunks, passage_chunks, sentence_chunks, shown_spans
 from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
 
@@ -135,39 +130,6 @@ class TopK(ReadingMethod):
     def as_read(self, texts: list[str]) -> list[str]:
         """The chunks as they are read, in the order of the document."""
         return texts
-
-
-# Chinese and Japanese are written without spaces, so each of their characters is a word of its own.
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-
-
-def words(text: str) -> list[str]:
-    """BM25's words: lower case, split at everything but letters and digits (docs/methods/retrieval.md#bm25)."""
-    return _WORD.findall(text.lower())
-
-
-def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
-    """BM25Okapi of rank_bm25 with its defaults k1 = 1.5, b = 0.75, epsilon = 0.25; zeros where no text has a word.
-
-    Its idf ln((N - n + 0.5) / (n + 0.5)) breaks on few texts (docs/methods/retrieval.md#bm25): of two, a word of one
-    text weighs 0, and a word of both a negative epsilon x mean, so that the text with fewer of the words is first.
-    Where that mean is not positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is
-    always positive.
-    """
-    from rank_bm25 import BM25Okapi
-
-    if not any(texts):
-        return np.zeros(len(texts))
-    okapi = BM25Okapi([list(t) for t in texts])
-    if okapi.average_idf <= 0:
-        frequencies = Counter(word for counts in okapi.doc_freqs for word in counts)
-        okapi.idf = {word: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for word, n in frequencies.items()}
-    return np.asarray(okapi.get_scores(list(question)), dtype=float)
-
-
-def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
-    """The `bm25_scores` [texts] of a question's words."""
-    return bm25_scores(words(question), [words(text) for text in texts])
 
 
 def similarity_to(query: str, vectors: Any, tools: Tools) -> np.ndarray:

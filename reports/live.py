@@ -20,8 +20,7 @@ from typing import Any
 from harness.cost.units import duration, short_count
 from harness.errors import UserError
 from harness.stats.bootstrap import interval, with_interval
-from harness.storage.files import read_lines
-from harness.storage.part_files import part_name, parts_in
+from harness.storage.json_lines import read_lines
 from harness.storage.run_folder import (
     DOCUMENTS,
     MANIFEST,
@@ -36,6 +35,7 @@ from harness.storage.run_folder import (
     run_yaml,
 )
 from harness.storage.run_schema import DOCUMENT, RECORD
+from harness.storage.shard_files import part_name, parts_in
 from reports import facts
 from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops

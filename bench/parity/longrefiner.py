@@ -15,12 +15,13 @@ import numpy as np
 
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
+from methods.bm25 import bm25
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Part, clip, parse, write
 from methods.longrefiner.prompts import folded
 from methods.longrefiner.select import global_scores, local_scores, normalised
 from methods.longrefiner.tree import Node, Tree, build
-from methods.retrieval import best_first, bm25
+from methods.retrieval import best_first
 
 PROGRAM = "ignorejjj/LongRefiner"
 METHODS = "`longrefiner-released`"

@@ -17,11 +17,11 @@ from harness.config.resolve import part
 from harness.llm.load import load_model
 from harness.llm.model_info import local_folder
 from harness.types import Document, Question
+from methods.bm25 import words
 from methods.graph import Graph
 from methods.pecan.build import build_graph
 from methods.pecan.config import PecanConfig
 from methods.pecan.search import Search
-from methods.retrieval import words
 from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools
 

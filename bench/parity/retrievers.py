@@ -14,8 +14,9 @@ from sentence_transformers import SentenceTransformer, util
 from bench.parity import Found
 from bench.parity.raptor import minilm
 from bench.parity.rows import Rows
+from methods.bm25 import bm25_scores, words
 from methods.chunks import fixed_chunks
-from methods.retrieval import best_first, bm25_scores, words
+from methods.retrieval import best_first
 
 PROGRAM = "rank-bm25"
 METHODS = "`bm25`, `sbert` (also bm25s and sentence-transformers)"

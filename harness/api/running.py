@@ -24,8 +24,9 @@ from harness.engine.rows import command_rows, plan_all, with_seeds
 from harness.engine.rows_in_turn import in_turn
 from harness.errors import HarnessError
 from harness.method import Method
-from harness.storage.files import json_line, write_atomic
+from harness.storage.files import write_atomic
 from harness.storage.home import home
+from harness.storage.json_lines import json_line
 from harness.storage.remote_runs import working_copy
 from harness.tracking.background import BackgroundTracking
 from harness.tracking.track import MOST_TRACES

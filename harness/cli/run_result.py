@@ -20,9 +20,9 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
     row: goes in front; debug: adds the traceback of the first one.
     """
     from harness.storage.failures import lacks_only_scores, one_line
-    from harness.storage.files import read_lines
-    from harness.storage.part_files import part_name
+    from harness.storage.json_lines import read_lines
     from harness.storage.run_folder import RECORDS
+    from harness.storage.shard_files import part_name
 
     records = result.folder / part_name(RECORDS, result.part)
     errors = {r["question_id"]: r["error"] for r in read_lines(records, "question_id")}

@@ -18,7 +18,7 @@ from typing import Any
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money
 from harness.errors import UserError
-from harness.storage.files import read_lines
+from harness.storage.json_lines import read_lines
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, read_json
 
 

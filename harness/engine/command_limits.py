@@ -14,7 +14,7 @@ from harness.engine.manifest import shape_of_role
 from harness.engine.plan import Plan
 from harness.engine.rows_in_turn import Hook
 from harness.errors import LimitReached, UserError
-from harness.storage.files import read_lines
+from harness.storage.json_lines import read_lines
 from harness.storage.paths import masked
 from harness.storage.run_folder import RECORDS, RUN
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.exchange.bundle import digest
 from harness.exchange.contents import AskedQuestion, asked_questions, safe_name, start_time, write_file
-from harness.storage.files import json_line
+from harness.storage.json_lines import json_line
 from harness.storage.run_folder import StoredRun
 
 

@@ -1,6 +1,6 @@
 """BM25 over the passages of a corpus, by bm25s, in shards that carry the statistics of the whole corpus.
 
-The BM25 of methods, over the texts of one question, is methods/retrieval.py.
+The BM25 of methods, over the texts of one question, is methods/bm25.py.
 
     1. tokens/00000.npz   words of 100,000 passages, and in how many of them each word stands
     2. shards/00000/      bm25s's own index of these passages, made with N, the mean length and df of all passages

@@ -18,7 +18,8 @@ from harness.retrieval.maxp import Hit
 from harness.retrieval.passages import Passages, Report
 from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
-from harness.storage.files import delete_drafts, json_line, replacing, save_error
+from harness.storage.files import delete_drafts, replacing, save_error
+from harness.storage.json_lines import json_line
 
 _LONGEST = 10
 """Words of an answer that a text can be expected to hold as it is; a longer one is a sentence of its author."""

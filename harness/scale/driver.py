@@ -28,11 +28,12 @@ from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition
 from harness.scale.worker import Done, Order, reported_error
 from harness.storage.failures import has_answer
-from harness.storage.files import check_writable, read_lines
+from harness.storage.files import check_writable
+from harness.storage.json_lines import read_lines
 from harness.storage.lock import FolderLock
-from harness.storage.part_files import TRIES, part_name
 from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import RECORDS, RUN
+from harness.storage.shard_files import TRIES, part_name
 
 _SLICES = (4, 2, 1, 1)  # eighths of a worker's share: four parts each, the last ones short
 _LOCK_WAIT = 60.0  # seconds that a dying worker may still hold the lock of its part

@@ -20,11 +20,11 @@ from typing import IO, Any
 
 from harness.errors import UserError
 from harness.storage.failures import has_answer
-from harness.storage.files import delete_drafts, indexed_lines, json_line, no_link, read_lines, replacing, write_atomic
+from harness.storage.files import delete_drafts, no_link, replacing, write_atomic
+from harness.storage.json_lines import indexed_lines, json_line, read_lines
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
 from harness.storage.packed_lines import read_packed
-from harness.storage.part_files import ORDER, part_name, parts_in, read_order
 from harness.storage.run_folder import (
     DOCUMENTS,
     MANIFEST,
@@ -36,6 +36,7 @@ from harness.storage.run_folder import (
     read_json,
     run_yaml,
 )
+from harness.storage.shard_files import ORDER, part_name, parts_in, read_order
 from harness.storage.shown_texts import TEXTS
 from harness.storage.summary import summarise_with
 

@@ -27,13 +27,14 @@ from harness.engine.progress import Progress
 from harness.engine.runner import RunResult
 from harness.errors import RunLocked, UserError, WorkerLost
 from harness.scale.merge import merge
-from harness.storage.files import check_writable, delete_drafts, read_lines
+from harness.storage.files import check_writable, delete_drafts
+from harness.storage.json_lines import read_lines
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
-from harness.storage.part_files import TRIES, Part, part_name, parts_in, write_order
 from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, check_plain, read_json, run_yaml
 from harness.storage.run_place import RunPlace
+from harness.storage.shard_files import TRIES, Part, part_name, parts_in, write_order
 from harness.storage.shown_texts import TEXTS
 from harness.storage.untrusted import regular_only
 from harness.types import Document, Example

@@ -27,10 +27,10 @@ from harness.errors import CannotRun, HarnessError, RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition, run_shard
 from harness.scale.worker import Done, Log, failed_result, plan_chain, reported_error
-from harness.storage.files import read_lines
-from harness.storage.part_files import TRIES
+from harness.storage.json_lines import read_lines
 from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import RECORDS, RUN
+from harness.storage.shard_files import TRIES
 
 _POLL = 1.0  # seconds between two looks at the records; submitit asks Slurm less often
 _CLUSTERS = ("slurm", "local", "debug")

@@ -22,7 +22,7 @@ from harness.engine.progress import Progress
 from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
 from harness.scale.shard import part_of
 from harness.storage.code_version import installed
-from harness.storage.part_files import Part
+from harness.storage.shard_files import Part
 from harness.types import VERSION
 
 _KEPT = 4  # plans, with the rows of their data sets

@@ -1,7 +1,7 @@
 """Indexes kept by content: the same document, method and models never pay for the same index twice.
 
     <root>/<implementation>/<first 2>/<digest>/
-        key.json         everything that was hashed, to be read by a person
+        key.json         everything that was hashed (harness/engine/indexing.py, index_key), to be read by a person
         data.json        the index without its arrays
         arrays.npz       its arrays (missing when it has none)
         usage.json       the model calls that building it took, and the shapes of those models

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.cost.events import Request
 from harness.errors import DataError
-from harness.storage.files import json_line
+from harness.storage.json_lines import json_line
 from harness.storage.packed_lines import read_packed
 
 REQUESTS = "requests.jsonl.gz"

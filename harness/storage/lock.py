@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from harness.errors import RunLocked, UserError
 from harness.storage.files import save_error
-from harness.storage.part_files import part_name
+from harness.storage.shard_files import part_name
 
 _SIGNED = b'{"pid":'  # how the content of every lock begins
 

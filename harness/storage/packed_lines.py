@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.errors import DataError
-from harness.storage.files import append_line, json_line, no_link, save_error
+from harness.storage.files import no_link, save_error
+from harness.storage.json_lines import append_line, json_line
 from harness.storage.limits import check_ratio, limit
 from harness.storage.untrusted import as_object, regular_only
 

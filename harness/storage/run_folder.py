@@ -27,9 +27,9 @@ from typing import Any, Literal, TypeVar, overload
 
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
-from harness.storage.files import indexed_lines, read_lines
+from harness.storage.json_lines import indexed_lines, read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
-from harness.storage.part_files import ORDER, part_name, parts_in
+from harness.storage.shard_files import ORDER, part_name, parts_in
 from harness.storage.shown_texts import TEXTS, lost_texts, read_texts, text_pointers
 from harness.storage.untrusted import as_object, parse_yaml, read_plain, regular_only
 

@@ -17,9 +17,9 @@ from typing import Any
 from harness.errors import UserError
 from harness.storage.files import check_writable, delete_drafts
 from harness.storage.lock import FolderLock
-from harness.storage.part_files import check_no_parts
 from harness.storage.remote_runs import Remote
 from harness.storage.run_folder import RUN, SUMMARY, check_plain
+from harness.storage.shard_files import check_no_parts
 from harness.types import Example
 
 

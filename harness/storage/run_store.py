@@ -22,16 +22,8 @@ from typing import Any, Self
 
 from harness.errors import SaveError, UserError
 from harness.storage.failures import has_answer
-from harness.storage.files import (
-    append_line,
-    cut_torn_line,
-    identity,
-    json_line,
-    no_link,
-    read_lines,
-    save_error,
-    write_atomic,
-)
+from harness.storage.files import identity, no_link, save_error, write_atomic
+from harness.storage.json_lines import append_line, cut_torn_line, json_line, read_lines
 from harness.storage.kept_requests import REQUESTS, without_requests
 from harness.storage.packed_lines import append_packed, cut_torn_member, read_packed
 from harness.storage.paths import without_home

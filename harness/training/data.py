@@ -21,7 +21,8 @@ from harness.errors import UserError
 from harness.method import Task
 from harness.method.hooks import Scene, TrainingTask
 from harness.stats.rng import Dice
-from harness.storage.files import json_line, read_lines, write_atomic
+from harness.storage.files import write_atomic
+from harness.storage.json_lines import json_line, read_lines
 from harness.types import Document, Question
 
 Purpose = Literal["evaluation", "training"]

@@ -17,7 +17,8 @@ from harness.datasets.archives import opened
 from harness.datasets.files import Broken, parse_line
 from harness.datasets.pages import wiki_text
 from harness.errors import DataError
-from harness.storage.files import json_line, read_lines, write_atomic
+from harness.storage.files import write_atomic
+from harness.storage.json_lines import json_line, read_lines
 from harness.training.data import HEAD, is_made_from
 from harness.types import Document
 

@@ -28,7 +28,8 @@ from harness.method.hooks import Labelling, TrainingTask
 from harness.models import LanguageModel, MeteredModel
 from harness.parallel.in_flight import in_flight
 from harness.parallel.scheduler import Claims
-from harness.storage.files import append_line, cut_torn_line, json_line, read_lines, write_atomic
+from harness.storage.files import write_atomic
+from harness.storage.json_lines import append_line, cut_torn_line, json_line, read_lines
 from harness.training.data import HEAD, Item, is_made_from, scene_to_json
 
 T = TypeVar("T")

@@ -18,10 +18,11 @@ from harness.method import Tools
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Document
+from methods.bm25 import bm25
 from methods.chunks import Span, fixed_chunks, packed_chunks, sentences
 from methods.compression.config import LinguaConfig
 from methods.compression.surprise import SLACK, open_context, surprise, units_of
-from methods.retrieval import best_first, bm25
+from methods.retrieval import best_first
 
 
 def choose_sentences(

@@ -30,13 +30,13 @@ from harness.method import IndexTools
 from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens, turn_texts
 from harness.types import Document, Question
+from methods.bm25 import words
 from methods.chunks import packed
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import FUNCTION, Memory, SubGraph, find_all, merge_entities, merge_relations, name_key, occurs
 from methods.qrmem.prompts import Relation
 from methods.reading import question_text
-from methods.retrieval import words
 from methods.retry import ParsedReply, Retry, ask_parsed, fit_lines, reply_to, window_of
 from methods.summary import SUMMARY, one_summary
 
@@ -62,7 +62,7 @@ class Pool:
 def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
     """F1 of the longest common subsequence of words (Lin 2004, beta 1): 2 lcs / (n + m); 0.0 if both are empty.
 
-    Words are those of BM25 (methods.retrieval.words): no stemming.
+    Words are those of BM25 (methods.bm25.words): no stemming.
     """
     above = [0] * (len(second) + 1)
     for word in first:

@@ -31,7 +31,7 @@ from harness.storage.untrusted import read_object
 from harness.training.cards import markdown_table
 from harness.training.exam import Value
 from harness.types import Shown
-from methods.retrieval import bm25
+from methods.bm25 import bm25
 from pocket.reranker.data import HOPS, Listed, Offsets, chunk_lists
 from pocket.train.llama import weights_digest
 from pocket.world.sample import sample

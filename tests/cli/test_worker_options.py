@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.storage.files import read_lines
-from harness.storage.part_files import parts_in
+from harness.storage.json_lines import read_lines
+from harness.storage.shard_files import parts_in
 
 # A scripted model needs no torch, which each of the processes here would import.
 ROW = ["run", "-m", "bm25", "-d", "pocket/musique", "--model", "scripted", "--mlflow", "off"]

@@ -12,7 +12,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.exchange import inspect_logs, lm_eval_samples
-from harness.storage.files import json_line
+from harness.storage.json_lines import json_line
 from harness.storage.kept_requests import REQUESTS, request_rows
 from harness.storage.run_folder import read_run
 from harness.types import Shown, Step

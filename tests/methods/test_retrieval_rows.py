@@ -15,8 +15,9 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
+from methods.bm25 import bm25_scores, words
 from methods.chunks import packed_chunks, passage_chunks, sentence_chunks, sentences, word_chunks
-from methods.retrieval import BM25, Dense, DosRag, RandomChunks, Reranked, RetrievalConfig, bm25_scores, words
+from methods.retrieval import BM25, Dense, DosRag, RandomChunks, Reranked, RetrievalConfig
 from tests.datasets.support import config as dataset_config
 from tests.datasets.support import needs_real, real
 from tests.methods.conftest import FakeTools, WordEncoder, answered

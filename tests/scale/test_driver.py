@@ -8,9 +8,9 @@ from harness.errors import RunLocked, SaveError, UserError
 from harness.scale.driver import Driver, Event, _join_slices
 from harness.scale.shard import part_of
 from harness.scale.worker import Done, Order, Worker
-from harness.storage.files import read_lines
-from harness.storage.part_files import Part, parts_in
+from harness.storage.json_lines import read_lines
 from harness.storage.run_folder import RECORDS
+from harness.storage.shard_files import Part, parts_in
 from tests.engine.fakes import World, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")

@@ -8,10 +8,10 @@ from harness.engine.progress import Silent
 from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.shard import parse_shard, partition, run_shard
-from harness.storage.files import json_line, read_lines
+from harness.storage.json_lines import json_line, read_lines
 from harness.storage.lock import FolderLock
-from harness.storage.part_files import part_name, parts_in
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, read_run
+from harness.storage.shard_files import part_name, parts_in
 from tests.engine.fakes import World, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")

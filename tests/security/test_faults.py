@@ -19,7 +19,7 @@ from harness.errors import SaveError
 from harness.llm import load
 from harness.scale.merge import merge
 from harness.scale.shard import run_shard
-from harness.storage.files import read_lines
+from harness.storage.json_lines import read_lines
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
 from tests.engine.fakes import Quiet, World, comparable, go, make_plan

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from harness.engine.progress import Silent
 from harness.errors import DataError, SaveError, UserError
 from harness.storage import files
+from harness.storage.json_lines import json_line
 from harness.storage.run_folder import find_runs, read_question, read_run
 from harness.storage.run_schema import USAGE_KEYS
 from tests.engine.fakes import comparable, go, make_plan
@@ -175,7 +176,7 @@ json_values = st.recursive(
 
 @given(value=json_values)
 def test_a_line_is_one_line_and_comes_back(value):
-    line = files.json_line(value)
+    line = json_line(value)
     assert line.count(b"\n") == 1
     assert json.loads(line) == value
 

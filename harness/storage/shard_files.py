@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UserError
-from harness.storage.files import json_line, read_lines, write_atomic
+from harness.storage.files import write_atomic
+from harness.storage.json_lines import json_line, read_lines
 
 ORDER = "order.jsonl"
 TRIES = 3

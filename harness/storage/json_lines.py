@@ -1,0 +1,137 @@
+"""JSON-lines files written so that a crash at any moment leaves them readable.
+
+append_line(fd, path, data)  one line, fsync; a failed write is cut off again
+read_lines(path, field)      every line of a JSON-lines file; a torn last line is left out, any other is an error
+cut_torn_line(path, field)   cut a torn last line off, and say so
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import DataError
+from harness.storage.files import no_link, save_error
+from harness.storage.untrusted import as_object, regular_only
+
+if TYPE_CHECKING:
+    from harness.storage.run_schema import Schema
+
+
+def append_line(fd: int, path: Path, data: bytes) -> None:
+    """Append one line and wait until it is on disk.
+
+    Raises SaveError; what a failed write left behind is cut off, so that the file still ends with a whole line.
+    """
+    size = os.fstat(fd).st_size
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, size)
+        raise save_error(path, error) from error
+
+
+def json_line(value: Any) -> bytes:
+    """Strict JSON on one line, readable UTF-8 unless a lone surrogate forces escapes."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(value, allow_nan=False).encode() + b"\n"
+
+
+def _parse(line: bytes, field: str, schema: Schema | None = None) -> tuple[dict[str, Any] | None, str]:
+    """Return the line's object, or None and the problem. Raises WrongValue where only one value is wrong."""
+    if schema is not None:
+        try:
+            return schema.parse(line), ""
+        except ValueError as error:
+            if getattr(error, "key", "") not in ("", field):
+                raise
+    try:
+        value = as_object(line)
+    except ValueError as error:
+        return None, f"not valid JSON ({error})"
+    return (value, "") if isinstance(value.get(field), str) else (None, f"not an object with a '{field}'")
+
+
+def read_lines(
+    path: Path,
+    field: str,
+    notes: list[str] | None = None,
+    schema: Schema | None = None,
+    wanted: Callable[[bytes], bool] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the object of every line, checked by `schema` where one is given; a missing file has none.
+
+    wanted: called with a line's bytes; lines for which it is false are skipped, damaged ones too. A bad last line is
+    what a killed writer leaves: it is skipped and reported in `notes`. A bad one before raises DataError.
+    """
+    for _, _, value in indexed_lines(path, field, notes, schema, wanted):
+        yield value
+
+
+def indexed_lines(
+    path: Path,
+    field: str,
+    notes: list[str] | None = None,
+    schema: Schema | None = None,
+    wanted: Callable[[bytes], bool] | None = None,
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield (byte offset, length, object) of every line, as `read_lines` does."""
+    if not path.exists():
+        return
+    bad: tuple[int, str] | None = None
+    end = 0
+    with open(path, "rb", opener=regular_only) as file:
+        for number, line in enumerate(file, start=1):  # lines end at \n only, so U+2028 inside a text is no line end
+            end += len(line)
+            if bad is not None:
+                raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
+            if wanted is not None and not wanted(line):
+                continue
+            try:
+                value, problem = _parse(line, field, schema)
+            except ValueError as error:
+                why = f"{error}; such a record cannot be used"
+                raise DataError(path, number, getattr(error, "key", None), why) from None
+            if value is None:
+                bad = (number, problem)
+            else:
+                yield end - len(line), len(line), value
+    if bad is not None and notes is not None:
+        notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")
+
+
+def cut_torn_line(path: Path, field: str) -> str | None:
+    """Repair a torn last line: cut it off, or add its missing line end. Returns a sentence, None if nothing was torn.
+
+    Raises DataError for a bad line before the last, and SaveError when the file cannot be changed.
+    """
+    if not path.exists():
+        return None
+    number, end = 0, 0
+    for number, (at, size, _) in enumerate(indexed_lines(path, field), start=1):  # noqa: B007 - the last one counts
+        end = at + size
+    try:
+        with open(path, "r+b", opener=no_link) as file:
+            if torn := file.seek(0, os.SEEK_END) - end:
+                file.truncate(end)
+            else:
+                file.seek(max(end - 1, 0))
+                if file.read(1) in (b"\n", b""):
+                    return None
+                file.write(b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise save_error(path, error) from error
+    how = f" by cutting {torn} bytes" if torn else ""
+    return f"{path.name}: line {number + (torn > 0)} was torn; repaired{how}"

@@ -1,0 +1,43 @@
+"""BM25 of a question over its few texts, for all methods.
+
+Open questions rank a whole corpus before any method runs, by another BM25 (harness/retrieval/bm25_index.py).
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+# Chinese and Japanese are written without spaces, so each of their characters is a word of its own.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+
+
+def words(text: str) -> list[str]:
+    """BM25's words: lower case, split at everything but letters and digits (docs/methods/retrieval.md#bm25)."""
+    return _WORD.findall(text.lower())
+
+
+def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
+    """BM25Okapi of rank_bm25 with its defaults k1 = 1.5, b = 0.75, epsilon = 0.25; zeros where no text has a word.
+
+    Its idf ln((N - n + 0.5) / (n + 0.5)) breaks on few texts (docs/methods/retrieval.md#bm25): of two, a word of one
+    text weighs 0, and a word of both a negative epsilon x mean, so that the text with fewer of the words is first.
+    Where that mean is not positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is
+    always positive.
+    """
+    from rank_bm25 import BM25Okapi
+
+    if not any(texts):
+        return np.zeros(len(texts))
+    okapi = BM25Okapi([list(t) for t in texts])
+    if okapi.average_idf <= 0:
+        frequencies = Counter(word for counts in okapi.doc_freqs for word in counts)
+        okapi.idf = {word: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for word, n in frequencies.items()}
+    return np.asarray(okapi.get_scores(list(question)), dtype=float)
+
+
+def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
+    """The `bm25_scores` [texts] of a question's words."""
+    return bm25_scores(words(question), [words(text) for text in texts])
