@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,7 +87,7 @@ def fake_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def command(capsys: pytest.CaptureFixture[str]):
     """Run `harness ARGUMENTS` in this process; returns the exit code, stdout and stderr."""
     from harness.cli.main import main
 

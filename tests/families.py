@@ -1,7 +1,5 @@
 """Presets that are one implementation: what holds for one of them on every data set is shown for the others on one."""
 
-from collections.abc import Collection
-
 from harness.config import presets
 
 __all__ = ["cells"]
@@ -12,9 +10,7 @@ QUICK = {"full-context", "bm25", "sbert", "closed-book", "oracle-evidence"}
 EVERYWHERE = {"pecan", *QUICK}
 
 
-def cells(
-    datasets: list[str], *, every: bool = True, everywhere: Collection[str] = EVERYWHERE
-) -> list[tuple[str, str]]:
+def cells(datasets, *, every=True, everywhere=EVERYWHERE):
     """(preset, data set): `everywhere` on all of `datasets`, all others on ONE, and the first preset of each other
     implementation on one more, taken in turn. every=False: of the others only those first presets, and only there."""
     known: set[tuple[str, str]] = set()

@@ -4,7 +4,6 @@ import importlib
 import multiprocessing
 import os
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
@@ -45,7 +44,7 @@ class Forked:
         return self.process.exitcode, self.stdout.read_text(), self.stderr.read_text()
 
 
-def start(module: str, arguments: Sequence[str], cwd: Path, printed: Path, environment: Mapping[str, str]) -> Forked:
+def start(module: str, arguments, cwd: Path, printed: Path, environment) -> Forked:
     """`python -m MODULE ARGUMENTS`, where the module has a function main(); `printed`: a new folder for its output."""
     context = multiprocessing.get_context("forkserver")
     with pytest.MonkeyPatch.context() as patch:

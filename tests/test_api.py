@@ -3,9 +3,7 @@
 import inspect
 import shutil
 import statistics
-from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import get_type_hints
 
 import pytest
@@ -17,8 +15,7 @@ from harness.cli.run_options import Execution
 from harness.cli.worker_options import WorkerOptions
 from harness.errors import HarnessError, LimitReached, UserError
 from harness.method import Indexes, Tools
-from harness.types import Answer, Document, Question
-from tests.cli.conftest import Cli
+from harness.types import Answer, Question
 from tests.cli.fakes import Echo
 from tests.made_up import musique_rows
 
@@ -26,7 +23,7 @@ DATA = "pocket/musique"
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folder(here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
 
@@ -111,11 +108,11 @@ class Whole(Echo):
 
     summary = "says the whole question"
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(self, question: Question, documents, indexes: Indexes, tools: Tools) -> Answer:
         return Answer(question.text)
 
 
-def length(prediction: str, references: Sequence[str]) -> float:
+def length(prediction: str, references) -> float:
     return min(1.0, len(prediction) / 1000)
 
 
@@ -140,7 +137,7 @@ def test_the_search_of_a_question_is_told() -> None:
         echo.trace("nobody")
 
 
-def test_the_front_is_drawn(tmp_path: Path) -> None:
+def test_the_front_is_drawn(tmp_path) -> None:
     two, short = ["bm25", "closed-book"], {"dataset.tokens": 300}
     runs = harness.run(two, DATA, limit=2, model="random", mlflow="off", progress=False, set=short)
     assert runs.plot().startswith(b"<?xml")
@@ -152,7 +149,7 @@ def test_the_front_is_drawn(tmp_path: Path) -> None:
         run().plot()
 
 
-def test_repeats_are_joined_and_their_spread_is_named(here: Cli) -> None:
+def test_repeats_are_joined_and_their_spread_is_named(here) -> None:
     runs = harness.run("dice", DATA, limit=4, seed=3, repeat=3, mlflow="off", progress=False)
     assert [one.config["seed"] for one in runs] == [3, 4, 5]
     means = [one.records["rouge_score.rougeL"].mean() for one in runs]
@@ -172,7 +169,7 @@ def test_repeats_are_joined_and_their_spread_is_named(here: Cli) -> None:
         harness.run("dice", DATA, repeat=2, sweep={"seed": [1, 2]})
 
 
-def test_a_judge_and_why_questions_were_lost(tmp_path: Path) -> None:
+def test_a_judge_and_why_questions_were_lost(tmp_path) -> None:
     runs = harness.Runs([run()])
     script = tmp_path / "judge.yaml"
     script.write_text("replies: [{reply: 'yes'}]\n")

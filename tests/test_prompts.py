@@ -4,8 +4,6 @@ import itertools
 import re
 import shutil
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -54,12 +52,12 @@ UNSEEN: dict[str, set[str]] = {
 }  # fmt: skip
 
 
-def method(preset: str, **prompts: Any) -> Method:
+def method(preset: str, **prompts) -> Method:
     d = resolve_part("methods", Choices(method=preset, sets={"method.prompts": prompts} if prompts else {}))
     return make_method(d)
 
 
-def plan(preset: str = "bm25", *sets: str, **more: Any) -> Plan:
+def plan(preset: str = "bm25", *sets: str, **more) -> Plan:
     found, problems = parse_assignments(sets, "")
     assert not problems
     return plan_choices(Choices(method=preset, dataset="pocket/musique", profile="pocket", sets=found, **more))
@@ -144,7 +142,7 @@ def test_a_prompt_that_grows_keeps_its_order_and_a_later_turn_has_no_system() ->
         method("pecan", **{"second turn": {"system": "Be brief."}})
 
 
-def test_a_file_a_profile_and_a_flag_are_merged_turn_by_turn(tmp_path: Path) -> None:
+def test_a_file_a_profile_and_a_flag_are_merged_turn_by_turn(tmp_path) -> None:
     prompts, config = tmp_path / "prompts.yaml", tmp_path / "config.yaml"
     prompts.write_text(f"answer: {ANSWER!r}".replace("'", '"'))
     config.write_text(f"methods: {{bm25: {{prompts: {prompts}}}, '*': {{prompts: {{answer: {{system: One.}}}}}}}}")
@@ -192,7 +190,7 @@ def test_a_system_turn_on_real_tokens() -> None:
         session.system("again")
 
 
-def test_a_template_without_a_system_role_is_refused_by_the_plan_and_by_the_model(tmp_path: Path) -> None:
+def test_a_template_without_a_system_role_is_refused_by_the_plan_and_by_the_model(tmp_path) -> None:
     template = tmp_path / "t.jinja"
     refusal = "{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
     template.write_text(TEMPLATE.replace("<|{{", refusal + "<|{{", 1))
@@ -230,7 +228,7 @@ def test_an_adapter_of_another_task_is_refused_by_the_plan(task: str, trained: s
     assert plan("longrefiner", sets[0], f"method.{trained}_adapter={used}", f"method.{task}_adapter=null")
 
 
-def test_adapters_whose_prompts_nobody_knows_are_a_warning(tmp_path: Path) -> None:
+def test_adapters_whose_prompts_nobody_knows_are_a_warning(tmp_path) -> None:
     """As those that LongRefiner's authors released: they have no card, and were trained on other prompts."""
     own = plan("longrefiner").models["refiner"].adapters
     if not own:

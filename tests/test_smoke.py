@@ -6,8 +6,6 @@ The list is read from the program: a preset that is added is run, and one that c
 import itertools
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -44,14 +42,7 @@ def sources(method: str) -> list[str]:
 @pytest.mark.parametrize(
     ("dataset", "methods", "questions"), parts(), ids=lambda value: value[0] if isinstance(value, list) else str(value)
 )
-def test_every_preset_answers(
-    dataset: str,
-    methods: list[str],
-    questions: int,
-    command: Callable[..., tuple[int, str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_preset_answers(dataset, methods, questions, command, tmp_path, monkeypatch):
     """In one process, which loads torch and the model once; tests/test_wheel.py runs the installed command in its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))

@@ -1,14 +1,10 @@
 """`python -m bench.gpu` where there is no GPU: every row runs, so that a machine with one is not the first to try."""
 
-from pathlib import Path
-
-import pytest
-
 from bench import gpu
 from bench.parallel import Bench
 
 
-def test_every_row_runs_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_every_row_runs_without_a_gpu(tmp_path, monkeypatch, capsys) -> None:
     sizes = ["--in-flight", "2", "--tokens", "300", "--repeats", "1", "--peak", "1"]
     searched: list[int] = []
 

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(tmp_path / name))
 
 
-def planned(method: str, **more: Any) -> Plan:
+def planned(method: str, **more) -> Plan:
     """A plan with a model that is not an embedded one."""
     sets = {"model.embedded": False, **more.pop("sets", {})}
     return plan_choices(Choices(method=method, dataset="pocket/musique", model="random", sets=sets, **more))
@@ -42,7 +41,7 @@ def planned(method: str, **more: Any) -> Plan:
         ("bm25", {}, False),
     ],
 )
-def test_the_plan_warns_of_chunks_that_the_encoder_cuts(method: str, sets: dict[str, Any], warned: bool) -> None:
+def test_the_plan_warns_of_chunks_that_the_encoder_cuts(method: str, sets, warned: bool) -> None:
     found = [w for w in planned(method, sets=sets).warnings if "cuts the rest" in w]
     told = "encoder minilm reads 256 tokens of chunks of 300 and cuts the rest; --set encoder=mpnet reads 512"
     assert found == ([told] if warned else [])
@@ -59,7 +58,7 @@ def test_the_plan_warns_of_chunks_that_the_encoder_cuts(method: str, sets: dict[
         ("bm25", {}, None),
     ],
 )
-def test_the_plan_warns_of_a_reader_that_compresses(method: str, more: dict[str, Any], told: str | None) -> None:
+def test_the_plan_warns_of_a_reader_that_compresses(method: str, more, told: str | None) -> None:
     found = [w for w in planned(method, **more).warnings if "compresses with the reader" in w]
     assert len(found) == (told is not None)
     if told is not None:
@@ -73,7 +72,7 @@ def test_auto_is_in_no_identity_and_changes_no_hash() -> None:
     assert plans[0].hash8 == plans[1].hash8 != plans[2].hash8
 
 
-def test_a_run_says_which_share_of_its_texts_was_cut(tmp_path: Path, command: Any) -> None:
+def test_a_run_says_which_share_of_its_texts_was_cut(tmp_path: Path, command) -> None:
     chosen = ["--dataset", "pocket/musique", "--limit", "1", "--out", str(tmp_path / "results"), "--mlflow", "off"]
     code, out, err = command("run", "--method", "sbert", *chosen, "--set", "dataset.tokens=1500", "--json")
     assert code == 0

@@ -333,9 +333,7 @@ def test_the_papers_profile_reads_100_000_tokens_and_compresses_as_they_do() -> 
     ("dataset", "model", "embedded", "small"),
     [("one", "smollm2-135m", False, True), ("pocket/musique", "pocket-llama", True, False)],
 )
-def test_without_a_model_the_data_set_decides(
-    dataset: str, model: str, embedded: bool, small: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_model_the_data_set_decides(dataset, model, embedded, small, monkeypatch):
     monkeypatch.setitem(registry.shipped("readers"), "any other", "smollm2-135m")  # as shipped; see tests/conftest.py
     resolved = get(dataset=dataset)
     found = resolved.config.model

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from reports.compare import config_difference
 from reports.figures.rule_table import curve_labels
 
 
-def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more: Any) -> Plan:
+def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more) -> Plan:
     found, problems = parse_assignments(sets, "")
     assert not problems
     return plan_choices(Choices(method=method, dataset=dataset, sets=found, **more))
@@ -105,7 +104,7 @@ def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() ->
 # --- reports ----------------------------------------------------------------------------------------------------------
 
 
-def run(plan: Plan, name: str = "a") -> Any:
+def run(plan: Plan, name: str = "a"):
     config, path = plan.config.model_dump(mode="json"), Path(f"{name}--{plan.hash8}")
     return SimpleNamespace(config=config, origins=plan.origins, path=path, manifest={"models": {}}, records=[])
 

@@ -1,7 +1,6 @@
 """The run hashes of shipped presets stay, so that runs that are stored are found and continued by a later version."""
 
 import json
-from collections.abc import Callable
 
 # One preset of each implementation, with profile pocket and pocket-llama on pocket/musique. A hash that changes says
 # that every stored run of these presets is asked again. A new parameter of a shared Config does that; give the method
@@ -35,7 +34,7 @@ HASHES = {
 }
 
 
-def test_run_hashes_of_presets(command: Callable[..., tuple[int, str, str]]) -> None:
+def test_run_hashes_of_presets(command) -> None:
     code, out, err = command(
         "validate", "--method", ",".join(HASHES), "--dataset", "pocket/musique", "--profile", "pocket",
         "--set", "dataset.tokens=300", "--json",

@@ -1,8 +1,6 @@
 """Suites: their own settings, below all that is said on the command line, and every mistake in their files."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +21,7 @@ WHOLE = LISTS + "profile: tiny\nset: [method.k=5, dataset.tokens=400, model.wind
 
 
 @pytest.fixture
-def own(configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own(configs, tmp_path, monkeypatch: pytest.MonkeyPatch):
     """The made-up presets, a suite with settings, and two files that say more."""
     monkeypatch.setenv("HARNESS_CONFIGS", str(configs))
     monkeypatch.chdir(tmp_path)
@@ -33,13 +31,13 @@ def own(configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return configs
 
 
-def get(**more: Any) -> Resolution:
+def get(**more) -> Resolution:
     resolution = resolve(Choices(method="echo", dataset="pocket/musique", suite=suites.read_suite("whole"), **more))
     raise_all(resolution.problems)
     return resolution
 
 
-def test_a_suites_settings_are_its_own_origin(own: Path) -> None:
+def test_a_suites_settings_are_its_own_origin(own) -> None:
     made = get()
     assert (made.config.method.params, made.config.limit) == ({"word": "tiny", "rate": 0.25, "k": 5}, 4)
     assert (made.config.profile, made.config.model.window) == ("tiny", 900)
@@ -61,15 +59,13 @@ def test_a_suites_settings_are_its_own_origin(own: Path) -> None:
     ],
     ids=str,
 )
-def test_what_is_said_on_the_command_line_wins(
-    more: dict[str, Any], k: int, window: int, limit: int, profile: str, own: Path
-) -> None:
+def test_what_is_said_on_the_command_line_wins(more, k, window, limit, profile, own):
     config = get(**more).config
     assert (config.method.params["k"], config.model.window) == (k, window)
     assert (config.limit, config.profile) == (limit, profile)
 
 
-def test_a_suite_may_extend_another_and_says_no_more_than_its_lists(own: Path) -> None:
+def test_a_suite_may_extend_another_and_says_no_more_than_its_lists(own) -> None:
     (own / "suites" / "next.yaml").write_text("extends: whole\nset: [method.k=1]\nlimit: 9\n")
     found = suites.read_suite("NEXT")
     assert (found.name, found.profile, found.sets, found.limit) == ("next", "tiny", {"method.k": "1"}, 9)
@@ -79,7 +75,7 @@ def test_a_suite_may_extend_another_and_says_no_more_than_its_lists(own: Path) -
         suites.read_suite("whol")
 
 
-def test_a_twin_has_the_methods_of_its_suite_over_made_up_data_sets(own: Path) -> None:
+def test_a_twin_has_the_methods_of_its_suite_over_made_up_data_sets(own) -> None:
     table = "methods: [echo]\ndatasets: [longbench/musique, MuSiQue]\nlimit: 9\nset: [model.window=9]\n"
     (own / "suites" / "table.yaml").write_text(table + "twin:\n")
     twin = suites.read_suite("Pocket_Table")
@@ -98,7 +94,7 @@ def test_a_twin_has_the_methods_of_its_suite_over_made_up_data_sets(own: Path) -
     assert "pocket-whole" not in presets.names("suites")
 
 
-def test_a_row_of_a_suite_may_have_parameters_of_its_own(own: Path) -> None:
+def test_a_row_of_a_suite_may_have_parameters_of_its_own(own) -> None:
     rows = "methods: [echo, echo-loud: {k: 3, word: two}]\ndatasets: [pocket/musique]\nset: [method.word=set]\n"
     (own / "suites" / "rows.yaml").write_text(rows)
     suite = suites.read_suite("rows")
@@ -137,9 +133,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
 
 @pytest.mark.parametrize(("text", "parts"), MISTAKES, ids=[parts[0][:50] for _, parts in MISTAKES])
 @pytest.mark.parametrize("verb", [["run", "--suite", "bad", "--mlflow", "off"], ["validate"]], ids=["run", "validate"])
-def test_a_mistake_in_a_suite_is_found_before_anything_runs(
-    text: str, parts: list[str], verb: list[str], own: Path, here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_in_a_suite_is_found_before_anything_runs(text, parts, verb, own, here, tmp_path, monkeypatch):
     (own / "suites" / "bad.yaml").write_text(text)
     # Every other configuration is checked once, in tests/cli/test_verbs.py: all of them take seconds.
     monkeypatch.setattr(validate, "check_file", lambda kind, name: CHECK(kind, name) if name == "bad" else None)
@@ -151,7 +145,7 @@ def test_a_mistake_in_a_suite_is_found_before_anything_runs(
     assert not (tmp_path / "results").exists()
 
 
-def test_run_takes_the_settings(own: Path, here: Cli) -> None:
+def test_run_takes_the_settings(own, here: Cli) -> None:
     (own / "suites" / "two.yaml").write_text(WHOLE.replace("[echo]", "[echo, echo-loud]"))
     done = here("run", "--suite", "two", "--mlflow", "off", "--json", "--limit", "2")
     assert done.returncode == 0, done.stderr
@@ -184,7 +178,7 @@ parts:
 
 
 @pytest.fixture
-def table(own: Path) -> suites.Suite:
+def table(own) -> suites.Suite:
     (own / "suites" / "table.yaml").write_text(PARTS)
     return suites.read_suite("table")
 
@@ -247,7 +241,7 @@ def test_a_setting_that_a_data_set_does_not_have_is_named_once(table: suites.Sui
 
 
 @pytest.mark.parametrize("parts", ["3", "[]", "[echo]", "[{methods: echo}]", "[{metods: [echo]}]"])
-def test_mistakes_in_parts_are_sentences(own: Path, parts: str) -> None:
+def test_mistakes_in_parts_are_sentences(own, parts: str) -> None:
     (own / "suites" / "bad.yaml").write_text(f"methods: [echo]\ndatasets: [pocket/musique]\nparts: {parts}\n")
     with pytest.raises(ConfigError, match="must be a list|unknown key 'metods'"):
         suites.read_suite("bad")

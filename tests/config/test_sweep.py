@@ -1,8 +1,5 @@
 """Sweeps: which rows a command or a suite has, and every mistake in their keys and values."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from harness.config import suites, sweep
@@ -19,7 +16,7 @@ SUITE = "methods: [echo]\ndatasets: [pocket/musique]\n"
 
 
 @pytest.fixture(autouse=True)
-def own(configs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own(configs, monkeypatch: pytest.MonkeyPatch):
     """The made-up presets, one of a method without parameters, and a suite that sweeps."""
     monkeypatch.setenv("HARNESS_CONFIGS", str(configs))
     (configs / "methods" / "other.yaml").write_text("implementation: closed-book\n")
@@ -96,7 +93,7 @@ def test_a_parameter_that_no_method_has_is_a_mistake_with_the_nearest_name() -> 
         (Choices(method="echo", model="tiny"), {"model": ("a", "b")}),
     ],
 )
-def test_a_key_is_swept_or_set(row: Choices, axes: dict[str, Any]) -> None:
+def test_a_key_is_swept_or_set(row: Choices, axes) -> None:
     with pytest.raises(UserError, match="is swept and set to one value"):
         sweep.expand_rows([row], axes)
 
@@ -116,7 +113,7 @@ def test_a_suite_sweeps_and_the_command_line_replaces_its_axes() -> None:
         ("models: smollm2-135m\n", "'models' must be a list of names"),
     ],
 )
-def test_a_mistake_in_a_suites_sweep_is_one_sentence(text: str, sentence: str, own: Path) -> None:
+def test_a_mistake_in_a_suites_sweep_is_one_sentence(text: str, sentence: str, own) -> None:
     (own / "suites" / "bad.yaml").write_text(SUITE + text)
     with pytest.raises((UserError, ConfigError)) as error:
         sweep.suite_axes(suites.read_suite("bad"), None, {})

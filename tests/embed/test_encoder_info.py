@@ -4,7 +4,6 @@ No published weights are here, so what is tested is the code path: tokenizer, ne
 """
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -163,7 +162,7 @@ def _home(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
 
 
-def choices(method: str, **sets: Any) -> Choices:
+def choices(method: str, **sets) -> Choices:
     return Choices(method=method, dataset="pocket/musique", sets={**ROWS, **sets}, limit=1)
 
 

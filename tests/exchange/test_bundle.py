@@ -253,9 +253,7 @@ def test_runs_that_are_not_exported(tmp_path: Path, rows: Path) -> None:
         export([run, run], tmp_path / "b.zip")
 
 
-def test_code_that_a_bundle_names_is_not_imported(
-    tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_that_a_bundle_names_is_not_imported(tmp_path, bundle, monkeypatch):
     (tmp_path / "evil_scorer.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(str(tmp_path))
     files = contents(bundle)

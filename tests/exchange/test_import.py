@@ -7,7 +7,6 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,12 +28,12 @@ GOLD = ["Ada Marsh", "near Thornby", "in 1902", "yes"]
 REPLIES = ["Ada Marsh", "Thornby", "1911", "yes"]
 
 
-def rows(**fields: Any) -> list[dict[str, Any]]:
+def rows(**fields):
     """The four questions; fields: key -> a list with a value for each, or one value for all."""
     return [{k: v[n] if isinstance(v, list) else v for k, v in fields.items()} for n in range(len(QUESTIONS))]
 
 
-def lines(path: Path, values: list[dict[str, Any]]) -> Path:
+def lines(path: Path, values) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(value) + "\n" for value in values))
     return path
@@ -52,7 +51,7 @@ def dataset(root: Path) -> Path:
     return path
 
 
-def sample(number: int, **changes: Any) -> dict[str, Any]:
+def sample(number: int, **changes):
     output = {"model": "mock-1", "choices": [{"message": {"role": "assistant", "content": REPLIES[number]}}]}
     f1 = [1.0, 2 / 3, 0.0, 1.0][number]
     return {
@@ -68,7 +67,7 @@ def sample(number: int, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def log(samples: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
+def log(samples, **changes):
     # The errors are those of 1, 2/3, 0, 1 and of 1, 1, 0, 1: sqrt(1/4 * sum((x - mean)^2) / 3).
     told = [("f1", "mean", 2 / 3, 0.23570226039551584), ("match", "accuracy", 0.75, 0.2499999999999999)]
     scores = [
@@ -87,7 +86,7 @@ def log(samples: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def inspect(root: Path, samples: list[dict[str, Any]] | None = None, **changes: Any) -> Path:
+def inspect(root: Path, samples=None, **changes) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     path = root / "log.json"
     path.write_text(json.dumps(log([sample(n) for n in range(4)] if samples is None else samples, **changes)))
@@ -171,12 +170,12 @@ def infinitebench(root: Path) -> Path:
     return lines(root / "results" / "mock" / "preds_longbook_choice_eng.jsonl", made)
 
 
-def jsonl(root: Path, **fields: Any) -> Path:
+def jsonl(root: Path, **fields) -> Path:
     made = rows(id=["a", "b", "c", "d"], question=QUESTIONS, answers=[[gold] for gold in GOLD], prediction=REPLIES)
     return lines(root / "mine.jsonl", [{**row, **fields} for row in made])
 
 
-def imported(tool: str, path: Path, root: Path, *arguments: Any) -> StoredRun:
+def imported(tool: str, path: Path, root: Path, *arguments) -> StoredRun:
     return read_run(prepare_import(read_foreign(tool, path), *arguments).write(root, lambda note: None))
 
 
@@ -258,9 +257,7 @@ class TestMatching:
             assert run.records[0]["question"] == QUESTIONS[0]
 
     @pytest.mark.parametrize("change", [{"target": "Bo Marsh"}, {"input": "Who built the barn?"}])
-    def test_the_same_id_of_another_question_is_listed_and_left_out(
-        self, change: dict[str, Any], command: Command, tmp_path: Path
-    ) -> None:
+    def test_the_same_id_of_another_question_is_listed_and_left_out(self, change, command, tmp_path):
         path = inspect(tmp_path, [sample(0, **change), sample(1)])
         arguments = ["--dataset", "hotpotqa", "--data", str(dataset(tmp_path)), "--out", str(tmp_path / "results")]
         code, _, said = command("import", str(path), "--from", "inspect", *arguments)
@@ -297,7 +294,7 @@ def edited(make: Callable[[Path], Path], change: Callable[[str], str]) -> Callab
     return made
 
 
-def samples(*made: dict[str, Any]) -> Callable[[Path], Path]:
+def samples(*made) -> Callable[[Path], Path]:
     return lambda root: inspect(root, list(made))
 
 
@@ -396,7 +393,7 @@ class TestCompare:
 
 class TestOtherCommands:
     @pytest.mark.parametrize("told", ["x", {"tool": "x"}, {"tool": 3, "files": []}, {"tool": "x", "files": [1]}])
-    def test_a_damaged_manifest_is_named(self, told: Any, command: Command, tmp_path: Path) -> None:
+    def test_a_damaged_manifest_is_named(self, told, command: Command, tmp_path: Path) -> None:
         run = imported("inspect", inspect(tmp_path), tmp_path / "results")
         (run.path / "manifest.json").write_text(json.dumps(run.manifest | {"imported": told}))
         code, _, said = command("compare", str(run.path))

@@ -5,8 +5,6 @@ import hashlib
 import importlib.util
 import json
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +19,7 @@ from tests.reports.build import record, write_run
 F1 = "longbench.qa_f1_score"
 
 
-def _records() -> list[dict[str, Any]]:
+def _records():
     asked = {"gold": {"answers": ["Ann", "Anne"], "supporting": [], "extra": {}}, "document_characters": [9]}
     seen = Shown("span", "d0", 0, 9, "Ann is 8.")
     steps = [asdict(Step("visit", node=3, level=1, scores={"total": 0.5}, tokens=9, shown=seen))]
@@ -33,7 +31,7 @@ def _records() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     data = {"name": "longbench/hotpotqa", "format": "longbench", "scorers": [F1], "max_answer_tokens": 32}
     scores = {F1: {"mean": 0.5, "low": 0.1, "high": 0.9, "n": 3}}
     return write_run(
@@ -47,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
     )
 
 
-def test_a_run_as_an_inspect_log(folder: Path, tmp_path: Path) -> None:
+def test_a_run_as_an_inspect_log(folder, tmp_path) -> None:
     path = inspect_logs.write_log(read_run(folder), tmp_path / "logs")
     assert path.name == "2026-01-02T03-04-05+00-00_longbench-hotpotqa-bm25_0123abcd.json"
     log = json.loads(path.read_bytes())
@@ -72,14 +70,14 @@ def test_a_run_as_an_inspect_log(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("inspect_ai") is None, reason="inspect-ai is not installed")
-def test_inspect_reads_it(folder: Path, tmp_path: Path) -> None:
+def test_inspect_reads_it(folder, tmp_path) -> None:
     from inspect_ai.log import read_eval_log
 
     log = read_eval_log(str(inspect_logs.write_log(read_run(folder), tmp_path)))
     assert [sample.output.completion for sample in log.samples] == ["Ann", "Ann of\nHill", ""]
 
 
-def test_a_kept_request_is_the_message(folder: Path, tmp_path: Path) -> None:
+def test_a_kept_request_is_the_message(folder, tmp_path) -> None:
     from harness.cost.events import Request
 
     sent = [Request("reader", "answer", "write", "Read: Ann is 8.\nWho is 8?", "Ann")]
@@ -91,7 +89,7 @@ def test_a_kept_request_is_the_message(folder: Path, tmp_path: Path) -> None:
     assert samples[1]["messages"][0]["content"] == "Ann is 8.\n\nWho is 8?"
 
 
-def test_a_run_as_lm_eval_samples(folder: Path, tmp_path: Path) -> None:
+def test_a_run_as_lm_eval_samples(folder, tmp_path) -> None:
     path = lm_eval_samples.write_samples(read_run(folder), tmp_path / "out")
     name = "samples_longbench_hotpotqa_2026-01-02T03-04-05+00-00.jsonl"
     assert path.relative_to(tmp_path / "out").as_posix() == f"tiny/bm25/{name}"
@@ -111,7 +109,7 @@ def test_a_run_as_lm_eval_samples(folder: Path, tmp_path: Path) -> None:
     assert sum(scored) / len(scored) == told["results"]["longbench_hotpotqa"][f"{F1},none"]
 
 
-def test_names_from_a_run_folder_lead_nowhere_else(folder: Path, tmp_path: Path) -> None:
+def test_names_from_a_run_folder_lead_nowhere_else(folder, tmp_path) -> None:
     run = read_run(folder)
     out = tmp_path / "out"
     for bad in ("../../x", "..", "/etc/x", "a\x00b\n"):
@@ -122,7 +120,7 @@ def test_names_from_a_run_folder_lead_nowhere_else(folder: Path, tmp_path: Path)
         assert lm_eval_samples.write_samples(other, out).resolve().is_relative_to(out.resolve())
 
 
-def test_runs_without_texts_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_without_texts_are_refused(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_run(tmp_path, [record(0, 1.0)])
     for form in ("inspect", "lm-eval"):
         with pytest.raises(SystemExit, match="2"):
@@ -138,7 +136,7 @@ def test_runs_without_texts_are_refused(tmp_path: Path, capsys: pytest.CaptureFi
         (["export", "RUN", "--to", "inspect"], "name the folder for the files"),
     ],
 )
-def test_mistakes(folder: Path, arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(folder, arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main([str(folder) if a == "RUN" else a for a in arguments])
     assert problem in capsys.readouterr().err

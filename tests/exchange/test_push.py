@@ -6,9 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def hub() -> Iterator[Hub]:
+def hub():
     server = Hub()
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield server
@@ -73,7 +71,7 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture
-def bundle(tmp_path: Path) -> tuple[Path, str]:
+def bundle(tmp_path):
     runs = [
         stored(tmp_path / "results", scores, method=m) for m, scores in (("pecan", [1.0, 0.5]), ("bm25", [0.0] * 2))
     ]
@@ -85,7 +83,7 @@ def push(hub: Hub, *words: str, token: str = "right") -> subprocess.CompletedPro
     return subprocess.run([sys.executable, "-m", "harness", "push", *words], env=env, capture_output=True, text=True)
 
 
-def test_a_bundle_and_its_card_are_a_private_data_set(hub: Hub, bundle: tuple[Path, str]) -> None:
+def test_a_bundle_and_its_card_are_a_private_data_set(hub: Hub, bundle) -> None:
     path, digest = bundle
     done = push(hub, str(path), "me/runs")
     assert (done.returncode, done.stdout) == (0, f"{hub.url}\n"), done.stderr
@@ -98,7 +96,7 @@ def test_a_bundle_and_its_card_are_a_private_data_set(hub: Hub, bundle: tuple[Pa
     assert "musique (licence not recorded)" in card
 
 
-def test_public_is_asked_for(hub: Hub, bundle: tuple[Path, str]) -> None:
+def test_public_is_asked_for(hub: Hub, bundle) -> None:
     assert push(hub, str(bundle[0]), "me/runs", "--public").returncode == 0
     assert hub.created[0]["visibility"] == "public"
 
@@ -111,15 +109,13 @@ def test_public_is_asked_for(hub: Hub, bundle: tuple[Path, str]) -> None:
         (["none.zip", "me/runs"], "right", 2, "write one with: harness export RUN... bundle.zip"),
     ],
 )
-def test_what_cannot_be_pushed_is_a_sentence(
-    words: list[str], token: str, code: int, sentence: str, hub: Hub, bundle: tuple[Path, str]
-) -> None:
+def test_what_cannot_be_pushed_is_a_sentence(words, token, code, sentence, hub, bundle):
     done = push(hub, *(word.format(bundle=bundle[0]) for word in words), token=token)
     assert (done.returncode, sentence in done.stderr, len(done.stderr.splitlines())) == (code, True, 1), done.stderr
     assert hub.files == {}
 
 
-def test_a_damaged_bundle_is_not_pushed(hub: Hub, bundle: tuple[Path, str]) -> None:
+def test_a_damaged_bundle_is_not_pushed(hub: Hub, bundle) -> None:
     path = bundle[0]
     path.write_bytes(path.read_bytes()[:-200])
     assert push(hub, str(path), "me/runs").returncode == 2

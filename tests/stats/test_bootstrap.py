@@ -188,9 +188,7 @@ class TestPaired:
             (100.0, 0.0, 100 - 200 * 0.52182, 100.0),  # a scorer of one's own that counts in percent
         ],
     )
-    def test_differences_that_are_all_alike_are_not_certainty(
-        self, a: float, b: float, low: float, high: float
-    ) -> None:
+    def test_differences_that_are_all_alike_are_not_certainty(self, a, b, low, high):
         documents = [f"d{i}" for i in range(5)]
         found = paired_test([a] * 5, [b] * 5, documents)
         assert (found.low, found.high) == (pytest.approx(low, abs=2e-3), pytest.approx(high, abs=2e-3))
@@ -276,9 +274,7 @@ class TestClusters:
             ([("x",), ("y",), ("y", "x")], ["x", "x", "x"]),
         ],
     )
-    def test_questions_that_share_a_document_belong_together(
-        self, documents: list[tuple[str, ...]], clusters: list[str]
-    ) -> None:
+    def test_questions_that_share_a_document_belong_together(self, documents, clusters):
         assert document_clusters(documents) == clusters
 
     def test_questions_without_documents_stand_alone(self) -> None:

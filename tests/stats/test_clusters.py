@@ -1,8 +1,6 @@
 """Which questions are resampled as one, and what is said where nearly all of them are."""
 
 import random
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,10 +22,10 @@ def passages(questions: int) -> list[tuple[str, ...]]:
     return [tuple(f"p{draw.randrange(1500)}" for _ in range(8)) for _ in range(questions)]
 
 
-def two_runs(root: Path, documents: list[tuple[str, ...]], ahead: float, **more: Any) -> list[StoredRun]:
+def two_runs(root, documents: list[tuple[str, ...]], ahead: float, **more) -> list[StoredRun]:
     """Full context, and a method that scores `ahead` more on each question."""
 
-    def scored(shift: float) -> list[dict[str, Any]]:
+    def scored(shift: float):
         values = [min(1.0, (i * 7 % 10) / 10 + shift) for i in range(len(documents))]
         return [record(i, v, document_ids=list(ids)) for i, (v, ids) in enumerate(zip(values, documents, strict=True))]
 
@@ -65,7 +63,7 @@ def test_what_is_said_of_clusters_is_true(documents: list[tuple[str, ...]], sent
 
 
 class TestReports:
-    def test_retrieved_passages_give_intervals_and_a_test(self, tmp_path: Path) -> None:
+    def test_retrieved_passages_give_intervals_and_a_test(self, tmp_path) -> None:
         runs = two_runs(tmp_path, passages(60), 0.2, dataset="nq", settings=RETRIEVED)
         table = frame(runs)
         assert (table[f"{SCORE}.low"] < table[SCORE]).all()
@@ -75,14 +73,14 @@ class TestReports:
         assert row["p"] < 0.001
         assert not [note for note in (*row["notes"], *table["notes"][0]) if "document" in note]
 
-    def test_a_chain_of_documents_is_called_one(self, tmp_path: Path) -> None:
+    def test_a_chain_of_documents_is_called_one(self, tmp_path) -> None:
         runs = two_runs(tmp_path, CHAIN, 0.1)
         told = "all 4 questions are linked through documents that they share"
         assert f"{told}: no interval" in frame(runs)["notes"][0]
         (note,) = [n for n in compare(runs).iloc[0]["notes"] if "linked" in n]
         assert note.endswith(f"{told}, so there is no interval and the test says nothing")
 
-    def test_the_size_of_a_cluster_that_is_most_questions_is_told(self, tmp_path: Path) -> None:
+    def test_the_size_of_a_cluster_that_is_most_questions_is_told(self, tmp_path) -> None:
         documents = [("a", f"b{i}") for i in range(15)] + [(f"c{i}",) for i in range(10)]
         runs = two_runs(tmp_path, documents, 0.1)
         told = "15 of 25 questions are linked through documents that they share, one of 11 clusters"

@@ -1,7 +1,6 @@
 """The anytime-valid comparison: against its formula written out, and by simulation."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,16 +11,14 @@ from tests.stats.simulations import called_equivalent, means, rankings
 VALUES = (1.0, 0.0, -0.5, 1.0, 1.0, 0.0, 1.0, 0.25, -1.0, 1.0, 1.0, 0.0)
 
 
-def race(
-    totals: Sequence[float], sizes: Sequence[int] | None = None, *, finite: bool = False, of: int = 0
-) -> PairedRace:
+def race(totals, sizes=None, *, finite=False, of=0):
     made = PairedRace(sizes or [1] * max(of, len(totals)), finite=finite)
     for total in totals:
         made.add(total)
     return made
 
 
-def capital(values: Sequence[float], mean: float, n: int | None) -> list[float]:
+def capital(values, mean: float, n: int | None) -> list[float]:
     """The capital against `mean` as the paper writes it: values x in [0, 1], m_t of section 5 if n is given.
 
     Constant fractions f / m_t of the capital are bet that the mean is larger, equal shares on each f.
@@ -128,9 +125,7 @@ def test_looking_after_every_document_is_wrong_in_5_percent_at_most(finite: bool
         ({(0, 1): 9.0, (1, 0): 8.0}, [(0, 1)]),
     ],
 )
-def test_a_ranking_grows_by_capital_and_by_order(
-    shares: dict[tuple[int, int], float], ranked: list[tuple[int, int]]
-) -> None:
+def test_a_ranking_grows_by_capital_and_by_order(shares, ranked):
     better, evidence = np.zeros((3, 3), dtype=bool), np.zeros((3, 3))
     for place, share in shares.items():
         evidence[place] = math.log(share / 0.05) + 1e-9
