@@ -17,14 +17,12 @@ SAMPLE = [*BM25, "--dataset", "pocket/musique"]
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """small: a whole model; no-tokenizer: without one; nan: the head gives no numbers."""
+    """small: a whole model; nan: the head gives no numbers."""
     from safetensors.torch import load_file, save_file
 
     folder = tmp_path_factory.mktemp("models")
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
     save(folder / "small", num_key_value_heads=1, max_position_embeddings=2048, **sizes)
-    for path in shutil.copytree(folder / "small", folder / "no-tokenizer").glob("token*"):
-        path.unlink()
     weights = shutil.copytree(folder / "small", folder / "nan") / "model.safetensors"
     tensors = load_file(weights)
     tensors["lm_head.weight"][0] = float("nan")
@@ -38,23 +36,6 @@ def run(here, models, tmp_path):
     for folder in models.iterdir():
         (tmp_path / folder.name).symlink_to(folder)
     return here
-
-
-MODELS = [
-    ("./smal", "no model folder './smal'"),
-    ("http://127.0.0.1:9/v1", "--model endpoint --set model.base_url=http://127.0.0.1:9/v1"),
-    ("no-tokenizer", "no tokenizer.json); put it there or name one with --set model.tokenizer=FOLDER"),
-]
-
-
-@pytest.mark.parametrize(("model", "message"), MODELS, ids=[model for model, _ in MODELS])
-def test_a_model_that_cannot_be_used_is_one_sentence(model, message, run, tmp_path):
-    done = run(*SAMPLE, "--model", model)
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert not (tmp_path / "results").exists()
 
 
 def test_a_question_longer_than_the_window_fails_and_the_run_goes_on(run, tmp_path):

@@ -39,6 +39,11 @@ CASES = [
     (["run", "--method", "echo,ecko", "--dataset", "pocket/musique"], ["unknown method 'ecko'"]),
     (["run", "--method", "echo", "--dataset", "musiqe"], ["unknown data set 'musiqe'. Did you mean 'musique'"]),
     (["run", *ECHO, "--model", "lama-3.1"], ["unknown model 'lama-3.1'. Did you mean", "harness list models"]),
+    (["run", *ECHO, "--model", "./smal"], ["no model folder './smal'"]),
+    (
+        ["run", *ECHO, "--model", "http://127.0.0.1:9/v1"],
+        ["--model endpoint --set model.base_url=http://127.0.0.1:9/v1"],
+    ),
     (["run", *ECHO, "--profile", "papr"], ["unknown profile 'papr'. Did you mean 'paper'?"]),
     (["run", "--suite", "first-slce"], ["unknown suite 'first-slce'. Did you mean 'first-slice'?"]),
     (["run", *ECHO, "--set", "method.wrd=x"], ["unknown key 'method.wrd' (--set). Did you mean 'word'?"]),

@@ -158,6 +158,11 @@ def _folder(name):
     return write
 
 
+def _without_tokenizer(folder):
+    for path in folder.glob("token*"):
+        path.unlink()
+
+
 def _half(folder):
     os.truncate(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size // 2)
 
@@ -185,6 +190,7 @@ MODELS = [
     ("weights, noise", _bytes("model.safetensors", bytes(range(256)) * 9), "copy the model's folder again"),
     ("tokenizer.json, cut", _bytes("tokenizer.json", b'{"version":'), "--set model.tokenizer=FOLDER"),
     ("tokenizer.json, a folder", _folder("tokenizer.json"), "is no regular file"),
+    ("no tokenizer", _without_tokenizer, "put it there or name one with --set model.tokenizer=FOLDER"),
     ("tokenizer_config.json", _bytes("tokenizer_config.json", b"{"), "--set model.tokenizer=FOLDER"),
     ("generation_config.json", _bytes("generation_config.json", b"[1]"), "or name another model"),
     ("template, cut", _bytes("chat_template.jinja", b"{% for"), "model.template=FILE"),

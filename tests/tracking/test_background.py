@@ -11,18 +11,7 @@ import pytest
 
 from harness.tracking import background
 from harness.tracking.background import BackgroundTracking
-from tests.tracking.store import (
-    SCORE,
-    SCORES,
-    append,
-    artifacts,
-    client,
-    history,
-    only_run,
-    row,
-    run_folder,
-    suite,
-)
+from tests.tracking.store import SCORE, SCORES, append, artifacts, client, history, only_run, row, run_folder, suite
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
@@ -200,9 +189,7 @@ class TestPasses:
         background.Passes("sqlite:///x.db", None).make([folder])
         assert tracked == []
 
-    def test_traces_that_a_pass_had_no_time_for_are_logged_by_the_next_and_named_by_the_last(
-        self, tmp_path, monkeypatch
-    ):
+    def test_traces_without_time_are_logged_by_the_next_pass_and_named_by_the_last(self, tmp_path, monkeypatch):
         left = iter([7, 3, 3, 2])
         monkeypatch.setattr(background, "track", lambda *_, **__: next(left))
         folder = run_folder(tmp_path, 2)
