@@ -1,10 +1,12 @@
 """Settings of the whole suite."""
 
+import faulthandler
 import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,17 @@ def fake_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
+
+
+@pytest.fixture
+def no_deadlock(monkeypatch):
+    """A deadlock ends the process with everyone's stack, instead of a suite that hangs; and no pass begins early."""
+    monkeypatch.setattr("harness.parallel.scheduler.MAX_WAIT", 200.0)
+    faulthandler.dump_traceback_later(900, exit=True)
+    before = threading.active_count()
+    yield
+    faulthandler.cancel_dump_traceback_later()
+    assert threading.active_count() == before, "a member outlived its scheduler"
 
 
 @pytest.fixture

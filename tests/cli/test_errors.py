@@ -7,9 +7,11 @@ import pytest
 from harness.errors import ConfigError, DataError, Missing, UnknownName
 
 ECHO = ["--method", "echo", "--dataset", "pocket/musique", "--mlflow", "off"]
+BM25 = ["--method", "bm25", *ECHO[2:]]
 MINE = ["--method", "echo", "--dataset", "musique", "--mlflow", "off"]
 CLOSED = ["--method", "closed-book", "--dataset", "pocket/musique", "--mlflow", "off", "--set"]
 POCKET, OUT = ["--model", "pocket-llama", "--dataset", "pocket/musique"], ["--out", "out"]
+TRAIN = ["train", "longrefiner"]
 FILES = {
     "typo.yaml": "limt: 3\n",
     "twice.yaml": "seed: 1\nseed: 2\n",
@@ -39,11 +41,8 @@ CASES = [
     (["run", "--method", "echo,ecko", "--dataset", "pocket/musique"], ["unknown method 'ecko'"]),
     (["run", "--method", "echo", "--dataset", "musiqe"], ["unknown data set 'musiqe'. Did you mean 'musique'"]),
     (["run", *ECHO, "--model", "lama-3.1"], ["unknown model 'lama-3.1'. Did you mean", "harness list models"]),
-    (["run", *ECHO, "--model", "./smal"], ["no model folder './smal'"]),
-    (
-        ["run", *ECHO, "--model", "http://127.0.0.1:9/v1"],
-        ["--model endpoint --set model.base_url=http://127.0.0.1:9/v1"],
-    ),
+    (["run", *BM25, "--model", "./smal"], ["no model folder './smal'"]),
+    (["run", *BM25, "--model", "http://127.0.0.1:9/v1"], ["--model endpoint --set model.base_url=http://127.0.0.1:9"]),
     (["run", *ECHO, "--profile", "papr"], ["unknown profile 'papr'. Did you mean 'paper'?"]),
     (["run", "--suite", "first-slce"], ["unknown suite 'first-slce'. Did you mean 'first-slice'?"]),
     (["run", *ECHO, "--set", "method.wrd=x"], ["unknown key 'method.wrd' (--set). Did you mean 'word'?"]),
@@ -106,31 +105,19 @@ CASES = [
     (["reproduce", "--html", "a.html", "--margin", "0"], ["--margin 0: should be more than 0"]),
     (["train", "bm25", *OUT], ["'bm25' has no adapters to train"]),
     (["train", "longrefine", *OUT], ["unknown method 'longrefine'. Did you mean 'longrefiner'"]),
-    (
-        ["train", "longrefiner", "--task", "analyses", *OUT],
-        ["unknown task of 'longrefiner' 'analyses'. Did you mean 'analysis'"],
-    ),
-    (
-        ["train", "longrefiner", "--teacher", "random", *OUT],
-        ["name both --teacher MODEL and --dataset NAME, or neither"],
-    ),
-    (
-        ["train", "longrefiner", "--dataset", "musique", *OUT],
-        ["name both --teacher MODEL and --dataset NAME, or neither"],
-    ),
-    (["train", "longrefiner", "--data", "rows.jsonl", *OUT], ["--data is where the rows of --dataset are"]),
-    (["train", "longrefiner", "--profile", "tiny", *OUT], ["has no profile 'tiny'; it has: paper, pocket"]),
-    (["train", "longrefiner", "--set", "rnk=3", *OUT], ["unknown key 'rnk' (--set). Did you mean 'rank'"]),
-    (["train", "longrefiner", "--device", "tpu", *OUT], ["unknown device 'tpu'"]),
-    (["train", "longrefiner", "--mlflow", "mlruns", *OUT], ["MLflow no longer writes to a folder ('mlruns')"]),
-    (["train", "longrefiner", "--model", "scripted", *OUT], ["runs on a server, so it cannot be trained here"]),
-    (["train", "longrefiner", "--model", "/no/where", *OUT], ["no model folder '/no/where'"]),
-    (["train", "longrefiner", "--profile", "paper", *OUT], ["let a teacher label with --teacher MODEL --dataset NAME"]),
-    (["train", "longrefiner", "--eval", *OUT], ["there is no adapter 'analysis' in"]),
-    (
-        ["heads", "bm25", *POCKET, *OUT],
-        ["'bm25' uses no list of attention heads; name a method that does, such as qrhead"],
-    ),
+    ([*TRAIN, "--task", "analyses", *OUT], ["unknown task of 'longrefiner' 'analyses'. Did you mean 'analysis'"]),
+    ([*TRAIN, "--teacher", "random", *OUT], ["name both --teacher MODEL and --dataset NAME, or neither"]),
+    ([*TRAIN, "--dataset", "musique", *OUT], ["name both --teacher MODEL and --dataset NAME, or neither"]),
+    ([*TRAIN, "--data", "rows.jsonl", *OUT], ["--data is where the rows of --dataset are"]),
+    ([*TRAIN, "--profile", "tiny", *OUT], ["has no profile 'tiny'; it has: paper, pocket"]),
+    ([*TRAIN, "--set", "rnk=3", *OUT], ["unknown key 'rnk' (--set). Did you mean 'rank'"]),
+    ([*TRAIN, "--device", "tpu", *OUT], ["unknown device 'tpu'"]),
+    ([*TRAIN, "--mlflow", "mlruns", *OUT], ["MLflow no longer writes to a folder ('mlruns')"]),
+    ([*TRAIN, "--model", "scripted", *OUT], ["runs on a server, so it cannot be trained here"]),
+    ([*TRAIN, "--model", "/no/where", *OUT], ["no model folder '/no/where'"]),
+    ([*TRAIN, "--profile", "paper", *OUT], ["let a teacher label with --teacher MODEL --dataset NAME"]),
+    ([*TRAIN, "--eval", *OUT], ["there is no adapter 'analysis' in"]),
+    (["heads", "bm25", *POCKET, *OUT], ["'bm25' uses no list of attention heads; name a method that does", "qrhead"]),
     (["heads", "qrhead", *POCKET, "--model", "scripted", *OUT], ["a scripted model needs --set model.script=FILE"]),
     (["heads", "qrhed", *POCKET, *OUT], ["unknown method 'qrhed'. Did you mean 'qrhead' or"]),
     (["list", "method_s"], ["unknown kind 'method_s'. Did you mean 'methods'"]),

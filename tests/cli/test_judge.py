@@ -130,10 +130,7 @@ def test_published_prompts_judge_where_there_are_some(here):
         ([], "no model has judged these runs yet"),
         (["--model", "scriptd"], "unknown model 'scriptd'. Did you mean 'scripted'"),
         (["--model", "scripted"], "a scripted model needs --set model.script=FILE, a YAML file such as"),
-        (
-            ["--model", "scripted", "--set", "model.script=none.yaml"],
-            "check model.script (with --set from the current folder)",
-        ),
+        ([*SCRIPTED[:3], "model.script=none.yaml"], "check model.script (with --set from the current folder)"),
         (["--model", "scripted", "--set", "model.script=bad.yaml"], "'replys'. Did you mean 'replies'?"),
         ([*SCRIPTED, "dataset.limit=3"], "only settings of the model"),
         ([*SCRIPTED, "--name", "a/b"], "use letters"),

@@ -104,6 +104,7 @@ def test_alone_it_says_the_ways_out_and_runs_nothing(here):
         harness.run("walks-fixed", "pocket/musique", limit=2, mlflow="off")
 
 
+CONFIG = {"method": {"name": "walks"}, "dataset": {"name": "d", "scorers": ["s"]}, "model": {"name": "m"}, "seed": 0}
 BAD = [
     ("walks", "from:walks", "each of these numbers waits for another one: method.max_nodes=from:walks of 'walks'"),
     ("walks", "from:wolks", "'from:wolks' names neither a run folder nor a method: unknown method 'wolks'. Did you"),
@@ -118,13 +119,7 @@ BAD = [
 def test_a_wrong_source_is_one_sentence(method, value, sentence, here, tmp_path):
     for name, state in (("unfinished", "interrupted"), ("empty", "finished")):
         (tmp_path / name).mkdir()
-        config = {
-            "method": {"name": "walks"},
-            "dataset": {"name": "d", "scorers": ["s"]},
-            "model": {"name": "m"},
-            "seed": 0,
-        }
-        (tmp_path / name / "run.yaml").write_text(json.dumps({"config": config}))
+        (tmp_path / name / "run.yaml").write_text(json.dumps({"config": CONFIG}))
         (tmp_path / name / "summary.json").write_text(json.dumps({"state": state}))
     done = here("run", "--method", method, *ROW, "--mlflow", "off", "--set", f"method.max_nodes={value}")
     assert (done.returncode, done.stdout) == (2, "")

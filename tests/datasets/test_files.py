@@ -160,9 +160,7 @@ def test_folder_takes_the_files_of_the_split_in_order(tmp_path):
     assert [e.question.id for e in data.examples] == ["2hop__1", "2hop__2"]
     assert data.source == "dev-00000-of-00002.jsonl, dev-00001-of-00002.jsonl"
     assert [e.question.id for e in load(config(data=str(tmp_path), split="train")).examples] == ["2hop__3"]
-    check_refused(
-        config(data=str(tmp_path), split="test"), "the folder has no file for split 'test' among dev-00000-of"
-    )
+    check_refused(config(data=str(tmp_path), split="test"), "the folder has no file for split 'test' among dev-00000")
     picked = load(config(data=str(tmp_path), options={"files": "dev-00001*"}))
     assert [e.question.id for e in picked.examples] == ["2hop__2"]
 
@@ -170,9 +168,7 @@ def test_folder_takes_the_files_of_the_split_in_order(tmp_path):
 def test_duplicate_id_across_files_names_both(tmp_path):
     write_lines(tmp_path / "a.jsonl", [musique(1)])
     write_lines(tmp_path / "b.jsonl", [musique(2), "", musique(1)])
-    told = (
-        "b.jsonl, line 3, field 'id': '2hop__1' is also the id of the row at a.jsonl, line 1; ids must differ; mend or"
-    )
+    told = "b.jsonl, line 3, field 'id': '2hop__1' is also the id of the row at a.jsonl, line 1; ids must differ; mend"
     check_refused(config(data=str(tmp_path)), told)
 
 
@@ -228,10 +224,7 @@ def test_a_format_of_ones_own(tmp_path):
         ("Row('1', 'Who?', (('', 'Ann'),), 'Ann')", "line 1, field 'answers': should be a list, is a string"),
         ("Row('1', 'Who?', ('T', 'Ann'), ['Ann'])", r"line 1, field 'paragraphs\[0\]': should be a list, is a string"),
         ("Row('1', 'Who?', [['', 'Ann']], ['Ann'], 0)", "line 1, field 'supporting': should be a list, is a number"),
-        (
-            "Row('1', 'Who?', [['', 'Ann']], ['Ann'], [0], {1: object()})",
-            r"line 1: the parser '\S+' failed: TypeError: ",
-        ),
+        ("Row('1', 'Who?', [['', 'Ann']], ['Ann'], [0], {1: object()})", r"line 1: the parser '\S+' failed: TypeError"),
     ],
 )
 def test_a_mistake_in_an_own_format_names_row_field_and_line(body, told, tmp_path, monkeypatch):

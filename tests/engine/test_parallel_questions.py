@@ -1,6 +1,5 @@
 """Questions in flight: who waits for whom, what ends a run, and records that equal those of one at a time."""
 
-import faulthandler
 import json
 import os
 import random
@@ -18,27 +17,19 @@ import pytest
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
-from harness.parallel import scheduler as crews
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
 from tests.engine.fakes import Quiet, Words, World, comparable, go, make_plan
 
-pytestmark = pytest.mark.usefixtures("fake_model")
+pytestmark = pytest.mark.usefixtures("fake_model", "no_deadlock")
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
-def _no_deadlock(monkeypatch):
-    """A deadlock ends the process with everyone's stack, instead of a suite that hangs; and no pass begins early."""
-    monkeypatch.setattr(crews, "MAX_WAIT", 200.0)
+def _own_draws(monkeypatch):
     monkeypatch.setattr(fakes, "random", random.Random(0))  # the fake model draws its seconds
-    faulthandler.dump_traceback_later(900, exit=True)
-    before = threading.active_count()
-    yield
-    faulthandler.cancel_dump_traceback_later()
-    assert threading.active_count() == before, "a member outlived its crew"
 
 
 def quiet(pause=lambda: None):

@@ -156,6 +156,7 @@ def judged(row: dict[str, Any]) -> None:
 
 
 # What is edited -> file, change, what is found by its kind (beside the file and the table), and a sentence.
+SCORING = {"other scoring"}
 Edits = dict[str, tuple[str, Callable[[Any], Any], set[str], str]]
 CARELESS: Edits = {
     "number": (INDEX, lambda it: it["table"][0].update({SCORER: 0.99}), set(), f"{SCORER} is 0.99, and 0 computed"),
@@ -165,22 +166,12 @@ CARELESS: Edits = {
     "summary": ("summary.json", lambda it: it.update(n_failed=3), set(), "n_failed is 3, and 0 computed again"),
 }
 CAREFUL: Edits = {
-    "answer": (RECORDS, in_first(lambda row: row.update(prediction=row["gold"]["answers"][0])), {"other scoring"}, ""),
-    "added": (
-        RECORDS,
-        in_first(lambda row: row["scores"].update({"2wikimultihopqa.em": 0.875})),
-        {"other scoring"},
-        "",
-    ),
-    "judged": (RECORDS, in_first(judged), {"other scoring"}, f"{SCORER} is 0.875 in the bundle"),
-    "removed": (RECORDS, in_first(lambda row: row["scores"].pop(SCORER)), {"other scoring"}, f"{SCORER} is missing"),
+    "answer": (RECORDS, in_first(lambda row: row.update(prediction=row["gold"]["answers"][0])), SCORING, ""),
+    "added": (RECORDS, in_first(lambda row: row["scores"].update({"2wikimultihopqa.em": 0.875})), SCORING, ""),
+    "judged": (RECORDS, in_first(judged), SCORING, f"{SCORER} is 0.875 in the bundle"),
+    "removed": (RECORDS, in_first(lambda row: row["scores"].pop(SCORER)), SCORING, f"{SCORER} is missing"),
     "unknown": (RECORDS, in_first(lambda row: row["scores"].update({"nobody.knows": 1.0})), set(), "nobody.knows"),
-    "flags": (
-        RECORDS,
-        in_first(lambda row: row["notes"].update(flags={SCORER: "x"})),
-        {"other scoring"},
-        "notes.flags",
-    ),
+    "flags": (RECORDS, in_first(lambda row: row["notes"].update(flags={SCORER: "x"})), SCORING, "notes.flags"),
     "version": ("manifest.json", lambda it: it["scorers"].update({SCORER: "9"}), set(), "versions of scorers"),
     "count": ("summary.json", lambda it: it.update(n_truncated=3), set(), "n_truncated is 3, and 0 computed"),
     "invented": ("summary.json", lambda it: it.update(invented=1), set(), "invented is 1, and missing computed"),
@@ -198,13 +189,10 @@ def test_an_edit_is_found_and_named(bundle: Path, name: str) -> None:
     assert report.unchecked == (["nobody.knows"] if name == "unknown" else [])
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"stopped_early": {"questions": 4, "of": 400, "seed": 1, "verdicts": ["plain is better"]}},
-        {"state": "interrupted"},
-    ],
-)
+EARLY = {"questions": 4, "of": 400, "seed": 1, "verdicts": ["plain is better"]}
+
+
+@pytest.mark.parametrize("change", [{"stopped_early": EARLY}, {"state": "interrupted"}])
 def test_why_a_run_stopped_early_is_not_checked(bundle: Path, change: dict[str, Any]) -> None:
     edit(bundle, "summary.json", lambda summary: summary.update(change), careful=True)
     assert [name.partition("/")[0] for name in verify(bundle).unchecked] == ["why runs"]

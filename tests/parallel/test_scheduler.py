@@ -1,6 +1,5 @@
 """A scheduler of threads and tools.map inside of it: who waits for whom, and what ends them."""
 
-import faulthandler
 import os
 import subprocess
 import sys
@@ -18,18 +17,7 @@ from harness.parallel.in_flight import map_together
 from harness.parallel.scheduler import Claims, Scheduler, Stopped, current
 from tests.engine.fakes import SHAPE
 
-pytestmark = pytest.mark.usefixtures("fake_model")
-
-
-@pytest.fixture(autouse=True)
-def _no_deadlock(monkeypatch):
-    """A deadlock ends the process with everyone's stack, instead of a suite that hangs; and no pass begins early."""
-    monkeypatch.setattr(crews, "MAX_WAIT", 200.0)
-    faulthandler.dump_traceback_later(900, exit=True)
-    before = threading.active_count()
-    yield
-    faulthandler.cancel_dump_traceback_later()
-    assert threading.active_count() == before, "a member outlived its scheduler"
+pytestmark = pytest.mark.usefixtures("fake_model", "no_deadlock")
 
 
 class Batches:

@@ -208,12 +208,9 @@ def test_real_pages_come_back_whole(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_dprs_table_gives_what_the_same_passages_give_in_flashrags_form(tmp_path, suffix):
-    lines = [
-        "id\ttext\ttitle",
-        *(f'{n}\t"{text} He said ""yes""."\t{title}' for n, (title, text) in enumerate(passages())),
-    ]
+    lines = [f'{n}\t"{text} He said ""yes""."\t{title}' for n, (title, text) in enumerate(passages())]
     table = tmp_path / f"psgs_w100.tsv{suffix}"
-    text = ("\n".join(lines) + "\n").encode()
+    text = "\n".join(["id\ttext\ttitle", *lines, ""]).encode()
     table.write_bytes(gzip.compress(text) if suffix else text)
     quoted = [(title, f'{text} He said "yes".') for title, text in passages()]
     assert run(tmp_path, table) == run(tmp_path, flashrag(tmp_path / "c.jsonl", quoted))

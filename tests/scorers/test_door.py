@@ -183,11 +183,6 @@ def one_argument(prediction):
     return 1.0
 
 
-def test_an_own_scorer_may_have_extra_inputs():
-    registry.trust(f"{__name__}:shout")
-    assert scorers.problems([f"{__name__}:shout"]) == []
-
-
 def test_an_installed_package_can_add_a_scorer(monkeypatch):
     monkeypatch.setattr(registry, "plugins", lambda group: {"theirs.shout": f"{__name__}:shout"})
     assert "theirs.shout" in scorers.names()

@@ -52,10 +52,6 @@ def test_sources_of_generated_text_are_counted_apart():
     assert score("evidence_recall_sources", shown, TEN) == 1.0
 
 
-def test_no_marks_is_no_score():
-    assert evidence_recall((span(0, 10),), ()) is None
-
-
 @pytest.mark.parametrize(
     ("shown", "supporting", "part"),
     [

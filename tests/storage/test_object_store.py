@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.exceptions import ClientError
@@ -73,11 +74,8 @@ def test_the_first_builder_s_entry_stands(tmp_path, url):
         gate.wait()
         machines[n].put({"builder": n})
 
-    threads = [threading.Thread(target=build, args=(n,)) for n in range(len(machines))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(machines)) as pool:
+        list(pool.map(build, range(len(machines))))
     machines[0].put({"builder": "late"}, {**KEY, "seed": 1})
     machines[1].put({"builder": "later"}, {**KEY, "seed": 1})
     assert Machine(tmp_path / "reader", url).get({**KEY, "seed": 1}) == {"builder": "late"}

@@ -9,7 +9,6 @@ import yaml
 from harness.config.layers import Choices, read_layers
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.storage import paths
-from harness.storage.failures import describe_failure
 from harness.storage.run_folder import read_run
 from harness.storage.run_place import RunPlace
 from harness.storage.run_store import RunStore
@@ -123,9 +122,3 @@ def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_p
     assert yaml.safe_load(stored.read_text())["config"]["method"]["params"] == {"source": "~/model"}
     ((_, values),) = read_layers(Choices(files=(str(stored),)), [])
     assert values["method"]["params"] == params
-
-
-def test_an_error_tells_its_place_without_the_home_folder():
-    told = describe_failure(ValueError("cannot read '/home/ann/x'"))
-    assert told["message"] == "cannot read '~/x'"
-    assert "/home/ann" not in json.dumps(told)

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -115,19 +116,15 @@ def test_of_two_that_begin_at_once_one_writes(machines, monkeypatch):
         return create(self, name, data)
 
     monkeypatch.setattr(ObjectStore, "create", together)
-    ends = []
 
     def begin(folder):
         try:
-            ends.append(Remote.claim(folder))
+            return Remote.claim(folder)
         except RunLocked:
-            ends.append("refused")
+            return "refused"
 
-    threads = [threading.Thread(target=begin, args=(folder,)) for folder in folders]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(begin, folders))
     assert ends.count("refused") == 1
     next(end for end in ends if end != "refused").close()
 

@@ -56,9 +56,8 @@ def row(number, score):
 def run_folder(root, count=8, **changes):
     """A run folder below root/results with the first `count` of SCORES."""
     dataset = changes.get("dataset", "musique")
-    changes["settings"] = {"dataset": {"name": dataset, "format": dataset, "scorers": [SCORE]}} | changes.get(
-        "settings", {}
-    )
+    settings = {"dataset": {"name": dataset, "format": dataset, "scorers": [SCORE]}}
+    changes["settings"] = settings | changes.get("settings", {})
     changes["manifest"] = {"scorers": {SCORE: "1"}} | changes.get("manifest", {})
     return write_run(root / "results", [row(i, s) for i, s in enumerate(SCORES[:count])], **changes)
 

@@ -16,13 +16,9 @@ from harness.tracking.background import BackgroundTracking
 from harness.tracking.mlflow_run import sqlite_lock
 from harness.tracking.store import expand_home, sqlite_uri, unreachable
 from harness.tracking.track import StoreError, default_uri, track, uri_problems
-from tests.reports.build import record, write_run
+from tests.tracking.store import run_folder
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
-
-
-def run_folder(root):
-    return write_run(root / "results", [record(0, 1.0)])
 
 
 def command(*arguments):
@@ -43,7 +39,7 @@ def test_one_process_makes_a_database_and_its_lock_leaves_no_file(tmp_path):
 class TestVerb:
     def test_what_cannot_be_used_is_one_sentence_for_all_runs(self, tmp_path):
         run_folder(tmp_path)
-        write_run(tmp_path / "results", [record(0, 1.0)], method="bm25")
+        run_folder(tmp_path, method="bm25")
         done = command("track", str(tmp_path / "results"), "--uri", "carrier-pigeon://x")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("error: MLflow does not know 'carrier-pigeon://'")
@@ -51,7 +47,7 @@ class TestVerb:
 
     def test_a_dead_server_is_not_asked_for_every_run(self, tmp_path):
         for method in ("a", "b", "c", "d"):
-            write_run(tmp_path / "results", [record(0, 1.0)], method=method)
+            run_folder(tmp_path, method=method)
         begun = time.monotonic()
         done = command("track", str(tmp_path / "results"), "--uri", "http://127.0.0.1:9")
         assert time.monotonic() - begun < 30
