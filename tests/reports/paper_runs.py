@@ -1,8 +1,7 @@
 """Run folders with the settings of a paper's row, as `harness run --profile paper` writes them, and changed ones."""
 
 import copy
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from harness.config import suites
@@ -10,7 +9,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.engine.plan import make_method
 from harness.method import Method
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from tests.reports.build import record, write_run
 
 GONE = object()
@@ -26,9 +25,7 @@ REFINED = {
 """What LongRefiner's suite sets on NQ, as after --set."""
 
 
-def settings(
-    preset: str, dataset: str, sets: Mapping[str, Any] | None = None
-) -> tuple[dict[str, Any], Method, dict[str, str]]:
+def settings(preset, dataset, sets=None) -> tuple[dict[str, Any], Method, dict[str, str]]:
     """run.yaml's config, the method and its prompts under profile paper; `sets` as after --set."""
     r = resolve(Choices(method=preset, dataset=dataset, profile="paper", sets=dict(sets or {})))
     method = make_method(r)
@@ -65,17 +62,7 @@ def changed(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return values
 
 
-def paper_run(
-    root: Path,
-    preset: str,
-    dataset: str,
-    rows: Sequence[dict[str, Any]],
-    *,
-    sets: Mapping[str, Any] | None = None,
-    config: Mapping[str, Any] | None = None,
-    manifest: Mapping[str, Any] | None = None,
-    **files: Any,
-) -> StoredRun:
+def paper_run(root, preset, dataset, rows, *, sets=None, config=None, manifest=None, **files):
     """A stored run; `config` and `manifest` are changes at dotted paths, made after the run's settings were resolved;
     files: documents and hash8 of build.write_run."""
     plain, method, prompts = settings(preset, dataset, sets)
