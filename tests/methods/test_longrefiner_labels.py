@@ -201,7 +201,6 @@ def test_measures_by_hand():
     assert found == {"outline F1": 0.5, "title F1": 0.5, "exact": 0.0}
     assert STRUCTURING.measure(outline, SceneOutcome([TOLD]))["exact"] == 1.0
     assert outline_items(parse(TOLD))[0] == ("abstract", "abstract")
-    assert ANALYSIS.floor is not None
     assert ANALYSIS.floor([scene, scene, Scene(QUESTION, (), task, (), (False,))]) == pytest.approx(2 / 3)
 
 

@@ -1,46 +1,43 @@
 """Run folders made by hand: the files of docs/run-folder.md, with the numbers a test asks for."""
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import yaml
 
 from harness.cost.flops import CONVENTIONS
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 
 SCORE = "longbench.qa_f1"
 
 
-def flops(tflops: float) -> dict[str, float]:
+def flops(tflops):
     """`tflops` under every convention but "full", where it is twice as much."""
     return {name: tflops * 1e12 * (2 if name == "full" else 1) for name in CONVENTIONS}
 
 
-def usage(tflops: float, tokens: int = 100, uncounted: int = 0) -> dict[str, Any]:
+def usage(tflops, tokens=100, uncounted=0):
     plain = {"tokens_cached": 7, "tokens_out": 5, "requests": 1, "seconds": 0.5, "roles": {}}
     return {"flops": flops(tflops), "tokens_in": tokens, "uncounted": uncounted, **plain}
 
 
-def span(document_id: str, start: int, end: int, text: str = "") -> dict[str, Any]:
+def span(document_id, start, end, text=""):
     """Characters of a document that were shown."""
     return {"kind": "span", "document_id": document_id, "start": start, "end": end, "text": text, "sources": []}
 
 
-def step(action: str, node: int | None, **changes: Any) -> dict[str, Any]:
+def step(action, node, **changes):
     """A step of a search on a node of level 1 that showed nothing."""
     plain = {"level": 1, "scores": {}, "tokens": 5, "p_yes": None, "flops": flops(1.0), "shown": None, "note": ""}
     return {"action": action, "node": node, **plain, "answer": None, "answer_flops": {}} | changes
 
 
-def built(document_id: str, tflops: float, **more: Any) -> dict[str, Any]:
+def built(document_id, tflops, **more):
     """A line of documents.jsonl: the index of a document that cost so much."""
     usages = {"index": usage(tflops)}
     return {"document_id": document_id, "key": document_id, "status": "built", "usage": usages} | more
 
 
-def record(number: int, score: float | None, **changes: Any) -> dict[str, Any]:
+def record(number, score, **changes):
     """Question q<number> on document d<number // 2>; a score of None is a failed question."""
     spent = {"usage": {"search": usage(1.0), "answer": usage(0.5)}, "error": None}
     if score is None:
@@ -50,15 +47,15 @@ def record(number: int, score: float | None, **changes: Any) -> dict[str, Any]:
     return {**names, "scores": {SCORE: score or 0.0}, **spent, **plain} | changes
 
 
-def answered(number: int, score: float | None, gold: dict[str, Any] | Sequence[str], **changes: Any) -> dict[str, Any]:
+def answered(number, score, gold, **changes):
     """A record that holds its question and gold answers, as those of this version do."""
     if not isinstance(gold, dict):
         gold = {"answers": [*gold], "supporting": [], "extra": {}}
     return record(number, score, question="Who?", options=None, gold=gold, document_characters=[9]) | changes
 
 
-def config(dataset: str, method: str, model: str, changes: dict[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = {
+def config(dataset, method, model, changes):
+    plain = {
         "method": {"name": method, "implementation": f"methods.{method}:M", "view": "document", "params": {"k": 5}},
         "dataset": {"name": dataset, "format": dataset.partition("/")[0], "scorers": [SCORE]},
         "model": {"name": model, "backend": "hf", "embedded": False},
@@ -70,19 +67,19 @@ def config(dataset: str, method: str, model: str, changes: dict[str, Any]) -> di
 
 
 def write_run(
-    root: Path,
-    records: Sequence[dict[str, Any]],
+    root,
+    records,
     *,
-    dataset: str = "musique",
-    method: str = "pecan",
-    model: str = "tiny",
-    hash8: str = "0123abcd",
-    settings: dict[str, Any] | None = None,
-    manifest: dict[str, Any] | None = None,
-    documents: Sequence[dict[str, Any]] = (),
-    summary: dict[str, Any] | None = None,
-    origins: dict[str, str] | None = None,
-) -> Path:
+    dataset="musique",
+    method="pecan",
+    model="tiny",
+    hash8="0123abcd",
+    settings=None,
+    manifest=None,
+    documents=(),
+    summary=None,
+    origins=None,
+):
     """Write a run folder and return it. `settings` and `manifest` replace top-level keys."""
     folder = root / dataset / f"{method}--{model}--{hash8}".replace("/", "~")
     folder.mkdir(parents=True)
@@ -101,12 +98,12 @@ def write_run(
     return folder
 
 
-def stored(root: Path, scores: Sequence[float | None], **changes: Any) -> StoredRun:
+def stored(root, scores, **changes):
     """A run with one record for each score, as read back from its folder."""
     return read_run(write_run(root, [record(i, s) for i, s in enumerate(scores)], **changes))
 
 
-def mistake(ended: tuple[int, str, str]) -> str:
+def mistake(ended):
     """What a command that is refused says, and nothing else: exit code, stdout, stderr -> stderr."""
     code, out, err = ended
     assert (code, out) == (2, "")

@@ -1,19 +1,17 @@
 """Records of searches made by hand: one step a node, a probe behind each, and what a stop there would answer."""
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.datasets.rows import Row
 from harness.scorers import version
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from methods.pecan.config import PecanConfig
 from methods.pecan.method import Pecan
-from reports.figures.replay import Recorded, Rule
+from reports.figures.replay import Recorded
 from tests.reports.build import flops, record, span, usage, write_run
 from tests.reports.build import step as plain_step
 
@@ -22,11 +20,11 @@ F1 = "longbench.qa_f1_score"
 registry.trust("tests.reports.figure_searches:parse_row")  # as if a preset of the user named it
 
 
-def parse_row(raw: dict[str, Any]) -> Row:
+def parse_row(raw):
     return Row(raw["id"], "Which?", (("T", "text"),), (raw["gold"],))
 
 
-def own_rows(gold: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def own_rows(gold):
     """The data set "mine" in rows.jsonl here, a question for each gold answer, as run.yaml and the manifest have it."""
     Path("rows.jsonl").write_text("".join(json.dumps({"id": q, "gold": text}) + "\n" for q, text in gold.items()))
     config = DatasetConfig(
@@ -37,16 +35,16 @@ def own_rows(gold: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"dataset": config.model_dump(mode="json")}, manifest
 
 
-def step(number: int, **changes: Any) -> dict[str, Any]:
+def step(number, **changes):
     """The step that visits node `number`; its search has cost (number + 1) TFLOPs, an answer a tenth."""
     told = {"tokens": 10, "flops": flops(number + 1), "shown": span("d0", number, number + 1)}
     return plain_step("visit", number, **told) | changes
 
 
 def searched(
-    number: int, p_yes: Sequence[float], answers: Sequence[str] = (), *, stop: int, greedy: Sequence[int] = (),
-    **more: Any,
-) -> dict[str, Any]:  # fmt: skip
+    number, p_yes, answers = (), *, stop, greedy = (),
+    **more,
+):  # fmt: skip
     """Question q<number>: a probe after each node; the run itself stopped at probe `stop`, the rest is study."""
     steps = []
     for i, p in enumerate(p_yes):
@@ -61,19 +59,19 @@ def searched(
     return record(number, 0.5, steps=steps, prediction=told, usage=spent, shown=shown) | more
 
 
-def settings(t_n: int = 1, t_p: float = 0.5, **params: Any) -> dict[str, Any]:
+def settings(t_n=1, t_p=0.5, **params):
     """Settings of a run with this stop rule."""
     told = {"t_n": t_n, "t_p": t_p, **params}
     return {"method": {"name": "pecan", "implementation": "pecan", "view": "document", "params": told}}
 
 
-def recording(own: Rule, most: Rule | None = None) -> Recorded:
+def recording(own, most=None):
     """PECAN that stops by `own` and recorded up to `most`."""
     more = {} if most is None or most == own else {"record_stops": most.t_n, "record_t_p": most.t_p}
     greedy = {"verdict": "greedy"} if own.t_p is None else {"t_p": own.t_p}
     return Recorded(own, most or own, Pecan(PecanConfig.model_validate({"t_n": own.t_n, **greedy, **more})))
 
 
-def searched_run(root: Path, records: Sequence[dict[str, Any]], **changes: Any) -> StoredRun:
+def searched_run(root, records, **changes):
     """A stored run of these records."""
     return read_run(write_run(root, records, **changes))

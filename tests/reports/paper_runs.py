@@ -1,14 +1,11 @@
 """Run folders with the settings of a paper's row, as `harness run --profile paper` writes them, and changed ones."""
 
 import copy
-from collections.abc import Mapping
-from typing import Any
 
 from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.engine.plan import make_method
-from harness.method import Method
 from harness.storage.run_folder import read_run
 from tests.reports.build import record, write_run
 
@@ -25,7 +22,7 @@ REFINED = {
 """What LongRefiner's suite sets on NQ, as after --set."""
 
 
-def settings(preset, dataset, sets=None) -> tuple[dict[str, Any], Method, dict[str, str]]:
+def settings(preset, dataset, sets=None):
     """run.yaml's config, the method and its prompts under profile paper; `sets` as after --set."""
     r = resolve(Choices(method=preset, dataset=dataset, profile="paper", sets=dict(sets or {})))
     method = make_method(r)
@@ -34,7 +31,7 @@ def settings(preset, dataset, sets=None) -> tuple[dict[str, Any], Method, dict[s
     return config, method, method.prompts()
 
 
-def contents(config: Mapping[str, Any], method: Method) -> dict[str, Any]:
+def contents(config, method):
     """What the manifest says of the run's models, encoders and rows where all are of the hub."""
     models = {role: config["roles"].get(role) or config["model"] for role in method.needs}
     encoders = {role: config[role] for role in method.encoders if config.get(role)}
@@ -43,14 +40,14 @@ def contents(config: Mapping[str, Any], method: Method) -> dict[str, Any]:
     return {"models": known, "shapes": shapes, "dataset": {"revision": "0" * 40}}
 
 
-def identity(model: Mapping[str, Any]) -> dict[str, Any]:
+def identity(model):
     """What the manifest says of a model of the hub, or of a folder."""
     source = str(model.get("source") or model.get("name"))
     weights = {"files": "00"} if source.startswith("/") else {"hub": source, "commit": "0" * 40}
     return {"weights": weights, "dtype": model.get("dtype"), "window": model.get("window")}
 
 
-def changed(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def changed(values, changes):
     """A copy with other values at dotted paths."""
     values = copy.deepcopy(values)
     for path, value in changes.items():
@@ -73,7 +70,7 @@ def paper_run(root, preset, dataset, rows, *, sets=None, config=None, manifest=N
     return read_run(written)
 
 
-def answers(n: int, score: str, value: float, **changes: Any) -> list[dict[str, Any]]:
+def answers(n, score, value, **changes):
     """n answered questions, two on a document, whose scores lie 0.1 around `value`."""
     values = [value + (0.1 if i // 2 % 2 else -0.1) for i in range(n)]
     return [record(i, None, scores={score: one}, error=None, **changes) for i, one in enumerate(values)]

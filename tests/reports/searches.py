@@ -7,15 +7,12 @@ chunks       0   1   2   3                 5 -> 1 .50   5 -> 2 .50
 steps: 6 (start), 4, 1, 5, 2, 3 (by similarity alone), and behind the stop 0
 """
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
 from harness.storage.index_cache import Entry, IndexCache, key_digest
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from harness.storage.serialize import dump
-from reports.search_graph import Graph, parse_graph
+from reports.search_graph import parse_graph
 from tests.reports.build import record, span, write_run
 from tests.reports.build import step as plain_step
 
@@ -23,22 +20,20 @@ EDGES = [(6, 4, 0.7), (6, 5, 0.3), (4, 0, 0.6), (4, 1, 0.36), (4, 2, 0.04), (5, 
 TEXT = ["zero", "one", "two", "three", "points of zero and one", "points of one and two", "all of it"]
 LEVEL = [1, 1, 1, 1, 2, 2, 3]
 SPAN = [[0, 5], [5, 9], [9, 13], [13, 19], None, None, None]
-KEY: dict[str, Any] = {"method": "tests.made:Graph", "document": "d0"}
+KEY = {"method": "tests.made:Graph", "document": "d0"}
 
 
-def index(**changes: Any) -> dict[str, Any]:
+def index(**changes):
     higher, lower, weight = (np.asarray(column) for column in zip(*EDGES, strict=True))
     return {"text": TEXT, "level": LEVEL, "span": SPAN, "higher": higher, "lower": lower, "weight": weight, **changes}
 
 
-def made() -> Graph:
+def made():
     """The graph of tests/reports/searches.py."""
-    found = parse_graph(index())
-    assert found is not None
-    return found
+    return parse_graph(index())
 
 
-def step(action: str, node: int | None, **changes: Any) -> dict[str, Any]:
+def step(action, node, **changes):
     """The step of an action on a node of the graph above; chunks are spans of document d0."""
     if node is None:
         return plain_step(action, node, level=None) | changes
@@ -47,7 +42,7 @@ def step(action: str, node: int | None, **changes: Any) -> dict[str, Any]:
     return plain_step(action, node, level=LEVEL[node], shown=shown) | changes
 
 
-def steps() -> list[dict[str, Any]]:
+def steps():
     parts = {"attention": 0.25, "similarity": 0.5}
     return [
         step("start", 6, p_yes=0.1),
@@ -56,14 +51,14 @@ def steps() -> list[dict[str, Any]]:
     ]
 
 
-def keep(root: Path, value: dict[str, Any] | None = None, key: dict[str, Any] | None = None) -> str:
+def keep(root, value=None, key=None):
     """Put an index into the cache below `root`; returns its digest."""
     key = KEY if key is None else key
     IndexCache(root, lambda _: None).put(key, Entry(dump(index() if value is None else value)))
     return key_digest(key)
 
 
-def searched(root: Path, key: str, **changes: Any) -> StoredRun:
+def searched(root, key, **changes):
     """A run of one question q0 on document d0 with the steps above; other names are fields of its record."""
     line = {"document_id": "d0", "key": key, "status": "built", "usage": {}} | changes.pop("line", {})
     told = {name: changes.pop(name) for name in ("settings", "manifest", "hash8") if name in changes}
@@ -71,6 +66,6 @@ def searched(root: Path, key: str, **changes: Any) -> StoredRun:
     return read_run(write_run(root, [one], documents=[line], **told))
 
 
-def folder_of(root: Path, digest: str) -> Path:
+def folder_of(root, digest):
     """Where the cache below `root` keeps an entry."""
     return next(root.glob(f"*/*/{digest}"))

@@ -1,7 +1,5 @@
 """Autopsy: one class a question, by substitution from stored runs."""
 
-from typing import Any
-
 import pytest
 
 from harness.storage.run_folder import read_run
@@ -27,7 +25,7 @@ def probe(answer, action="visit"):
 
 OWN = probe(None)
 # number -> (record of the method, score on the evidence alone, score without any text, class)
-CASES: dict[int, tuple[dict[str, Any], float, float, str]] = {
+CASES = {
     0: (row(0, 1.0), 1.0, 0.0, "read"),
     1: (row(1, 1.0), 1.0, 1.0, "known"),
     2: (row(2, None), 1.0, 0.0, "failed"),

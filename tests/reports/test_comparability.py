@@ -1,7 +1,6 @@
 """Runs that were asked other questions, of other rows or for another task are told apart, and costs are explained."""
 
 import math
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ def task(**changes):
     return {"dataset": {"name": "musique", "format": "musique", "scorers": [SCORE], **changes}}
 
 
-DIFFERENCES: list[tuple[list[float], dict[str, Any], str]] = [
+DIFFERENCES = [
     (SCORES[:1], {}, "other questions (1 and 8, 1 in common)"),
     (SCORES, {"manifest": {"dataset": {"fingerprint": "a" * 64}}}, "other rows of the data set (fingerprints "),
     (SCORES, {"settings": task(max_answer_tokens=2)}, "another task (max_answer_tokens)"),

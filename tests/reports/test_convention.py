@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 
@@ -44,7 +43,7 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_default_is_the_papers_and_another_can_be_chosen(name, call):
     arguments, column = COMMANDS[name]
-    told: dict[str, list[dict[str, Any]]] = {}
+    told = {}
     for chosen in ([], ["--convention", DEFAULT], ["--convention", "full"]):
         code, out, err = call(*arguments, *chosen, "--format", "json")
         assert (code, err.count("error")) == (0, 0), err

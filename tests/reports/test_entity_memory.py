@@ -1,7 +1,6 @@
 """The memory behind a search: read by hand from an index, and `harness trace` over a run that has one."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ POCKET = {
     "instruction": "Answer.", "max_answer_tokens": 8, "scorers": [SCORE],
 }  # fmt: skip
 
-INDEX: dict[str, Any] = {
+INDEX = {
     "names": ["Velindra", "Toren", "Kelford", "Mira"],
     "mentions": [["Velindra"], ["Ann Toren", "Toren"], ["Kelford"], ["Mira"]],
     "places": [[0], [0, 1], [1], [2]],

@@ -1,7 +1,5 @@
 """Requests a question against plain arithmetic, construction apart, and the command on stored runs."""
 
-from typing import Any
-
 from harness.cost.events import Event
 from harness.cost.meter import Meter
 from harness.storage.run_folder import read_run
@@ -22,7 +20,7 @@ def asked(number, search, answer, retries=0, score=0.5):
 
 
 def built(document, requests, question=None, status="built"):
-    told: dict[str, Any] = {"document_id": document, "key": "k", "status": status}
+    told = {"document_id": document, "key": "k", "status": status}
     told["usage"] = {"index": {**usage(2.0), "requests": requests, "retries": 1}}
     return told | ({"question_id": question} if question else {})
 

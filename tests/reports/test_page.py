@@ -9,7 +9,6 @@ import subprocess
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,8 +41,8 @@ class Page(HTMLParser):
 
     def __init__(self, source):
         super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
+        self.tags = []
+        self.scripts = []
         self.text = ""
         self._inside = ""
         self.feed(source)
@@ -68,7 +67,7 @@ class Page(HTMLParser):
     def data(self):
         """What the page knows of each data set: its head, its list, and its questions and graphs unpacked."""
         blocks = dict(zip(self._scripts_ids(), self.scripts, strict=True))
-        heads: list[dict[str, Any]] = json.loads(blocks["data"])
+        heads = json.loads(blocks["data"])
         return [self._whole(f"d{i}", head, blocks) for i, head in enumerate(heads)]
 
     @property

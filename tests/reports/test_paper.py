@@ -2,7 +2,6 @@ import csv
 import math
 import re
 from importlib import resources
-from typing import Any
 
 import pytest
 import yaml
@@ -27,7 +26,7 @@ P,Table 1,BM25 top-5,MuSiQue,Other,5.1
 P,Table 2,Build,MuSiQue,TFLOPs,66.7
 P,Table 2,Build + search 2,MuSiQue,TFLOPs,64.3
 """
-RULES: dict[str, Any] = yaml.safe_load(f"""
+RULES = yaml.safe_load(f"""
 papers: {{P: {{name: Paper, model: Llama-3.1-8B-Instruct}}}}
 datasets:
   MuSiQue: {{dataset: musique, split: validation, questions: {QUESTIONS}, stand_ins: [pocket/musique]}}

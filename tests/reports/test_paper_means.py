@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import yaml
@@ -22,7 +21,7 @@ RESULTS = """source,table,method,dataset,metric,value
 L,Table 4,Ours,Single,Acc,45.0
 L,Table 2,Ours,Two,Acc,60.0
 """
-RULES: dict[str, Any] = yaml.safe_load(f"""
+RULES = yaml.safe_load(f"""
 papers: {{L: {{name: Paper, model: Llama}}}}
 datasets:
   One: {{dataset: nq, split: test, questions: 40, stand_ins: [pocket/retrieved]}}

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ HUB = {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": "0" * 40}
 
 
 def told(weights, shape=None, **sent):
-    manifest: dict[str, Any] = {"models": {"reader": {"weights": weights}}, "shapes": {"reader": shape}}
+    manifest = {"models": {"reader": {"weights": weights}}, "shapes": {"reader": shape}}
     manifest |= {"prompts": {"answer": "Read. {text}\nAnswer:"}}
     if sent:
         manifest["first_prompts"] = {"reader": {"ids": IDS, **sent}}

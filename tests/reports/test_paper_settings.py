@@ -1,7 +1,6 @@
 """A run with other settings than its row is refused, and the setting is named."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -43,7 +42,7 @@ def fabricated(root, one, **changes):
     rows = answers(one.rules[0].questions, one.metric.score or "s", one.printed / 100)
     if one.metric.phases:
         rows = [record(i, None, usage={"search": usage(one.printed)}, error=None) for i in range(len(rows))]
-    own: dict[str, Any] = {}
+    own = {}
     if one.paper.name == "LongRefiner":
         own = {"sets": REFINED, "manifest": {**TRAINED, **changes.pop("manifest", {})}}
     if one.paper.name == "QRMeM":

@@ -3,7 +3,6 @@ import doctest
 import io
 import json
 import re
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -174,7 +173,7 @@ def test_heads_that_would_be_the_same_stay_whole():
 
 
 def test_a_dagger_stands_at_the_value_where_p_is_small():
-    columns: dict[str, Any] = {"musique": [0.5, 0.25, 0.4, 0.9], "musique.p": [0.01, 0.2, None, None]}
+    columns = {"musique": [0.5, 0.25, 0.4, 0.9], "musique.p": [0.01, 0.2, None, None]}
     columns["musique.low"] = [None] * 4
     lines = render(pd.DataFrame({"method": list("abcd"), **columns})).splitlines()[1:]
     assert [line.split()[1] for line in lines] == ["50.0†", "25.0", "40.0", "90.0"]

@@ -1,5 +1,4 @@
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ class TestGraphOf:
         assert parse_graph(value) is None
 
     def test_no_edges_and_no_nodes(self):
-        none: dict[str, Any] = {name: np.asarray([]) for name in ("higher", "lower", "weight")}
+        none = {name: np.asarray([]) for name in ("higher", "lower", "weight")}
         assert parse_graph({"text": ["a"], "level": [1], **none}) == Graph(("a",), (1,), ())
         empty = parse_graph({"text": [], "level": [], **none})
         assert empty == Graph((), (), ())

@@ -1,7 +1,6 @@
 """Rankings under every choice at once: planted judges and scorers that turn pairs around are named."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -100,6 +99,6 @@ def test_few_questions_are_flipped_by_their_draw(tmp_path, first, second, n, fli
 def test_the_command_and_the_page(tmp_path, command):
     runs = run(tmp_path, "good", 55, {STRICT: 50}), run(tmp_path, "bad", 5)
     assert f"not of all methods, so left out: {STRICT}" in command("report", "stability", str(tmp_path))[1]
-    rows: list[dict[str, Any]] = json.loads(command("report", "stability", str(tmp_path), "--format", "json")[1])
+    rows = json.loads(command("report", "stability", str(tmp_path), "--format", "json")[1])
     assert {(row["a"], row["b"], row["flips"], row["model"]) for row in rows} == {("good", "bad", False, "tiny")}
     assert f"musique · tiny. {of(*runs).sentence}" in page(runs)

@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import pytest
 
@@ -17,8 +16,7 @@ SCORES = [0.2, 0.4, None, 1.0, 0.0, 0.0, 0.3, 0.1]
 
 
 def row_of(table, method):
-    found: dict[str, Any] = table.set_index("method").loc[method].to_dict()
-    return found
+    return table.set_index("method").loc[method].to_dict()
 
 
 class TestScores:

@@ -1,16 +1,13 @@
 """Hand-made runs of a method that searches in trials."""
 
-from pathlib import Path
-from typing import Any
-
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from tests.reports.build import flops, record, usage, write_run
 from tests.reports.figure_searches import step
 
 F1 = "longbench.qa_f1_score"
 
 
-def ask(updates: int, answer: str | None = None, *, action: str = "ask", **scores: float) -> dict[str, Any]:
+def ask(updates, answer=None, *, action="ask", **scores):
     """The last step of a trial; a recorded answer costs a tenth of a TFLOP, one of a verdict (answers=1) nothing."""
     told = {"updates": float(updates), "replies": 1.0, "answers": 0.0, **scores}
     spent = {} if answer is None or told["answers"] else flops(0.1)
@@ -22,7 +19,7 @@ Q0 = [ask(0, "wrong"), ask(1, answers=1.0, ended=1.0)]
 Q1 = [ask(0, "wrong"), ask(1), step(3, action="study", node=3), ask(2, "b", action="study", answers=1.0, ended=1.0)]
 
 
-def found(number: int, steps: list[dict[str, Any]], prediction: str, score: float) -> dict[str, Any]:
+def found(number, steps, prediction, score):
     spent = {"search": usage(1.0), "answer": {**usage(0.5), "requests": number + 1}, "study": usage(9.0)}
     return record(number, score, steps=steps, prediction=prediction, usage=spent, scores={F1: score})
 
@@ -30,10 +27,10 @@ def found(number: int, steps: list[dict[str, Any]], prediction: str, score: floa
 RECORDS = [found(0, Q0, "a", 1.0), found(2, Q1, "wrong", 0.0), record(4, None, scores={F1: 0.0})]
 
 
-def settings(**params: Any) -> dict[str, Any]:
+def settings(**params):
     told = {"max_trials": 1, "record_stops": 2, **params}
     return {"method": {"name": "qrmem", "implementation": "qrmem", "view": "document", "params": told}}
 
 
-def stored(root: Path, records: list[dict[str, Any]] = RECORDS, **params: Any) -> StoredRun:
+def stored(root, records=RECORDS, **params):
     return read_run(write_run(root, records, method="qrmem", settings=settings(**params)))
