@@ -166,22 +166,25 @@ def run_cells(model: str, methods: list[str], datasets: list[str], folders: Fold
 
 
 def table(models: list[str], methods: list[str], datasets: list[str], out: Path) -> str:
-    """Counts by data set and model, then the failures by preset."""
+    """Counts of cells by data set and model, those of all data sets last; then the failures by preset.
+
+    served: stored or not refused; whole: each question answered; failed, truncated: with such questions; left: to run.
+    """
     keys = [Key(m, d, model) for d in datasets for model in models for m in methods]
     cells, refused = stored(out), refused_in(out)
     cells = {key: cells[key] for key in keys if key in cells}
     refused = {key: refused[key] for key in keys if key in refused}
     heads = ("served", "whole", "failed", "truncated", "left")
     lines = [f"{'data set':<28}{'model':<14}" + "".join(f"{head:>10}" for head in (*heads, "seconds"))]
-    for dataset in (*datasets, ""):
+    for dataset in (*datasets, "all"):
         for model in models:
-            asked = [key for key in keys if key.model == model and dataset in ("", key.dataset)]
+            asked = [key for key in keys if key.model == model and dataset in ("all", key.dataset)]
             here = [cells[key] for key in asked if key in cells]
             served = sum(key not in refused or key in cells for key in asked)
             whole = sum(cell.done >= QUESTIONS and not cell.failed for cell in here)
             failed, cut = sum(bool(cell.failed) for cell in here), sum(bool(cell.truncated) for cell in here)
             numbers = (served, whole, failed, cut, len(cells_left(asked, cells, refused)), sum(c.seconds for c in here))
-            lines.append(f"{dataset or 'all':<28}{model:<14}" + "".join(f"{n:>10.0f}" for n in numbers))
+            lines.append(f"{dataset:<28}{model:<14}" + "".join(f"{n:>10.0f}" for n in numbers))
     return "\n".join([*lines, *_reasons(cells, refused)])
 
 

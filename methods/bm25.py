@@ -39,5 +39,5 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
 
 
 def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
-    """The `bm25_scores` [texts] of a question's words."""
+    """The `bm25_scores` of a question's words, an array of one score a text."""
     return bm25_scores(words(question), [words(text) for text in texts])

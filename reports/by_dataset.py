@@ -93,7 +93,10 @@ def _method_row(
 
 
 def _mean_over_datasets(cells: Mapping[str, float | None], datasets: Sequence[str]) -> dict[str, float | None]:
-    """The mean over data sets with its interval; None where a data set has no value, or no interval."""
+    """The mean over data sets with its interval; None where a data set has no value, or no interval.
+
+    cells: "musique", "musique.low", "musique.high", ... -> value. The formula of the interval's ends: see the module.
+    """
     found: dict[str, float | None] = dict.fromkeys((MEAN, *(f"{MEAN}{end}" for end in _ENDS)))
     values = [value for name in datasets if (value := cells[name]) is not None]
     if len(values) < len(datasets):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
@@ -58,10 +58,8 @@ def _qrhead(code: Path, rows: Rows, tools: FakeTools, plain: Model, found: Found
     released.score_per_token_attention_to_query = lambda ids, span, *_: (_attention(plain, ids, span), no_cache)
     for question, text in rows.texts():
         texts = [text[a:b] for a, b in fixed_chunks(text, TOKENS, tools.model())[:CHUNKS]]
-        docs, asked = (
-            [{"idx": i, "paragraph_text": chunk} for i, chunk in enumerate(texts)],
-            Question("q", question, ()),
-        )
+        docs = [{"idx": i, "paragraph_text": chunk} for i, chunk in enumerate(texts)]
+        asked = Question("q", question, ())
         by_head = released.score_docs_per_head_for_detection(question, docs)
         heads = torch.stack([by_head[i] for i in range(len(docs))]).flatten().tolist()
         ours = method.head_scores(asked, texts, tools).flatten().tolist()
@@ -71,8 +69,17 @@ def _qrhead(code: Path, rows: Rows, tools: FakeTools, plain: Model, found: Found
         found.each("QRHead, ICR: score of a chunk by all heads within 1e-5", scores, own, 1e-5)
 
 
-def _prompt(method: InContext, plain: Model, query: str, docs: Sequence[dict[str, Any]]) -> tuple[Any, ...]:
-    """Our prompt as the released code has it: token ids, twice, the question's span and the chunks', ends included."""
+class _ScoringPrompt(NamedTuple):
+    """What the released compose_scoring_prompt returns. A span is its first and last token."""
+
+    prompt: list[int]  # the text there, which only goes on to the attention pass; ours, `_attention`, takes ids
+    ids: list[int]
+    query: tuple[int, int]  # the span of all behind the chunks
+    chunks: list[tuple[int, int]]
+
+
+def _prompt(method: InContext, plain: Model, query: str, docs: Sequence[dict[str, Any]]) -> _ScoringPrompt:
+    """Our prompt in the form of the released code's."""
     before, behind = method._prompt().around("text", question=query)
     ids, spans = plain.ids(plain.open), []
     for piece in before:
@@ -84,7 +91,7 @@ def _prompt(method: InContext, plain: Model, query: str, docs: Sequence[dict[str
         spans.append((start, len(ids) - 1))
     start = len(ids)
     ids += plain.ids("".join(behind)) + plain.ids(plain.close)
-    return ids, ids, (start, len(ids) - 1), spans
+    return _ScoringPrompt(ids, ids, (start, len(ids) - 1), spans)
 
 
 def _attention(plain: Model, ids: Sequence[int], span: tuple[int, int]) -> torch.Tensor:

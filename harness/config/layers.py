@@ -85,9 +85,10 @@ def _untrusted_code(label: str, values: dict[str, Any], sets: Mapping[str, Any])
 
 
 def untrusted_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Sequence[str]) -> list[HarnessError]:
-    """An error for each config file that chooses the server or the environment variable with its API key.
+    """An error for each part with an API key whose server, or the key's environment variable, a config file chose.
 
-    parts, origins: of the resolution; files: configuration files.
+    parts: "model" or "roles.judge" -> its settings; origins: "model.base_url" -> the file or flag that set it; files:
+    the user's config files. Presets and flags are trusted.
     """
     found: list[HarnessError] = []
     for path, part in parts.items():

@@ -37,16 +37,12 @@ _COMPARED = {"dataset": "data set", "model": "model"}  # parts that should be th
 def preset_of(text: str) -> str | None:
     """The preset that "from:NAME" names, None if it names a folder. Raises UserError for neither."""
     name = text.removeprefix(FROM)
-    known = {presets.fold(preset): preset for preset in presets.names("methods")}
-    if presets.fold(name) in known:
-        return known[presets.fold(name)]
-    if Path(name).expanduser().is_dir():
-        return None
     try:
-        presets.find("methods", name)
+        return presets.find("methods", name)
     except UserError as e:
+        if Path(name).expanduser().is_dir():
+            return None
         raise UserError(f"'{text}' names neither a run folder nor a method: {e}") from None
-    return None
 
 
 def finished_run(text: str) -> StoredRun:

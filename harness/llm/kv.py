@@ -154,7 +154,7 @@ class Arena:
 
     def write(self, layer: int, rows: Tensor | slice, keys: Tensor, values: Tensor) -> None:
         """Put keys and values [new, kv_heads, size] at the positions `rows` of `layer`."""
-        # Room is made before a pass, outside of its inference mode, in buffers that were made inside.
+        # A pass made the buffers in inference mode; torch allows no write to such ones outside of it, where `_move` is.
         with self.lock, torch.inference_mode():
             for buffers, states in ((self.keys, keys), (self.values, values)):
                 buffer = buffers[layer]

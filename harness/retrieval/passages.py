@@ -4,7 +4,8 @@
     table.passage_texts(start=200_000)                         "Title\\npassage", streamed from that passage on
     table.documents_of(numbers)                                document numbers
 
-A run is a stretch of consecutive rows of one document. Only runs are kept, 20 bytes each: 120 MB for 5.9 million pages.
+A row of the corpus is a line that holds a Page, which is cut into passages. Only stretches of consecutive rows of one
+document are kept (runs.npz), 20 bytes each: 120 MB for 5.9 million pages.
 """
 
 import hashlib
@@ -33,7 +34,10 @@ _FACTS, _RUNS = "corpus.json", "runs.npz"
 
 @dataclass(frozen=True)
 class Passages:
-    """Passages of a corpus. facts: what corpus.json holds; lines, starts: first row and first passage of each run."""
+    """Passages of a corpus. facts: what corpus.json holds.
+
+    lines, starts, documents: of each stretch the line of its first row (from 0), its first passage, its document.
+    """
 
     corpus: Corpus
     facts: dict[str, Any]
@@ -52,10 +56,10 @@ class Passages:
         """Yield the passages from number `start` on, each with its title in a line of its own."""
         if start >= len(self):
             return
-        run = int(np.searchsorted(self.starts, start, "right")) - 1
-        at = int(self.starts[run])
+        stretch = int(np.searchsorted(self.starts, start, "right")) - 1
+        at = int(self.starts[stretch])
         for number, line in self.corpus.lines():
-            if number < self.lines[run]:
+            if number < self.lines[stretch]:
                 continue
             page = self.corpus.page(number, line)
             for passage in self.corpus.passages(page):
@@ -64,14 +68,14 @@ class Passages:
                 at += 1
 
     def pages(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
-        """Yield (document, row) for the rows of these documents in the order of the corpus; others are not parsed."""
+        """Yield (document, page) for each row of these documents in the order of the corpus; others are not parsed."""
         wanted = np.isin(self.documents, np.fromiter(documents, dtype=np.int64))
-        run, last = -1, len(self.lines) - 1
+        stretch, last = -1, len(self.lines) - 1
         for number, line in self.corpus.lines():
-            while run < last and number >= self.lines[run + 1]:
-                run += 1
-            if wanted[run]:
-                yield int(self.documents[run]), self.corpus.page(number, line)
+            while stretch < last and number >= self.lines[stretch + 1]:
+                stretch += 1
+            if wanted[stretch]:
+                yield int(self.documents[stretch]), self.corpus.page(number, line)
 
 
 def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:

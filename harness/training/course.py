@@ -96,7 +96,7 @@ class Course:
             if progress.step < job.steps:
                 return False
             made_of = f"{self.labels.teacher.name} over {self.labels.names}" if self.labels else "the synthetic world"
-            folder, prompts = self.folder(task), self.prompts(task)
+            folder, prompts = self.folder(task), self.prompt_hashes(task)
             cards.write_card(folder, self.method_name, self.base_model(), prompts, job, progress, data=made_of)
             before += job.steps
         self.unload()
@@ -231,11 +231,14 @@ class Course:
         if not token_rows.rows:
             raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
         data = file_hash(self.data_file(task))
-        about = identity(base, self.settings, task.name, self.seed, data=data, prompts=self.prompts(task))
+        about = identity(base, self.settings, task.name, self.seed, data=data, prompts=self.prompt_hashes(task))
         return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, last_step)
 
-    def prompts(self, task: TrainingTask) -> dict[str, str]:
-        """Name -> hash of each prompt that `task` learns; of all prompts if the method has no prompt of that name."""
+    def prompt_hashes(self, task: TrainingTask) -> dict[str, str]:
+        """Name -> hash of each prompt that `task` learns; of all prompts if the method has no prompt of that name.
+
+        A system turn is named "NAME, system". The card and checkpoints keep them, so that no adapter meets other texts.
+        """
         digests = prompt_digests(self.method.prompts())
         return {name: d for name, d in digests.items() if name.removesuffix(", system") == task.name} or digests
 

@@ -181,7 +181,7 @@ class _RecordedModel(MeteredModel):
         self._record = record
 
     def session(self, adapter: str | None = None) -> Session:
-        """A session that is recorded."""
+        """A session that notes its replies, probes and scores in the outcome, for `record_scene`."""
         return cast("Session", _RecordedSession(super().session(adapter), *self._record))
 
 

@@ -140,6 +140,7 @@ def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]
 
 
 def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
+    """Passages one by one, behind each whether all gold ones were shown, and the answer where in the end they were."""
     beside = dice.pick((1, 1, 2, 2, 3))
     shown = _draw(row, question.needs, beside, dice, full=full)
     verdicts = tuple({*question.needs} <= {*shown[: n + 1]} for n in range(len(shown)))

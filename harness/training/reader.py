@@ -206,6 +206,7 @@ def _probe_auc(outcomes: Sequence[SceneOutcome]) -> Value:
 
 
 def _scene_score(scene: Scene, outcome: SceneOutcome) -> float:
+    """Accuracy of the scene's probes at 0.5; without probes the mean token F1 of its replies."""
     if scene.verdicts:
         return float(np.mean([(p > 0.5) == v for p, v in zip(outcome.p_first, scene.verdicts, strict=True)]))
     scores = [qa_f1_score(text, [right]) for text, right in zip(outcome.written, scene.replies, strict=True)]

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from harness.training.token_rows import Row
 
 TARGETS = 1024
-"""Targets whose logits are held at once."""
+"""The most targets whose logits, [targets, vocabulary], are in memory at once; more are done in parts."""
 
 
 class RowLoss(torch.nn.Module):

@@ -101,6 +101,7 @@ class Teacher(LanguageModel):
         """Tokens that a system turn adds. Raises CannotRun where the chat template has no system role."""
         if self.system is None:
             raise no_system(self.name)
+        # turn_tokens counts `begin` before the user turn; behind a system turn the second piece stands there instead.
         return sum(map(len, self.system)) + self.count(text) - len(self.begin)
 
 

@@ -132,7 +132,7 @@ class _Run(Loop[list[list[Row]]]):
                 number += 1
 
     def _step(self, batch: list[list[Row]]) -> float:
-        """Return the mean loss of a target."""
+        """Update the weights once, from the passes of `batch`; return the mean loss of a target, by weight."""
         p, job = self.progress, self.job
         rows = [row for rows_of_pass in batch for row in rows_of_pass]
         weight = sum(sum(row.weights) or len(row.targets) for row in rows)

@@ -84,4 +84,5 @@ def _background(memory: Sequence[str], config: MemWalkerConfig) -> Sequence[str]
 
 
 def _lines(texts: Sequence[str]) -> list[str]:
+    """Pieces that put each text on a line of its own; a line break is one, so that texts are encoded as counted."""
     return [piece for text in texts for piece in ("\n", text)]

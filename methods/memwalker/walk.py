@@ -78,26 +78,27 @@ class Walk:
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
     def _walk(self) -> str:
-        """The answer; "" where there is none, and `_why` says why."""
+        """Go down, and back up from what is given up, until a segment answers; "" where none does, and `_why` why."""
         path = [len(self.graph.text) - 1] if self.graph.text else []
         while path:
             node = path[-1]
             self._depth = max(self._depth, len(path))
-            left = [int(child) for child in self.graph.below(node)[0] if child not in self._given_up]
+            untried = [int(child) for child in self.graph.below(node)[0] if child not in self._given_up]
             if self.graph.span[node] is not None:
                 verdict = self._read_segment(node)
                 if verdict is None:
                     return ""
                 if verdict.answer is not None:
                     return verdict.answer
-            elif left:
-                child = self._choose_part(node, left, back=self.config.inner_revert and len(path) > 1)
+            elif untried:
+                child = self._choose_part(node, untried, back=self.config.inner_revert and len(path) > 1)
                 if child is None:
                     return ""
                 if child != replies.BACK:
                     self._visited.setdefault(node)
                     path.append(child)
                     continue
+            # Read in vain, all its parts tried, or the reply chose to go back.
             self._visited.setdefault(node)
             self._given_up.add(path.pop())
             if path:
@@ -106,20 +107,20 @@ class Walk:
         self._why = "every part was tried" if self.graph.text else ""
         return ""
 
-    def _choose_part(self, node: int, left: list[int], back: bool) -> int | None:
-        """One of `left`, or replies.BACK; None where the walk ends."""
-        if len(left) == 1 and not back:
-            self._step("choose", node, {"child": float(left[0])}, Step("", note="the only part left"))
-            return left[0]
-        texts = [self.graph.text[child] or EMPTY for child in left]
+    def _choose_part(self, node: int, untried: list[int], back: bool) -> int | None:
+        """Ask which child to go down to: one of `untried`, or replies.BACK; None where the walk ends."""
+        if len(untried) == 1 and not back:
+            self._step("choose", node, {"child": float(untried[0])}, Step("", note="the only part left"))
+            return untried[0]
+        texts = [self.graph.text[child] or EMPTY for child in untried]
         with self.tools.phase("search"):
             response = self._ask(
                 self.tools.model("searcher"),
                 lambda memory: prompts.triage(self.question, memory, texts, self.config, back=back),
-                lambda reply: replies.parse_choice(reply, len(left), back),
+                lambda reply: replies.parse_choice(reply, len(untried), back),
             )
         number = response.found
-        child = number if number is None or number == replies.BACK else left[number]
+        child = number if number is None or number == replies.BACK else untried[number]
         scores = {} if child is None or child == replies.BACK else {"child": float(child)}
         self._step("choose", node, scores, Step("", tokens=response.tokens, note="; ".join(response.notes)))
         return child

@@ -174,7 +174,7 @@ class _GraphBuilder:
         return [*lost, cut] if self._cut else lost
 
     def _extract(self, k: int, graph: SubGraph, guide: list[str]) -> SubGraph:
-        """The graph extended by an extraction: the first one, or one guided by questions."""
+        """The graph with the names and relations of one more extraction; guide: its questions, none for the first."""
         config, segment, name = self.config, self.segments[k], "guided" if guide else "first"
         names = list(graph.names)
         if not names:
@@ -189,6 +189,7 @@ class _GraphBuilder:
         names = _distinct_names(names)
         relations = list(graph.relations)
         if len(names) > 1:
+            # Where the window is short, questions go first, then names.
             pieces = self._fit_request(
                 k,
                 lambda n: self.asking.relations(segment, names[:n], guide[: max(0, n - len(names))]),

@@ -195,7 +195,7 @@ def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entit
 
 
 def _same_entity_clusters(forms: Sequence[Form]) -> list[list[Form]]:
-    """Forms that are one entity, the longest of each first."""
+    """Forms that are one entity, the longest of each first: a part of longer names joins them if they are one."""
     clusters: list[list[Form]] = []
     inside: dict[Form, set[int]] = {}  # a part of a longer name -> the entities it could stand for
     for form in sorted(forms, key=len, reverse=True):

@@ -98,7 +98,7 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
 
 def _reflection(state: State) -> Moves:
-    """Reflect and follow edges until the question is answered."""
+    """Ask; while the segments do not answer, follow the edge nearest to question and gap, and read on."""
     memory = state.memory
     start = state.start(state.config.start_share)
     entities, mix = list(state.entities), list(start)
@@ -143,7 +143,7 @@ def _best_edge(state: State, frontier: list[int], entities: list[int], reason: s
 
 
 def _entity_trials(state: State) -> Moves:
-    """Let the model choose entities until their segments answer."""
+    """Ask; while the segments do not answer, let the model choose entities, and read the segments that name them."""
     mix = state.start(share=1.0)
     entities = list(state.entities)
     chosen: list[int] | None = None

@@ -176,7 +176,10 @@ class State:
         return ask_parsed(model, pieces, limit, parse, retry_of(self.config, self.tools.seed))
 
     def read(self, segments: Sequence[int], reason: str) -> Answer:
-        """Answer from the segments with the prompt that all methods share."""
+        """Answer from the segments with the prompt that all methods share; reason: why the search stopped.
+
+        Its FLOPs belong to no step, so `step` leaves them out. `_read` keeps the answer: `record` asks for none twice.
+        """
         before = self.tools.meter.flops()
         request = reading.Reading(self.tools.task, self.config.window, self.config)
         texts = [self.texts[k] for k in segments]

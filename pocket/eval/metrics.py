@@ -67,6 +67,7 @@ def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
 
 
 def _exact_replies(sittings: Sequence[Sitting]) -> Value:
+    """The share of all replies that are the right one, letter for letter."""
     return _mean_by_scene([(i, written == right) for i, written, right in _replies(sittings)])
 
 

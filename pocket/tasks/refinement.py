@@ -74,6 +74,7 @@ def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _title_helps(paragraph: _Paragraph, question: Asked) -> bool:
+    """Whether the question names the title, and the paragraph holds a fact of its proof."""
     starts = [path.start for path in paths(question.query)]
     return paragraph.title in starts and any(fact in paragraph.facts for fact in question.supports)
 

@@ -163,15 +163,15 @@ class GrowingText:
         return question
 
     def _restate_answer(self, question: Asked) -> None:
-        """One more fact with the answer in it, which does not answer the question."""
+        """State a distractor: one more fact with the answer in it, mostly as its object, that is no proof of it."""
         path = paths(question.query)[0]
         last = self.schema.relations[question.relation]
-        if isinstance(question.query, Same) or last.object == "flag":
+        if isinstance(question.query, Same) or last.object == "flag":  # yes or no: nothing that a fact could name
             return
         back = path.steps[-1].startswith(INVERSE)
-        kind = (
-            self.schema.ends(path.steps[0])[0] if question.kind == "comparison" else self.schema.ends(path.steps[-1])[1]
-        )
+        # A comparison is answered by one of the things that its paths start from, others by what the path leads to.
+        step, end = (path.steps[0], 0) if question.kind == "comparison" else (path.steps[-1], 1)
+        kind = self.schema.ends(step)[end]
         as_object = [r for r in self.schema.to.get(kind, ()) if (r.name, question.answer) not in self.base.closed]
         if not back and question.kind == "path" and self.dice.chance(0.5):
             as_object = [last]  # the hardest one: the same relation of another subject
@@ -179,6 +179,7 @@ class GrowingText:
             relation = self.dice.pick(as_object)
             self.state(Fact(self.fresh(relation.subject), relation.name, question.answer))
             return
+        # Else the answer as the subject, of a relation that may still be stated of it.
         other = self.dice.pick([r for r in self.schema.of[kind] if self.base.allows(Fact(question.answer, r.name, ""))])
         self.state(Fact(question.answer, other.name, self.fresh(other.object, waiting=True)))
 

@@ -76,14 +76,15 @@ def frame(parts: Sequence[Scored], score: str | None = None, convention: str = D
 
 
 def _cost_columns(reached: Reached, seed: int, convention: str) -> dict[str, float | None]:
+    """Mean costs at the stops a rule reached; None for TFLOPs that some of them do not tell."""
     known = [(stop.flops / TERA, cluster) for _, stop, cluster in reached if stop.flops is not None]
     known = known if len(known) == len(reached) else []
     steps = [stop.steps(record) for record, stop, _ in reached]
     probes = [_probe_flops(own, convention) for own in steps] if known else []
-    told = [flops / TERA for flops in probes if flops is not None]
+    probed = [flops / TERA for flops in probes if flops is not None]
     return {
         **mean_columns("tflops", [v for v, _ in known], [c for _, c in known], seed=seed, bounds=None),
-        "tflops.probes": sum(told) / len(told) if told and len(told) == len(reached) else None,
+        "tflops.probes": sum(probed) / len(probed) if probed and len(probed) == len(reached) else None,
         "nodes": sum(step.get("node") is not None for own in steps for step in own) / len(steps) if steps else None,
     }
 

@@ -142,16 +142,17 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
 
 
 def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int]) -> list[dict[str, Any]]:
+    """A run's row for each bucket that has questions, then the one for all; without edges that one alone."""
     run, lengths = measured.run, measured.lengths()
     scored = facts.scored(run, score)
-    held, contained = _answer_recall(measured)
+    recalled, contained = _answer_recall(measured)
     known = [i for i, question in enumerate(scored.ids) if question in lengths]
-    cells: dict[int, list[int]] = {}
+    buckets: dict[int, list[int]] = {}
     for i in known:
-        cells.setdefault(bisect_left(edges, lengths[scored.ids[i]]), []).append(i)
-    named = [(bucket_name(edges, number), chosen) for number, chosen in sorted(cells.items())] if edges else []
+        buckets.setdefault(bisect_left(edges, lengths[scored.ids[i]]), []).append(i)
+    named = [(bucket_name(edges, number), chosen) for number, chosen in sorted(buckets.items())] if edges else []
     notes = [*facts.notes(run)]
-    if silent := sum(held.get(scored.ids[i]) is None for i in known):
+    if silent := sum(recalled.get(scored.ids[i]) is None for i in known):
         without = f"{silent} of {len(known)} questions have no answer that could stand in a text"
         notes.append(f"{without} and are left out of {_RECALL}")
     failed = {record["question_id"] for record in run.records if record["error"] is not None}
@@ -164,18 +165,18 @@ def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int
     for name, chosen in [*named, (ALL, known)]:
         if not chosen:
             continue
-        told = [lengths[scored.ids[i]] for i in chosen]
-        with_answer = [i for i in chosen if held.get(scored.ids[i]) is not None]
+        tokens = [lengths[scored.ids[i]] for i in chosen]
+        with_answer = [i for i in chosen if recalled.get(scored.ids[i]) is not None]
         rows.append(
             {
                 **facts.head_columns(run, label),
                 "length": name,
-                "tokens.from": min(told),
-                "tokens.mean": sum(told) / len(told),
-                "tokens.to": max(told),
+                "tokens.from": min(tokens),
+                "tokens.mean": sum(tokens) / len(tokens),
+                "tokens.to": max(tokens),
                 "score": score,
                 **mean("mean", chosen, lambda i: scored.values[i]),
-                **mean(_RECALL, with_answer, lambda i: float(held[scored.ids[i]] or 0)),
+                **mean(_RECALL, with_answer, lambda i: float(recalled[scored.ids[i]] or 0)),
                 **mean(_SUBSTRING, chosen, lambda i: contained[scored.ids[i]]),
                 "n": len(chosen),
                 "failed": sum(scored.ids[i] in failed for i in chosen),
@@ -219,6 +220,7 @@ def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
 
 
 def _family_means(rows: Sequence[Mapping[str, Any]], made: Mapping[str, int]) -> list[dict[str, Any]]:
+    """A mean row for a method at a length (`made`: run -> tokens) that has all the data sets of a family."""
     families: dict[str, set[str]] = defaultdict(set)
     cells: dict[tuple[str, str, str, int], dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:

@@ -173,6 +173,7 @@ def _paired_scores(pair: Pair, score: str) -> tuple[list[float], list[float], li
 
 
 def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
+    """Scores of original and twin on their common questions, the drop, and the drop as a share of the original's."""
     before, after, clusters = _paired_scores(pair, score)
     seed = int(pair.original.config["seed"])
     difference = [a - b for a, b in zip(before, after, strict=True)]

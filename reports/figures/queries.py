@@ -109,6 +109,7 @@ def frame(
 
 
 def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:
+    """A run's TFLOPs of an index and of a query, and per query where 1, 2, ... (`per_document`) share the index."""
     index, query = _float_or_none(row["tflops.index"]), _float_or_none(row["tflops"])
     notes = ["k = queries that share the index of a document", *row["notes"]]
     answered = [record for record in run.records if record["error"] is None]

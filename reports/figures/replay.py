@@ -169,9 +169,10 @@ def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) 
 
 
 def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
-    """The stop rule of a run; None for a method that does not stop by such a rule.
+    """The stop rule of a run as a `kind`, and how far it recorded; None where it never stops by such a rule.
 
-    Raises UserError where its code cannot be imported or its parameters are not valid.
+    Code is imported only where the stored parameters and steps fit `kind`. Raises UserError where it cannot be, or its
+    parameters are not valid.
     """
     choice = run.config["method"]
     params: dict[str, Any] = choice.get("params") or {}
@@ -181,10 +182,13 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
     if not any(kind.asked(step) for record in run.records for step in record["steps"]):
         return None
     method: type[Method] = registry.load(registry.short_name(choice["implementation"]), Method)
-    known = {name: value for name, value in params.items() if name in method.Config.model_fields}  # of this version
+    # An older version may have had parameters that this one lacks.
+    known = {name: value for name, value in params.items() if name in method.Config.model_fields}
     made = method(part_of_run(method.Config, known, str(run.path)))
     own, most = made.stop_rule(), made.recorded_rule()
-    return Recorded(kind(**own), kind(**most), made) if own.keys() == names else None
+    if own.keys() != names:  # it has parameters of these names, but replays another rule or none
+        return None
+    return Recorded(kind(**own), kind(**most), made)
 
 
 def runs_with_rule(
@@ -194,12 +198,12 @@ def runs_with_rule(
     found = []
     for run in runs:
         try:
-            told = recorded_rule(run, kind)
+            recorded = recorded_rule(run, kind)
         except UserError as error:
             warn(f"warning: left out: {run.path}: {error}")
             continue
-        if told is not None:
-            found.append((run, told))
+        if recorded is not None:
+            found.append((run, recorded))
     return found
 
 
@@ -208,7 +212,7 @@ class Scored:
     """A run, the rules to show, and the scores of `stops_to_score`; None where a scorer left an answer out."""
 
     run: StoredRun
-    told: Recorded
+    recorded: Recorded
     rules: Sequence[Rule | Trials]
     values: Mapping[Key, float | None]
 

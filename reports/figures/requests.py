@@ -46,6 +46,7 @@ def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
 
 
 def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
+    """The row of a run, by the columns of the module; of another tool's run what it does not tell is None."""
     seed = int(run.config["seed"])
     scored = facts.scored(run, score)
     answered = [record for record in run.records if record["error"] is None]
@@ -54,13 +55,13 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     indexes = {(row["document_id"], row.get("question_id")): row["usage"] for row in rows}
     built = [requests_of(usage, "index") for usage in indexes.values()]
     usages = [*(record["usage"] for record in run.records), *indexes.values()]
-    mine = {phase: sum(requests_of(r["usage"], phase) for r in answered) for phase in ("search", "answer")}
+    totals = {phase: sum(requests_of(r["usage"], phase) for r in answered) for phase in ("search", "answer")}
     row = {
         **facts.head_columns(run, label),
         "score": score,
         **facts.mean_columns("mean", scored.values, scored.clusters, seed=seed),
         **facts.mean_columns("requests", request_counts(run), facts.answered_clusters(run), seed=seed, bounds=None),
-        **{f"requests.{phase}": mine[phase] / len(answered) if answered else None for phase in ("search", "answer")},
+        **{f"requests.{phase}": totals[phase] / len(answered) if answered else None for phase in ("search", "answer")},
         "requests.index": sum(built) / len(built) if built else None,
         "index of": ("a question" if any(q for _, q in indexes) else "a document") if indexes else "",
         "requests.built": sum(built) / len(answered) if answered else None,

@@ -53,7 +53,7 @@ def _rule_rows(
     part: Scored, label: str, score: str, convention: str, costs: Callable[[Reached, int, str], dict[str, float | None]]
 ) -> Iterator[dict[str, Any]]:
     """A run's rows, one for each rule: mean score and costs; empty where the recording does not cover it."""
-    run, told, seed = part.run, part.told, int(part.run.config["seed"])
+    run, recorded, seed = part.run, part.recorded, int(part.run.config["seed"])
     common, rounded = (*facts.notes(run), *full_only_notes(run.records, convention)), _rounding_note(run)
     clusters, whole = facts.question_clusters(run), len(run.records)
     failed = sum(record["error"] is not None for record in run.records)
@@ -66,7 +66,7 @@ def _rule_rows(
                 if run.config.get("failed", "zero") != "skip" and score in record["scores"]:
                     values.append((0.0, cluster))
                 continue
-            stop = told.stop(record, rule, convention)
+            stop = recorded.stop(record, rule, convention)
             if stop is None:
                 # An error ended the recording where its last step has no probe, and says why in its note.
                 last = record["steps"][-1] if record["steps"] else {}
@@ -79,7 +79,7 @@ def _rule_rows(
         covered = failed + len(reached)
         notes = [f"{score} is missing for {missing} answered questions and left out for them"] if missing else []
         if covered < whole:
-            values, reached, notes = [], [], rule.uncovered(told.most, whole - covered, broken, whole)
+            values, reached, notes = [], [], rule.uncovered(recorded.most, whole - covered, broken, whole)
         yield {
             **facts.head_columns(run, label),
             **rule.columns(),
@@ -89,9 +89,9 @@ def _rule_rows(
             "n": whole,
             "failed": failed,
             "covered": covered,
-            "own": rule == told.own,
+            "own": rule == recorded.own,
             "convention": convention,
-            "notes": (*notes, *(rounded if rule != told.own else ()), *common),
+            "notes": (*notes, *(rounded if rule != recorded.own else ()), *common),
             "run": run.path.name,
         }
 
