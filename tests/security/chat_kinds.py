@@ -167,7 +167,7 @@ class Kind:
         self.model = object.__new__(HFModel)
         self.model.name, self.model.layers, self.model.window = "-".join(filter(None, kind)), 1, 100_000
         self.model.net = SimpleNamespace(config=SimpleNamespace(vocab_size=len(wrapped)))
-        self.model.arena = Arena(1)
+        self.model.arena, self.model.shape = Arena(1), None
         self.model._load_tokenizer(ModelConfig(name=self.model.name, source=str(folder)), str(folder))
         self.tokens = Tokens(folder, self.model.name)
         self.forms = {form for marker in self.format.markers for form in self._forms(marker)}

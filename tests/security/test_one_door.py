@@ -14,7 +14,7 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "harness/storage/lock.py",
     "harness/training/question_sets.py",
     "pocket/world/templates.py",
-    "reports/page.py",
+    "reports/html_tables.py",
     "reports/paper/matrix.py",
     "reports/paper/tables_and_figures.py",
     "reports/paper/printed.py",
