@@ -36,18 +36,9 @@ from harness.model_outputs import CacheLimit, Decoding, Kept, Probe, Sampling, S
 from harness.storage.reply_cache import ReplyCache
 
 __all__ = [
-    "CAPABILITIES",
-    "CacheLimit",
-    "Decoding",
-    "Kept",
-    "LanguageModel",
-    "MeteredModel",
-    "Probe",
-    "Sampling",
-    "Session",
-    "Span",
-    "Written",
-]
+    "CAPABILITIES", "CacheLimit", "Decoding", "Kept", "LanguageModel", "MeteredModel", "Probe", "Sampling", "Session",
+    "Span", "Written",
+]  # fmt: skip
 
 CAPABILITIES = ("attention", "cache", "probe", "score", "adapters", "sampling")
 

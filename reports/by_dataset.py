@@ -36,7 +36,7 @@ def wide_table(
     names = [str(name) for name in means.columns]
     known = [name for name in names if f"{name}.low" in names and not name.startswith("tflops")]  # not costs
     if score is not None and score not in known:
-        raise UnknownName("score", score, known)
+        raise UnknownName("score", score, known, "harness score RUN --scorers NAME adds a score")
     datasets = list(dict.fromkeys(means["dataset"]))
     groups: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in facts.records(means):

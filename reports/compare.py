@@ -180,7 +180,7 @@ def side_by_side(
     facts.check_runs(runs)
     known = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
     if score is not None and score not in known:
-        raise UnknownName("score", score, known)
+        raise UnknownName("score", score, known, "harness score RUN --scorers NAME adds a score")
     # One run in two results folders has no difference to itself, and its rows could not be told apart.
     if twice := [name for (_, name), count in Counter(map(facts.run_key, runs)).items() if count > 1]:
         raise UserError(f"{', '.join(twice)} is given more than once, from several folders; leave one out")

@@ -41,7 +41,7 @@ class TestCompare:
         ("arguments", "sentence"),
         [
             (["--reference", "peacn"], "unknown reference 'peacn'. Did you mean 'pecan'"),
-            (["--score", "f1"], "unknown score 'f1'"),
+            (["--score", "f1"], "harness score RUN --scorers NAME adds a score"),
             (["--columns", "ratios"], "unknown column 'ratios'. Did you mean 'ratio'"),
             (["--columns", "mine:own"], "harness score RUN --scorers NAME adds a score"),
             (["--columns", ","], "--columns names no column"),
