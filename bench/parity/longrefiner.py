@@ -42,7 +42,7 @@ RELEASED = LongRefinerConfig(unmatched="drop", leaf_tokens=None)
 
 
 def compare(code: Path, rows: Rows, found: Found) -> None:
-    """Compare the released sample rows, then made-up trees with made-up scores."""
+    """Hold our trees of the released rows, then our scores of made-up trees, against the authors' `code`."""
     stand_in("vllm", "vllm.lora", "vllm.lora.request", "json_repair")
     module = import_theirs(code, "longrefiner.refiner")
     refiner, model = module.LongRefiner.__new__(module.LongRefiner), rows.metered

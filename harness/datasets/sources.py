@@ -136,7 +136,10 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
 
 
 def _folder_source(folder: Path, data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
-    """The files of the split in a folder or, where none there can hold rows, in its subfolders: "data/dev.jsonl"."""
+    """The files of the split in a folder or, where none there can hold rows, in its subfolders: "data/dev.jsonl".
+
+    data: the folder as the user wrote it, for messages; patterns: dataset.options.files.
+    """
     names = [entry.name for entry in folder.iterdir() if entry.is_file()]
     below: list[str] = []
     if not _data_files(names):

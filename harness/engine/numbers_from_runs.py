@@ -54,8 +54,9 @@ def finished_run(text: str) -> StoredRun:
 
 
 def plan_with_amounts(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> Plan:
-    """`plan` with the numbers it awaits; runs: field -> (name of the run in notes, the run).
+    """`plan` with the settings that other runs decide, such as "k: from:pecan".
 
+    runs: setting -> (name of the run in notes, the run).
     Raises UserError for a run that has no such number, and what planning with the number raises.
     """
     amounts = {name: _amount(plan, name, *runs[name]) for name in plan.awaits}

@@ -177,7 +177,7 @@ class IndexCache:
         return self._get(self.folder(key), key)
 
     def put(self, key: dict[str, Any], entry: Entry) -> None:
-        """Store `entry` in one step and delete its parts. Raises SaveError."""
+        """Store `entry` in one step, and delete what was kept while it was built (tools.keep). Raises SaveError."""
         folder = self.folder(key)
         self._put(folder, key, entry)
         shutil.rmtree(_parts_folder(folder), ignore_errors=True)

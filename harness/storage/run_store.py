@@ -227,7 +227,7 @@ class RunStore:
                 self._document_keys.add(key)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Stream the records in file order; of a question with several records the last one counts."""
+        """Stream all records in file order. A question may have several: its last one counts."""
         return read_lines(self._path(RECORDS), "question_id")
 
     def documents(self) -> Iterator[dict[str, Any]]:

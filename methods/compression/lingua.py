@@ -246,7 +246,11 @@ def _drop_tokens(
     config: LinguaConfig,
     tools: Tools,
 ) -> tuple[list[show.Piece], int]:
-    """Apply the token level, behind `before`, to contexts, spans of `text`; return the kept pieces and their tokens."""
+    """Drop the tokens that the compressor could guess; return the kept pieces of `text` and how many tokens they have.
+
+    groups: the kept spans of each context; offsets: added to the ratio that each context keeps; before: the question
+    that stands in front of them, "" for none; target: tokens to keep of all.
+    """
     model = tools.model("compressor")
     layout = show.with_blank_lines(groups)
     shown = ["".join(text[a:b] for a, b in group) for group in groups]

@@ -137,6 +137,7 @@ class _Parts:
     paths: list[Path] = field(default_factory=list)
 
     def add(self, part: Part, path: Path) -> Path:
+        """Put `part` below the part at `path`; returns its own path."""
         self.parts.append(part)
         self.paths.append((*path, len(self.paths)))
         return self.paths[-1]

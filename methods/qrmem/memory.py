@@ -25,7 +25,7 @@ from harness.method import Index
 from methods.qrmem.replies import Triple
 
 
-def _nothing() -> np.ndarray:
+def _no_vectors() -> np.ndarray:
     return np.zeros((0, 0), np.float32)
 
 
@@ -45,8 +45,8 @@ class Memory:
     questions: list[str] = field(default_factory=list)
     document_summary: str = ""
     notes: list[str] = field(default_factory=list)
-    edge_vectors: np.ndarray = field(default_factory=_nothing)
-    segment_vectors: np.ndarray = field(default_factory=_nothing)
+    edge_vectors: np.ndarray = field(default_factory=_no_vectors)
+    segment_vectors: np.ndarray = field(default_factory=_no_vectors)
 
     def to_index(self) -> Index:
         """The memory in the form that the cache stores."""

@@ -109,7 +109,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _names(text: str) -> list[str]:
-    """ "* About A, B and C." -> A, B, C; a line of another form is taken whole, as a name that is none."""
+    """ "* About A, B and C." -> A, B, C; a line of another form is one name, which equals no gold name."""
     matches = [(line, _ABOUT.fullmatch(line)) for line in _lines(text)]
     return [name for line, m in matches for name in (re.split(", | and ", m.group(1)) if m else [line])]
 

@@ -83,11 +83,11 @@ def check_memory(tokens: int, documents: int = 1) -> None:
 
 
 def sample(kind: str, seed: int, *, tokens: int, purpose: Purpose, hops: Sequence[int] = (), number: int = 0) -> Sample:
-    """Document `number` of a seed, with its questions.
+    """Document `number` of a seed, with its questions: the kind's `per_document`, fewer where a short text has no room.
 
-    tokens: its length, 200 or more (all eight together for "retrieved"); hops: those to choose from, at random
-    (default: the kind's own). As many questions share it as is the kind's number, fewer where a short text has no room.
-    Raises as `check` and `check_memory` do.
+    tokens: its length, 200 or more (all eight together for "retrieved"); purpose: seeds of evaluation and of training
+    are kept apart; hops: those to choose from, at random (default: the kind's own). Raises as `check` and
+    `check_memory` do.
     """
     hops = tuple(hops) or (KINDS[kind].hops if kind in KINDS else (1,))
     check(kind, seed, tokens, hops, purpose)

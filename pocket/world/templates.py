@@ -44,17 +44,19 @@ class Relation:
 
 
 def _relations(table: str) -> dict[str, Relation]:
-    """Parse a table: name -> relation with its lines by mark."""
+    """Parse a table (its form is above): name -> relation with its lines by mark. Raises ValueError for other marks."""
     relations: dict[str, Relation] = {}
     for rank, block in enumerate(table.strip().split("\n\n")):
         head, *rest = block.splitlines()
-        name, thing = head.split()
+        name, object_kind = head.split()
         lines: dict[str, list[str]] = {}
         for line in rest:
             mark, _, text = line.partition(" ")
-            lines.setdefault(_MARKS[_MARKS.index(mark)], []).append(text)
+            if mark not in _MARKS:
+                raise ValueError(f"{name}: '{mark}' is no mark")
+            lines.setdefault(mark, []).append(text)
         kept = {mark: tuple(texts) for mark, texts in lines.items()}
-        relations[name] = Relation(name, name.partition(".")[0], thing, rank, kept)
+        relations[name] = Relation(name, name.partition(".")[0], object_kind, rank, kept)
     return relations
 
 

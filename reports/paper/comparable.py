@@ -70,6 +70,7 @@ def _text(value: Any) -> str:
 
 
 def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
+    """Why the models of a run are not those by which the paper got its printed `value`."""
     config = run.config
     if config["model"].get("embedded"):
         return Found([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])

@@ -46,7 +46,10 @@ class Needs:
 
 
 def needs(suite: Suite) -> Needs:
-    """What the suite needs as it stands in its file. Raises UserError for a suite that does not fit its methods."""
+    """The data sets, documents and models that a suite uses. Raises UserError for one that cannot be settled.
+
+    Methods change nothing of a data set, so the first one stands for all.
+    """
     found = Needs()
     for part in suite.parts or (suite,):
         for dataset in part.datasets:
