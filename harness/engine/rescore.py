@@ -127,7 +127,7 @@ def _rescored(records: StreamedRecords, config: DatasetConfig, dataset: Dataset 
         yield from rescored(records, config, gold)
     except STOPS:
         raise
-    except Exception as broken:
+    except Exception as broken:  # whatever a scorer makes of what the folder holds
         if dataset is not None or any(":" in name for name in config.scorers):
             raise
         problem = f"its gold answers cannot be used ({type(broken).__name__}: {broken})"

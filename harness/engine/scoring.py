@@ -97,7 +97,7 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> di
         verdict = score_reply(dataset, row["prediction"], [parse_shown(s) for s in row["shown"]], gold)
     except STOPS:
         raise
-    except Exception as broken:
+    except Exception as broken:  # a scorer of the user may raise anything
         told = f"question '{row['question_id']}' could not be scored, and no record was changed"
         if error is None and any(":" in name for name in dataset.scorers):
             raise UserError(f"{told}: {one_line(describe_failure(broken))}") from broken
