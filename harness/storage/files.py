@@ -13,13 +13,9 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from harness.errors import SaveError
-
-if TYPE_CHECKING:
-    pass
-
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
