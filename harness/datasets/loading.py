@@ -68,7 +68,7 @@ class Checker:
             example, document = assemble(row)
             self._add_to_hash(place, "id", row.id, canonical_line([example, document]))
             return Group(document, (example,))
-        for document in row.documents:  # loaded once, so the same in all its rows; each adds it to the hash
+        for document in row.documents:  # must be the same in all its rows; each adds it to the hash
             digest = hashlib.sha256(canonical_line(document)).digest()
             if self._documents.setdefault(document.id, digest) != digest:
                 raise RowError(None, f"the document '{document.id}' has another text in an earlier row")
