@@ -6,9 +6,10 @@
 The random model (bench/smoke_models.py) answers the whole matrix first, some seconds a cell; then smollm2-135m does.
 Ordinary runs in one results folder (--out): the same command goes on where it was stopped. Data sets with short texts
 come first. Profile `small` stands in for weights that must be fetched, a random classifier for LLMLingua-2's. Answers
-are cut at 32 tokens. For the random model a text is cut to its first 6,000 bytes; the default one reads whole texts,
-or with --short the same cut ones. The rows are real ones in the folder `data` of HARNESS_TEST_DATA; where there is no
-sample they are made up in the official layout (bench/smoke_rows.py), those of RULER by its own generator.
+are cut at 32 tokens. For the random model a text is cut to its first 6,000 bytes, some 1,000 English words; the default
+one reads whole texts, or with --bytes N the first N bytes. Equal requests are sent once (--cache replies). The rows are
+real ones in the folder `data` of HARNESS_TEST_DATA; where there is no sample they are made up in the official layout
+(bench/smoke_rows.py), those of RULER by its own generator.
 """
 
 import argparse
@@ -33,6 +34,7 @@ PROFILE = "small"
 RANDOM = "random-llama"
 # Names of models here -> in run folders, in the order in which they run.
 MODELS = {RANDOM: RANDOM, "smollm2-135m": "SmolLM2-135M-reader"}
+RANDOM_BYTES = 6_000
 REFUSED = "refused.json"
 
 
@@ -49,8 +51,8 @@ class Folders(NamedTuple):
 
     data: Path
     out: Path
-    short: bool = False
-    """The default model, too, reads the texts that are cut for the random one."""
+    max_bytes: int | None = None
+    """Bytes of a text that the default model reads; None for whole texts."""
 
 
 @dataclass(frozen=True)
@@ -119,19 +121,20 @@ def source_of(method: str) -> list[str]:
 def run_cell(key: Key, folders: Folders, retry: bool) -> tuple[Path | None, str]:
     """Run a cell. Returns its run folder, and why it did not run; a question that fails is in the folder."""
     random = key.model == RANDOM
-    short = random or folders.short
-    sets = {**row_settings(key.dataset, folders.data, folders.out, short), **own_settings(key.method, folders.out)}
+    max_bytes = RANDOM_BYTES if random else folders.max_bytes
+    sets = {**row_settings(key.dataset, folders.data, folders.out, max_bytes), **own_settings(key.method, folders.out)}
     print(f"=== {key.dataset}: {key.method}, {key.model}", file=sys.stderr, flush=True)
     try:
         runs = harness.run(
             [*source_of(key.method), key.method],
             [key.dataset],
             model=language_model(folders.out / RANDOM) if random else key.model,
-            data=rows_file(key.dataset, folders.data, folders.out, short),
+            data=rows_file(key.dataset, folders.data, folders.out, max_bytes),
             limit=QUESTIONS,
             profile=PROFILE,
             set=sets,
             retry_failed=retry,
+            cache="replies",
             out=folders.out,
             mlflow="off",
         )
@@ -210,7 +213,7 @@ def main() -> None:
     parser.add_argument("--dataset", default=",".join(DATA), help="data sets, separated by commas")
     parser.add_argument("--method", default=",".join(presets.names("methods")), help="presets, separated by commas")
     parser.add_argument("--retry", action="store_true", help="run again what failed or was refused")
-    parser.add_argument("--short", action="store_true", help="cut texts to 6,000 bytes for the default model too")
+    parser.add_argument("--bytes", type=int, help="cut texts to as many bytes for the default model too")
     parser.add_argument("--table", action="store_true", help="print the table of what is stored; run nothing")
     flags = parser.parse_args()
     methods, datasets = flags.method.split(","), [name for name in DATA if name in flags.dataset.split(",")]
@@ -220,7 +223,7 @@ def main() -> None:
         if not root:
             sys.exit("HARNESS_TEST_DATA is not set: it names the folder that holds data/ with real rows")
         flags.out.mkdir(parents=True, exist_ok=True)
-        folders = Folders(Path(root, "data").resolve(), flags.out.resolve(), flags.short)
+        folders = Folders(Path(root, "data").resolve(), flags.out.resolve(), flags.bytes)
         try:
             for model in models:
                 run_cells(model, methods, datasets, folders, flags.retry)

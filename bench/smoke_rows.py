@@ -18,8 +18,7 @@ from tests.datasets.support import infinite, longbench_v2, longmemeval
 QUESTIONS = 2
 Row = dict[str, Any]
 NO_DOCUMENTS = "eli5-documents.json"
-# UTF-8 bytes of a text that the random model reads, some 1,000 English words; longer ones have this field.
-BYTES = 6_000
+# The fields of long texts.
 LONG = {"context", "text"}
 
 
@@ -52,7 +51,7 @@ def made_file(dataset: str, out: Path) -> Path:
     """The rows of a data set of MADE as a file in the results folder."""
     path = out / "made" / f"{dataset.replace('/', '~')}.json"
     if not path.exists():
-        made = (sample("musique", n, tokens=1000, purpose="evaluation") for n in range(QUESTIONS))
+        made = (sample("musique", n, tokens=300, purpose="evaluation") for n in range(QUESTIONS))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps([MADE[dataset](n, one.documents[0].text) for n, one in enumerate(made)]), "utf-8")
     return path
@@ -72,7 +71,7 @@ def _longbench(name: str) -> dict[str, Rows]:
     return {p: Rows(f"longbench/{name}.jsonl") for p in (f"longbench/{name}", f"longbench/{name}_e") if p in known}
 
 
-RULER: dict[str, str | int] = {"dataset.tokens": 2048, "dataset.questions": QUESTIONS}
+RULER: dict[str, str | int] = {"dataset.tokens": 512, "dataset.questions": QUESTIONS}
 # Shortest texts first.
 DATA: dict[str, Rows] = {
     **{name: Rows() for name in MADE},
@@ -106,18 +105,14 @@ DATA: dict[str, Rows] = {
 }
 
 
-def beginning(text: str) -> str:
-    """The first BYTES bytes of a text, whole characters."""
-    return text.encode()[:BYTES].decode(errors="ignore")
-
-
-def shorten_file(file: Path, out: Path) -> Path:
-    """A copy of a file of rows, or of a folder of them, whose texts are cut to their beginnings; made once."""
-    copy = out / "shortened" / file.parent.name / file.name
+def shorten_file(file: Path, out: Path, max_bytes: int) -> Path:
+    """A copy of a file of rows, or of a folder of them, whose texts are cut to `max_bytes` of UTF-8; made once."""
+    folder = out / "shortened" / str(max_bytes)
+    copy = folder / file.parent.name / file.name
     if file.is_dir():
         for each in file.iterdir():
-            shorten_file(each, out)
-        return out / "shortened" / file.name
+            shorten_file(each, out, max_bytes)
+        return folder / file.name
     if not copy.exists():
         copy.parent.mkdir(parents=True, exist_ok=True)
         if ".jsonl" not in file.name:
@@ -127,24 +122,26 @@ def shorten_file(file: Path, out: Path) -> Path:
         with opened(file, "rt", encoding="utf-8") as source, opened(copy, "wt", encoding="utf-8") as target:
             for line in source:
                 row = json.loads(line)
-                cut = {key: beginning(row[key]) for key in LONG & row.keys() if isinstance(row[key], str)}
+                texts = {key: row[key].encode() for key in LONG & row.keys() if isinstance(row[key], str)}
+                cut = {key: text[:max_bytes].decode(errors="ignore") for key, text in texts.items()}
                 target.write(json.dumps({**row, **cut}, ensure_ascii=False) + "\n")
     return copy
 
 
-def rows_file(dataset: str, data: Path, out: Path, short: bool) -> Path | None:
-    """What --data names; None for a data set whose texts are made by its own loader."""
+def rows_file(dataset: str, data: Path, out: Path, max_bytes: int | None) -> Path | None:
+    """What --data names; None for a data set whose texts are made by its own loader. max_bytes: of a text."""
     if dataset in MADE:
         return made_file(dataset, out)
     if not DATA[dataset].file:
         return None
-    return shorten_file(data / DATA[dataset].file, out) if short else data / DATA[dataset].file
+    file = data / DATA[dataset].file
+    return shorten_file(file, out, max_bytes) if max_bytes else file
 
 
-def row_settings(dataset: str, data: Path, out: Path, short: bool = False) -> dict[str, str | int]:
+def row_settings(dataset: str, data: Path, out: Path, max_bytes: int | None = None) -> dict[str, str | int]:
     """The settings of a data set's rows; documents that its sample lacks are written to the results folder.
 
-    short: name documents that are cut to their beginnings.
+    max_bytes: name documents whose texts are cut to as many.
     """
     made: dict[str, str | int] = {"dataset.max_answer_tokens": "32"}
     for key, value in DATA[dataset].sets.items():
@@ -157,5 +154,5 @@ def row_settings(dataset: str, data: Path, out: Path, short: bool = False) -> di
             passages = [row["docs"] for row in json.loads((data / "asqa/alce_asqa_demos.json").read_text("utf-8"))]
             asked = [json.loads(line)["input"] for line in (data / DATA[dataset].file).read_text("utf-8").splitlines()]
             path.write_text(json.dumps({q: passages[n % len(passages)] for n, q in enumerate(asked)}), "utf-8")
-        made[key] = str(shorten_file(path, out) if short else path)
+        made[key] = str(shorten_file(path, out, max_bytes) if max_bytes else path)
     return made

@@ -21,6 +21,7 @@ from harness.errors import CannotRun
 from harness.llm import capture, families
 from harness.llm.adapters import adapter_folder, merge
 from harness.llm.endings import endings_pattern, markers_of
+from harness.llm.kernels import has_slow_products, multiply_in_float32
 from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import memory_problem
 from harness.llm.network import THREADS, Network, free_gpu_bytes
@@ -103,7 +104,11 @@ class LoadedModel(Network, LanguageModel):
         if config.adapter:
             merge(net, adapter_folder(config.adapter))
         _load_adapters(net, config)
-        return net.eval() if config.device_map else net.to(self.device).eval()
+        if config.device_map:
+            return net.eval()
+        if self.device.type == "cpu" and has_slow_products(getattr(torch, self.dtype)):
+            multiply_in_float32(net)
+        return net.to(self.device).eval()
 
     def _measure(self, config: Any) -> None:
         """Set `layers` and `shape` from a transformers config. Raises CannotRun for sizes that FLOPs cannot use."""

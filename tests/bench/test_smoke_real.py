@@ -7,7 +7,7 @@ import pytest
 
 from bench import smoke_real
 from bench.smoke_real import Folders, Key, run_cells, source_of, stored, table
-from bench.smoke_rows import BYTES, DATA, MADE, QUESTIONS, row_settings, rows_file, shorten_file
+from bench.smoke_rows import DATA, MADE, QUESTIONS, row_settings, rows_file, shorten_file
 from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_part
@@ -40,13 +40,13 @@ def test_every_data_set_that_is_fetched_has_rows() -> None:
 
 @pytest.mark.parametrize("name", MADE)
 def test_made_up_rows_load_in_the_official_layout(name: str, tmp_path: Path) -> None:
-    file = rows_file(name, tmp_path, tmp_path, short=True)
-    sets = row_settings(name, tmp_path, tmp_path, short=True)
+    file = rows_file(name, tmp_path, tmp_path, max_bytes=100)
+    sets = row_settings(name, tmp_path, tmp_path, max_bytes=100)
     data = load(resolve_part("datasets", Choices(dataset=name, data=str(file), sets=sets)).parts["dataset"])
     assert len(data) == QUESTIONS
     if name.startswith("longmemeval/"):
         assert [bool(example.gold.supporting) for example in data.examples] == [True, False]
-    assert rows_file("ruler/vt", tmp_path, tmp_path, short=True) is None
+    assert rows_file("ruler/vt", tmp_path, tmp_path, max_bytes=100) is None
 
 
 @needs_real
@@ -81,14 +81,14 @@ def test_a_second_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert calls[4:] == [("popqa", "bm25")]
 
 
-def test_the_random_model_reads_the_beginnings_of_long_texts(tmp_path: Path) -> None:
+def test_long_texts_are_cut_to_their_beginnings(tmp_path: Path) -> None:
     folder = tmp_path / "longbench"
     folder.mkdir()
-    rows = [{"context": "é" * BYTES, "input": "?"}, {"context": "short", "input": "?"}]
+    rows = [{"context": "é" * 101, "input": "?"}, {"context": "short", "input": "?"}]
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    made = [json.loads(line) for line in shorten_file(folder / "a.jsonl", tmp_path).read_text().splitlines()]
-    assert made == [{"context": "é" * (BYTES // 2), "input": "?"}, rows[1]]
-    assert (shorten_file(folder, tmp_path) / "a.jsonl").is_file()
+    made = [json.loads(line) for line in shorten_file(folder / "a.jsonl", tmp_path, 101).read_text().splitlines()]
+    assert made == [{"context": "é" * 50, "input": "?"}, rows[1]]
+    assert (shorten_file(folder, tmp_path, 101) / "a.jsonl").is_file()
 
 
 def test_a_row_that_takes_a_number_runs_behind_its_source() -> None:

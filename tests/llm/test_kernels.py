@@ -7,6 +7,7 @@ tensor operations: Python does not run again, and the attention call, one operat
 import functools
 import math
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,12 +17,12 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm import capture, cuda_graphs
+from harness.llm import capture, cuda_graphs, hf
 from harness.llm.attention_weights import block_weights, column_weights
 from harness.llm.batched_forward import Ask, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
-from harness.llm.kernels import cpu_attention, one_row_attention
+from harness.llm.kernels import cpu_attention, multiply_in_float32, one_row_attention
 from harness.llm.kv import BLOCK, Arena, slot_of
 from harness.llm.load import load_model, unload
 from harness.llm.network import ForwardLane
@@ -343,3 +344,24 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
 
 def test_the_filling_has_a_place_for_every_missing_context():
     assert cuda_graphs.MAX_CONTEXTS // 2 - 1 <= BLOCK
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 9])
+def test_float32_products_of_a_bfloat16_layer_differ_by_rounding_alone(rows: int) -> None:
+    layer = torch.nn.Linear(96, 40, dtype=torch.bfloat16)
+    inputs = torch.randn(2, rows, 96, dtype=torch.bfloat16)
+    exact = inputs.double() @ layer.weight.double().T + layer.bias.double()
+    multiply_in_float32(layer)
+    assert layer(inputs).dtype == torch.bfloat16
+    torch.testing.assert_close(layer(inputs).double(), exact, rtol=2**-8, atol=1e-3)
+
+
+@pytest.mark.parametrize(("slow", "changed"), [(True, True), (False, False)])
+def test_a_model_multiplies_in_float32_where_the_cpu_has_no_products_of_its_dtype(
+    slow: bool, changed: bool, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hf, "has_slow_products", lambda dtype: slow and dtype == torch.bfloat16)
+    unload()
+    net = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="bfloat16")).net
+    unload()
+    assert ("forward" in vars(net.lm_head)) is changed
