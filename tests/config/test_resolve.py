@@ -57,9 +57,6 @@ def test_every_role_is_deterministic_where_the_reader_is() -> None:
     assert not any(role.deterministic for role in get(model="small", sets=roles).config.roles.values())
 
 
-# --- text to values ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -112,8 +109,6 @@ def test_files_that_are_empty_or_no_text(tmp_path: Path) -> None:
         read_yaml(tmp_path / "bytes.yaml")
 
 
-# --- the tree ---------------------------------------------------------------------------------------------------------
-
 names = st.sampled_from(["a", "b", "c"])
 leaves = st.integers() | st.lists(st.integers(), max_size=2)
 trees = st.recursive(leaves, lambda t: st.dictionaries(names, t, max_size=3))
@@ -143,9 +138,6 @@ def test_the_tree_merges_and_knows_the_origin_of_each_leaf(parts: list[dict[str,
             later = [merged({}, p) for p in parts[number + 1 :]]
             assert all(leaf not in flatten(p) for p in later if p)
     assert set(tree.origins) <= set(leaves)
-
-
-# --- presets ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["full-context", "Full_Context", "FULL-CONTEXT"])
@@ -201,9 +193,6 @@ def test_registry_load(target: str, error: type[Exception], message: str, tmp_pa
     with pytest.raises(error) as raised:
         load(target)
     assert message in str(raised.value)
-
-
-# --- layers -----------------------------------------------------------------------------------------------------------
 
 
 def test_each_layer_covers_the_one_below_it(tmp_path: Path) -> None:
@@ -324,9 +313,6 @@ def test_the_papers_profile_reads_100_000_tokens_and_compresses_as_they_do() -> 
         role = get(method, "musique", profile="paper").config.roles["compressor"]
         assert (role.name, role.window, role.template) == (model, window, "none")
         assert get(method, "musique").config.roles == {}
-
-
-# --- models, encoders, roles ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,6 @@ def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() ->
     assert chosen == {"scoring", "sigmoid", "reasoning"}
 
 
-# --- reports ----------------------------------------------------------------------------------------------------------
-
-
 def run(plan: Plan, name: str = "a"):
     config, path = plan.config.model_dump(mode="json"), Path(f"{name}--{plan.hash8}")
     return SimpleNamespace(config=config, origins=plan.origins, path=path, manifest={"models": {}}, records=[])

@@ -162,8 +162,6 @@ def test_the_shipped_demo_is_small_and_runs_on_the_embedded_model() -> None:
         assert {"tokens": 1640, "questions": 8, "hops": [1, 2]}.items() <= config.dataset.options.items()
 
 
-# --- suites of several parts, settings of single data sets, and what is left out ---------------------------------------
-
 PARTS = """
 methods: [echo]
 datasets: [pocket/musique, pocket/qasper]

@@ -22,9 +22,6 @@ MUSIQUE = [f"musique_{kind}_v1.0_{part}.jsonl" for kind in ("ans", "full") for p
 QUALITY = [f"QuALITY.v1.0.1.{kind}{part}" for kind in ("", "htmlstripped.") for part in ("train", "dev", "test")]
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
 def rows(made, *parts, most=3):
     """The first real rows of a file in the folder of samples; the made-up ones where there is no such folder."""
     if not REAL:
@@ -133,9 +130,6 @@ def chats():
     rows_of = listed([support.longmemeval(n) for n in range(500)])
     files = {f"longmemeval_{name}.json": rows_of for name in ("oracle", "s_cleaned")}
     return {**files, "longmemeval_m_cleaned.json": OTHER, "README.md": b""}
-
-
-# --- releases ---------------------------------------------------------------------------------------------------------
 
 
 def longbench():

@@ -65,9 +65,6 @@ def test_a_demonstration_follows_the_instruction_and_changes_the_run():
     assert asked.hash8 != plain.hash8
 
 
-# --- a run ------------------------------------------------------------------------------------------------------------
-
-
 class Says(Plain):
     """Replies what it is told, one reply a question."""
 
@@ -136,8 +133,6 @@ def test_a_stop_is_scored_as_the_run_scores_the_same_reply(name, value, result, 
     else:
         assert set(wanted) == {None}, "there are no supporting marks"
 
-
-# --- what is said of it -----------------------------------------------------------------------------------------------
 
 PLAIN = {"method": "bm25", "dataset": "pocket/retrieved"}
 

@@ -110,9 +110,6 @@ def test_the_first_line_of_a_few_shot_reply_is_scored(name, reply, score):
     assert scorers.score_record([first], reply, (), gold).scores[first] == pytest.approx(score)
 
 
-# --- supporting passages, looked up in the original rows by question and title, and moved -----------------------------
-
-
 PASSAGES = [("Ada", "Ada was born.\n\nShe wrote."), ("Bo", "Bo ran."), ("Cy ", "Cy sat."), ("Bo", "Bo met Ada.")]
 CONTEXT = "\n\n".join(f"Passage {n}:\n{title}\n{text}" for n, (title, text) in enumerate(PASSAGES, 1))
 ORIGINAL = {

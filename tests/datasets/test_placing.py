@@ -94,9 +94,6 @@ def test_what_the_options_ask_for():
     assert str(Placement("middle", 0.5)) == "support at the middle, 0.5 of the text apart"
 
 
-# --- the made-up data sets --------------------------------------------------------------------------------------------
-
-
 def config(kind="musique", **options):
     fields = yaml.safe_load((ROOT / "configs" / "datasets" / "pocket" / f"{kind}.yaml").read_text())
     merged = {**fields["options"], "tokens": 1200, "questions": 12, "hops": [2], **options}
@@ -163,9 +160,6 @@ def test_without_a_place_the_bytes_are_those_of_before():
 )
 def test_refused(kind, options, told):
     check_refused(config(kind, **options), told, ConfigError)
-
-
-# --- rows from files --------------------------------------------------------------------------------------------------
 
 
 def from_file(tmp_path, name, **options):

@@ -131,9 +131,6 @@ def test_no_twin():
     assert presets.synthetic_twin("MuSiQue") == "pocket/musique"
 
 
-# --- `harness show DATASET` -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", FETCHED)
 def test_show_says_what_to_download_which_options_there_are_and_how_documents_are_given(name, capsys):
     chosen = resolve(Choices(method="bm25", dataset=name)).config.dataset

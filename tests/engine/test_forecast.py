@@ -254,8 +254,6 @@ def test_a_suite_that_runs_whole_says_so_and_plan_works_without_a_suite(here, co
     assert "unknown method 'ecko'" in wrong.stderr
 
 
-# --- hours and money, out of the speed of stored runs on this hardware --------------------------------------------------
-
 CALLS = {"tokens_in": 900, "tokens_out": 100, "seconds": 2.0}
 
 

@@ -139,8 +139,6 @@ def test_a_prompt_that_cannot_be_used(text, sentence, tmp_path):
     assert sentence in str(error.value)
 
 
-# --- published prompts --------------------------------------------------------------------------------------------------
-
 PUBLISHED = {"fact": "d38ca682", "temporal-reasoning": "267ef173", "knowledge-update": "55438698"}
 PUBLISHED |= {"single-session-preference": "1bc08b6f", "abstention": "99f71ff7"}
 HISTORY = Example(Question("q1", "Whose?", ("d",)), Gold(("Ann", "Bo"), extra={"judge": "longmemeval/abstention"}))
@@ -174,8 +172,6 @@ def test_a_published_prompt_asks_and_reads_as_its_authors_do(tmp_path):
 def test_a_name_that_is_no_file_of_published_prompts(name):
     assert published(name) is None
 
-
-# --- judged run folders: scores beside the scorers', what survives scoring again, other judges ---------------------------
 
 RIGHT, WRONG = Rule(when="judge: w0\n", reply="Yes."), Rule(reply="no")
 

@@ -53,9 +53,6 @@ def test_the_caveat_of_a_stored_run(model, dataset, sentence):
     assert embedded.embedded_caveat(model, dict(zip(("name", "format"), dataset, strict=True))) == sentence
 
 
-# --- skills -----------------------------------------------------------------------------------------------------------
-
-
 def skill(name="answer"):
     return Skill(name, "question", lambda *_: pytest.fail("a plan plays no skill"))
 

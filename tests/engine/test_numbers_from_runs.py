@@ -60,9 +60,6 @@ def test_steps_behind_the_stop_and_without_a_node_are_no_visits():
     assert visited_nodes({"steps": [{"action": action, "node": node} for action, node in steps]}) == 3
 
 
-# --- with a plan ------------------------------------------------------------------------------------------------------
-
-
 def planned(method, **sets):
     said = {"profile": "pocket", "suite": read_suite("pocket-pecan-table1"), "limit": 2}
     return plan_choices(Choices(method=method, dataset="pocket/musique", sets=sets, **said))

@@ -48,9 +48,6 @@ def loaded(monkeypatch):
     return lambda data: monkeypatch.setattr("harness.datasets.load", lambda *_: data)
 
 
-# --- a question that failed -------------------------------------------------------------------------------------------
-
-
 def grouped():
     """Four short texts that are answered, four long ones that do not fit; two of these without supporting marks."""
     data = World(questions=8, documents=1, words=("fine",) * 4 + ("window",) * 4).dataset()
@@ -95,9 +92,6 @@ def test_which_scorers_count_a_failed_question(name, extra, counts):
 def fussy(prediction, references):
     """A user's scorer that breaks on an empty answer."""
     return float(prediction.split()[0] in references)
-
-
-# --- other scorers in the same folder ---------------------------------------------------------------------------------
 
 
 def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path):
@@ -148,9 +142,6 @@ def test_questions_beyond_the_limit_are_scored_again_too(tmp_path, loaded):
     few = replace(plan, dataset=replace(plan.dataset, examples=plan.dataset.examples[:1]))
     summary = go(scored_by(few, "flashrag.em", limit=1), tmp_path).summary
     assert {name: score["n"] for name, score in summary["scores"].items()} == {"flashrag.em": 3}
-
-
-# --- a scorer that breaks ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -78,9 +78,6 @@ def test_a_recipe_that_makes_nothing_is_named(teacher, drills, monkeypatch):
         make_batch(one, Dice("none"), teacher, drills)
 
 
-# --- exercises of recall: the answer stands once in the text, beside what is asked for ------------------------------------
-
-
 def test_things_are_single_tokens(teacher, drills):
     words = drills.one_token_words
     assert len(set(words)) == len(words) == sum(len(short_names(kind)) for kind in ENDINGS) + 900

@@ -25,9 +25,6 @@ def passed(*names):
     return [{"stage": n, "right": RIGHT[n], "minutes": 1.5 * at, **plain} for at, n in enumerate(names, 1)]
 
 
-# --- fingerprints -----------------------------------------------------------------------------------------------------
-
-
 def probing(scene="sufficiency", *, head="Enough?", labels=("Yes", "No"), **how):
     """A skill like PECAN's search with everything about its prompt a parameter."""
 
@@ -84,9 +81,6 @@ def test_stale(tiny):
     card = Card(tiny, skills={"a": fingerprint(a, tiny), "b": fingerprint(probing(head="Before?"), tiny), "gone": "0"})
     assert stale(card, [a, b, c]) == [("b", CHANGED), ("c", UNTRAINED)]
     assert stale(card, [a]) == []
-
-
-# --- the file ---------------------------------------------------------------------------------------------------------
 
 
 def trained(folder):
@@ -152,9 +146,6 @@ def test_damage(harm, sentence, model):
     harm(model)
     with pytest.raises(CannotRun, match=sentence):
         check_weights(model)
-
-
-# --- the page ---------------------------------------------------------------------------------------------------------
 
 
 def row(skill, asked, text, measure, *numbers, **more):

@@ -42,8 +42,6 @@ def trained(folder, *names):
     return folder
 
 
-# --- mistakes: a sentence and exit code 2 -----------------------------------------------------------------------------
-
 MISTAKES = [
     (["train"], ["Missing option '--out'"]),
     (["train", "--out", "o", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'", "pocket skills"]),
@@ -80,9 +78,6 @@ def test_no_embedded_model(here, monkeypatch, tmp_path):
         done = here("pocket", verb)
         assert done.returncode == 2
         assert "no pocket model comes with this installation; name a model folder" in done.stderr
-
-
-# --- skills and check -------------------------------------------------------------------------------------------------
 
 
 def test_skills_says_who_declares_what_and_whether_it_is_trained(here, model):
@@ -131,8 +126,6 @@ def test_damaged_weights(verb, here, model):
     assert done.stderr.rstrip().endswith("reinstall the model")
 
 
-# --- eval -------------------------------------------------------------------------------------------------------------
-
 EVAL = ["--skill", "pecan points of points", "--questions", "2"]
 
 
@@ -169,9 +162,6 @@ def test_eval_where_nothing_can_be_written(here, model, tmp_path):
     done = here("pocket", "eval", "model", *EVAL, "--out", "file")
     assert done.returncode == 3
     assert "cannot write file" in done.stderr
-
-
-# --- train ------------------------------------------------------------------------------------------------------------
 
 
 def step_of(folder):

@@ -134,8 +134,6 @@ def test_all_mistakes_of_all_stages_at_once(tmp_path):
         assert problem.startswith(start)
 
 
-# --- a course that changed while a training was under way -------------------------------------------------------------
-
 RECALL = {"skill": "recall", "pairs": [2, 3]}
 ANSWER = {"skill": "answer", "facts": [1, 2], "ask": {"one": 1, "two": 2}}
 STAGES = [
@@ -157,9 +155,6 @@ def found(stage, steps):
 
 def with_(at, **more):
     return [{**stage, **more} if n == at else stage for n, stage in enumerate(STAGES)]
-
-
-# --- digests ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -184,8 +179,6 @@ def test_marks_are_those_that_checkpoints_hold():
     """Another value here means that no training goes on from a checkpoint of before."""
     assert stage_digests(course())[0] == "f499d83afca37246"
 
-
-# --- the course -------------------------------------------------------------------------------------------------------
 
 MORE = {"name": "more", "steps": 5, "recipes": [RECALL]}
 BEHIND = "the course was changed behind stage {}: 3 stages before, {} now"

@@ -144,8 +144,6 @@ def test_real_2wiki_rows(name):
         assert len(example.gold.supporting) in (2, 3, 4)
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
-
 BAD = [
     ({"tokens": -5}, ConfigError, "dataset.tokens: should be at least 200, is -5"),
     ({"tokens": 10**12}, CannotRun, "6 texts of 1,000,000,000,000 tokens would take about"),
@@ -196,9 +194,6 @@ def test_memory_is_looked_at_before_anything_is_made(monkeypatch):
         sample("musique", 0, tokens=10_000_000, purpose="evaluation")
     monkeypatch.setattr("pocket.world.sample.available_bytes", lambda: None)
     check_memory(10**15)
-
-
-# --- names and keys ---------------------------------------------------------------------------------------------------
 
 
 def test_a_file_in_a_folder_is_named_with_it(tmp_path, monkeypatch):

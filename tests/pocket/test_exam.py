@@ -32,9 +32,6 @@ def sit(played, questions=4):
     return examine(Parrots(), questions=questions, seed=3, progress=lambda _: None, skills=[played])
 
 
-# --- what is asked ----------------------------------------------------------------------------------------------------
-
-
 def test_the_cells_of_an_answer_and_full_marks_for_who_knows_it():
     rows = sit(skill("answer", "question", knowing))
     plain = [r for r in rows if not r.text.endswith("alike")]
@@ -103,9 +100,6 @@ def test_each_kind_of_question_fits_its_instruction():
             assert (sat.asked.kind == "unanswerable") == (cell.ask == "nothing")
             assert cell.ask != "nothing" or "unanswerable" in sat.scene.task.instruction
             assert cell.ask != "two" or sat.asked.hops == 2
-
-
-# --- how it is measured -----------------------------------------------------------------------------------------------
 
 
 def by_measure(rows):
@@ -218,9 +212,6 @@ def test_the_area_is_the_share_of_pairs_in_order(probes):
         assert high - low > 0.01, "few scenes are no certainty"
 
 
-# --- skills that the exam does not know -------------------------------------------------------------------------------
-
-
 PROBED = ["AUC", "accuracy at 0.5", "exact match after yes"]
 FOUND = ["kept", "invented"]
 BY_KIND = {"question": [EXACT], "choice": [EXACT], "sufficiency": PROBED, "points": FOUND, "gathered": FOUND}
@@ -242,9 +233,6 @@ def test_a_kind_of_scene_the_exam_does_not_know(probes, monkeypatch):
     rows = sit(skill("brand new", "strange", knowing), 3)
     assert [r.measure for r in rows] == (PROBED if probes else [EXACT])
     assert {r.value for r in rows} == {1.0}
-
-
-# --- through a real session -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -38,9 +38,6 @@ def told(monkeypatch, module, kind, pieces):
             yield shown, asked[-1] if asked else None, scene
 
 
-# --- a walk down a tree -----------------------------------------------------------------------------------------------
-
-
 def stated(text, shown):
     """The facts of the text whose sentence, with or without its opening, stands in `text`."""
     sentences = {fact: shown_text.plain(s, shown.schema) for fact, s in shown.sentences.items()}
@@ -97,9 +94,6 @@ def test_a_fact_that_is_taken_out_leaves_the_text_around_it():
     assert without(fact, "A is B. A is B.", (fact,), shown) == ("A is B. A is B.", (fact,))
 
 
-# --- a memory ---------------------------------------------------------------------------------------------------------
-
-
 def test_entities_and_relations_stand_in_the_segment(monkeypatch):
     seen = Counter()
     for _, _, scene in told(monkeypatch, entity_memory, "entities", 3):
@@ -148,9 +142,6 @@ def test_pages_hold_the_facts_that_are_needed(monkeypatch):
             assert set(where) & set(pages)
         count += 1
     assert count > 40
-
-
-# --- documents that are refined ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pieces", [1, 3])

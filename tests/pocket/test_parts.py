@@ -50,9 +50,6 @@ def test_aliases(answer, others):
     assert aliases(answer) == others
 
 
-# --- the prover -------------------------------------------------------------------------------------------------------
-
-
 def base(*facts):
     return FactBase.of(Fact(*fact) for fact in facts)
 
@@ -116,9 +113,6 @@ def test_a_fact_base_keeps_its_promises():
     assert made.allows(Fact("B2", "author", "P2"))
 
 
-# --- wording ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["encyclopedia", "story", "paper"])
 def test_tables_are_complete(name):
     for relation in schema(name).relations.values():
@@ -145,8 +139,6 @@ def test_routes_fit_together(name, hops, least):
         for here, there in pairwise(route):
             assert one.ends(here)[1] == one.ends(there)[0]
 
-
-# --- questions out of facts by hand; that each has one proved answer is in test_promises.py ---------------------------
 
 ASKS = ("one", "two", "compare", "same", "nothing")
 FACTS = (

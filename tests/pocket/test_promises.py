@@ -177,8 +177,6 @@ def test_names_are_no_words_of_the_templates():
     assert not used & {name.lower() for kind in ENDINGS for name in short_names(kind)}
 
 
-# --- the same seed gives the same bytes: in a fresh process with other hashing, and as written down here -----------------
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # sha256 of what `digest` joins. A change of the world changes them; then stored runs on pocket data sets are of another
 # data set, and the pocket model was trained on another world.

@@ -67,9 +67,6 @@ def trained(out, model, tell=print, stop=None, **more):
     return out / "model"
 
 
-# --- what it learns from ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["musique", "narrativeqa", "retrieved"])
 def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind, offsets):
     class Model:
@@ -92,9 +89,6 @@ def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind, 
             inside = [f for f in one.facts if f.document_id == chunk.document_id]
             shared = max((min(chunk.end, f.end) - max(chunk.start, f.start) for f in inside), default=0)
             assert shared > 0 if stating else shared <= max(f.end - f.start for f in one.facts) / 2
-
-
-# --- the folder -------------------------------------------------------------------------------------------------------
 
 
 def test_a_pair_is_the_passage_then_the_question_and_no_text_forges_a_turn(model, tmp_path):
@@ -148,9 +142,6 @@ def test_what_cannot_be_cut(model, tmp_path):
         reranker_training.cut_to_layers(other, 1)
 
 
-# --- training ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_loss_is_a_cross_entropy_with_the_stating_chunks_in_equal_shares():
     scores = [torch.tensor([2.0, 0.0, 0.0]), torch.tensor([0.0, 1.0])]
     batch = [SimpleNamespace(stating=np.array(marks)) for marks in ([True, False, True], [False, True])]
@@ -189,8 +180,6 @@ def test_it_learns(model, tmp_path, monkeypatch):
     assert load_reranker(config, Meter(), "reranker").score("Who?", texts).argmax() == 1
 
 
-# --- the command ------------------------------------------------------------------------------------------------------
-
 TINY = ["--from", "model", "--layers", "1", "--steps", "2", "--questions", "2"]
 
 
@@ -226,8 +215,6 @@ def test_an_interrupted_training_says_how_to_go_on(here, model, monkeypatch):
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1] == "harness pocket train-reranker --out o " + " ".join(TINY)
 
-
-# --- the one that comes with the project: its files, what it finds and costs, the rows it stands in for -----------------
 
 ROWS = {"dataset.questions": 2, "dataset.tokens": 500, "dataset.hops": [1]}
 

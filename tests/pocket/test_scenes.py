@@ -21,9 +21,6 @@ KINDS = [*SCHEMAS]
 PURPOSES = ("training", "evaluation")
 
 
-# --- texts ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("pieces", [1, 4])
 def test_the_parts_state_their_facts_whole_and_nothing_else(pieces):
     lengths = Counter()
@@ -45,9 +42,6 @@ def test_the_parts_state_their_facts_whole_and_nothing_else(pieces):
     assert len(lengths) > 1 or pieces == 1
 
 
-# --- seeds ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("purpose", PURPOSES)
 def test_evaluation_and_training_never_share_a_seed(monkeypatch, purpose):
     seeds = []
@@ -64,9 +58,6 @@ def test_evaluation_and_training_never_share_a_seed(monkeypatch, purpose):
             list(make_scenes(recipe, scene, Dice(scene, n), purpose))
     assert all((seed >= FIRST_TRAINING_SEED) == (purpose == "training") for seed in seeds)
     assert len(set(seeds)) > 0.99 * len(seeds) > 90
-
-
-# --- every kind of scene ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -136,8 +127,6 @@ def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn):
             named = {thing for f in shown.asker.facts for thing in (f.subject, f.object)}
             assert named & set(scene.question.options) <= set(scenes._things_of_kind(shown, kind))
 
-
-# --- as they are ------------------------------------------------------------------------------------------------------
 
 # sha256 of the scenes of a kind, its first 16 characters. With another value the embedded model was trained on other texts.
 PINNED = {

@@ -117,9 +117,6 @@ def test_what_is_scored_is_to_be_found_likely(teacher):
     assert transcript.targets[-1] == len(transcript.ids) - 1, "nothing follows it"
 
 
-# --- against a real session -------------------------------------------------------------------------------------------
-
-
 class Forced(HFSession):
     """A session on real weights that writes the scene's replies; it notes where its probes stood and what they fed."""
 

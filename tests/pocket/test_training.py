@@ -104,9 +104,6 @@ def test_rates():
         assert trainer._learning_rate(falling) == pytest.approx(rate), "the first hundred steps begin slowly"
 
 
-# --- trainings that go on: stopped, with another course, from other weights, after nothing at all -----------------------
-
-
 def test_stopped_and_resumed_it_ends_the_same(undisturbed, tokenizer_folder, course, tmp_path):
     """That one that is killed goes on from its last checkpoint is in tests/training."""
     out, said = begun(tokenizer_folder, tmp_path / "out"), list[str]()

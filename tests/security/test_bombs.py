@@ -196,9 +196,6 @@ def test_no_file_takes_all_memory_or_time(tmp_path):
     assert [(name, seconds) for name, _, seconds in found if seconds > SECONDS] == []
 
 
-# --- the limits themselves --------------------------------------------------------------------------------------------
-
-
 def test_real_data_is_far_from_the_limits(tmp_path):
     """Repeated prose packs better than any real file (here 100:1) and passes, 50 MiB of it, and so does a deep row."""
     draw = random.Random(0)
@@ -261,8 +258,6 @@ def test_a_parquet_file_that_unpacks_beyond_the_limit(tmp_path):
     with pytest.raises(DataError, match="unpacks to more than 200 times its size"):
         rows(tmp_path / "r.parquet")
 
-
-# --- chat templates ---------------------------------------------------------------------------------------------------
 
 TEMPLATES = {
     "a loop in a loop": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",

@@ -204,8 +204,6 @@ def test_no_leaf_of_a_run_is_imported_or_waited_for(stored, tmp_path, monkeypatc
     assert not received.bad, f"{len(received.bad)} of {len(cases)}:\n" + "\n".join(received.bad[:40])
 
 
-# --- damage -----------------------------------------------------------------------------------------------------------
-
 ODD = (
     None, True, -1, 0, 2**70, 1e308, "", "x", "\ud800", [], [None], {}, {"a": 1}, [[[]]], "2020-99-01",
 )  # fmt: skip

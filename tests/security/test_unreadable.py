@@ -38,9 +38,6 @@ def refused(ended, *parts):
     assert not Path("results").exists()
 
 
-# --- data -------------------------------------------------------------------------------------------------------------
-
-
 def _parquet(spoil):
     def write(path):
         import pyarrow
@@ -99,8 +96,6 @@ def test_data(name, write, fix, here, model, tmp_path):
     refused(here(*BM25, "--dataset", "musique", "--model", str(model), "--data", str(tmp_path / name)), fix)
 
 
-# --- configuration ----------------------------------------------------------------------------------------------------
-
 CONFIGURATION = [
     ("not UTF-8", "c.yaml", lambda path: path.write_bytes(b"seed: \xff\n"), "not UTF-8 text; save it as UTF-8"),
     ("a folder", "c.yaml", lambda path: path.mkdir(), "cannot be read (Is a directory); name another file"),
@@ -125,9 +120,6 @@ def test_configuration(name, write, fix, flag, here, model, tmp_path):
 def test_presets_of_the_users_folder(name, write, here, configs, tmp_path):
     write(configs / "methods" / name)
     refused(here("run", "--method", "c", "--dataset", "pocket/musique"), "c.yaml")
-
-
-# --- models -----------------------------------------------------------------------------------------------------------
 
 
 def _settings(**changed):
@@ -213,9 +205,6 @@ def test_a_link_to_itself(flag, code, here, tmp_path):
     ended = here(*SAMPLE, flag, "loop.gguf")
     assert (ended.returncode, "Traceback" in ended.stderr) == (code, False)
     assert "Too many levels of symbolic links" in ended.stderr
-
-
-# --- folders and names ------------------------------------------------------------------------------------------------
 
 
 HOMES = [

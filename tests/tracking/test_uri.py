@@ -125,8 +125,6 @@ class TestUri:
         _validate_metric_name(metric_name(name))
 
 
-# --- what is secret in an address, and who answers there ----------------------------------------------------------------
-
 SECRETS = [
     ("postgresql://bob:hunter2@db:5432/runs", "postgresql://***@db:5432/runs"),
     ("--mlflow=postgresql+psycopg2://bob:hunter2@db/x", "--mlflow=postgresql+psycopg2://***@db/x"),

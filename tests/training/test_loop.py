@@ -96,9 +96,6 @@ def test_another_training_is_refused(folder, change, message):
     assert load(folder, ABOUT) is not None  # and nothing was touched
 
 
-# --- the log ----------------------------------------------------------------------------------------------------------
-
-
 def logged(path, *steps, **more):
     with path.open("a") as file:
         file.writelines(json.dumps({"step": step, **more}) + "\n" for step in steps)

@@ -60,8 +60,6 @@ def test_an_epoch_has_every_row_once(lengths, size, seed):
     assert found == batches(made, size, Dice(seed))
 
 
-# --- trees: every reply is learnt behind exactly the tokens that stand before it --------------------------------------
-
 PROBED = Transcript([0, 1, 2, 3, 4, 5, 1], [5, 6], [ProbeTarget(2, (8, 9, 70)), ProbeTarget(4, (8, 9, 71))])
 TREES = [
     # 0 1 2 3 is the text; the last shared token, 3, goes into both branches.
@@ -122,9 +120,6 @@ def test_a_tree_is_its_sequences(transcripts):
     assert all(t > 0 for b in tree.branches for t in b.targets)  # what is before a target is in its own branch
 
 
-# --- rates and memory -------------------------------------------------------------------------------------------------
-
-
 def test_rates_by_hand():
     settings = paper({})  # warm-up 0.1, cosine
     told = [rate_at(step, 20, settings, 1.0) for step in (0, 1, 2, 11, 19)]
@@ -176,9 +171,6 @@ def test_what_cannot_be_held_is_told_with_its_memory():
         "but 18.0 GB are free; use a GPU with more, a smaller model, --set structuring.batch=1 or a smaller "
         "structuring.length, or --set checkpointing=true"
     )
-
-
-# --- settings ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_papers_values():

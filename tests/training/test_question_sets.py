@@ -117,9 +117,6 @@ def test_the_paper_reads_flashrags_training_sets():
         check_training(DatasetConfig(name="p", **told))
 
 
-# --- KILT's pages -----------------------------------------------------------------------------------------------------
-
-
 def test_pages_are_taken_by_title_with_their_headings(tmp_path):
     dump, out = tmp_path / "kilt.json", tmp_path / "data" / "pages.jsonl"
     text = ["Mira Tal\n", LONG, "Section::::Career.\n", LONG, "Section::::Career.:Early years.\n", LONG]
@@ -139,9 +136,6 @@ def test_pages_are_taken_by_title_with_their_headings(tmp_path):
     (tmp_path / "rows.json").write_text('{"title": "x"}\n')
     with pytest.raises(DataError, match="has no pages of KILT's Wikipedia"):
         kilt_pages.extract(tmp_path / "rows.json", ["x"], tmp_path / "other.jsonl", told.append)
-
-
-# --- rows that are too long -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,6 @@ def rows(data):
     return load_rows(SOURCES, data, training=True)
 
 
-# --- which rows -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["hotpot_dev.json", "hotpot_train_dev.json"])
 def test_a_file_of_another_split_is_never_trained_on(tmp_path, name):
     (tmp_path / name).write_text(json.dumps([hotpot_row(0)]))
@@ -108,9 +105,6 @@ def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_pa
     copy = shutil.copy(real("data", file), tmp_path / f"train{Path(file).suffix}")
     with pytest.raises(UserError, match="has evaluation questions of"):
         load_rows({file.partition("/")[0]: copy.name}, tmp_path, training=True)
-
-
-# --- what they teach --------------------------------------------------------------------------------------------------
 
 
 @needs_real
@@ -169,9 +163,6 @@ def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_
     assert seen == {True, False}
 
 
-# --- kernels and rows with branches -----------------------------------------------------------------------------------
-
-
 def _settings(**sets):
     few = {"dtype": "float32", "rank": 2, "scenes": 12, "batch": 2, "accumulation": 1, "rate": 0.01, "say": 1}
     few |= {"save": 2, "length": 2000, "exam": 2, "exam_world": 1}
@@ -222,9 +213,6 @@ def test_a_row_with_branches_has_the_loss_of_its_parts(base):
         assert float(made.loss([whole])[0]) == pytest.approx(apart, rel=1e-5)
         first = float(made.loss([parts[0]])[0])
         assert float(made.loss([parts[0], whole])[0]) == pytest.approx(apart + first, rel=1e-5)
-
-
-# --- from end to end --------------------------------------------------------------------------------------------------
 
 
 def _training(base, data, out, seed=0, **more):

@@ -191,9 +191,6 @@ def test_a_scene_that_fails_twice_is_one_scene():
     assert (measure.failed, measure.before.mean, measure.after.n) == (2, 0.0, 2)
 
 
-# --- labels of a teacher ----------------------------------------------------------------------------------------------
-
-
 def test_labels_are_of_the_rows_and_asked_with_their_instruction(base, tmp_path, monkeypatch):
     made = small.course(base, tmp_path, ("analysis",), scenes=4)
     made.labels = Labels(ModelConfig(name="wise"), (small.labelled({})[0],))
@@ -218,9 +215,6 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(base, tmp_path,
     rows("a")
     with pytest.raises(UserError, match="is of other data: asked"):
         made._make_data(replace(made.tasks[0], asked="The same in other words: {question}"), lambda _: None)
-
-
-# --- the loss ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_loss_is_of_targets_alone_and_knows_no_padding(base, monkeypatch):
@@ -248,9 +242,6 @@ def test_the_loss_of_other_weights_has_their_gradient_also_in_parts(base, monkey
         found.append(others["net.lm_head.weight"].grad)
     assert found[0].abs().max() > 0
     assert torch.allclose(found[0], found[1], atol=1e-5)
-
-
-# --- adapters that do not fit -----------------------------------------------------------------------------------------
 
 
 def facts(folder, adapter, name="small"):
