@@ -36,7 +36,8 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
         return Group(document, (Example(Question(key, row.input, (document.id,)), Gold(answers)),))
     if options and answers[0] not in options:
         raise RowError("answer", f"'{answers[0]}' is none of the options")
-    if len(answers) > 1 and answers[1:] != (LETTERS[options.index(answers[0])],):
-        raise RowError("answer", "should be one of the options, with nothing or its letter behind it")
     label = options.index(answers[0]) if options else 0
-    return Group(document, (four_options(key, row.input, options, label, document),))
+    example = four_options(key, row.input, options, label, document)
+    if answers[1:] not in ((), (LETTERS[label],)):
+        raise RowError("answer", "should be one of the options, with nothing or its letter behind it")
+    return Group(document, (example,))

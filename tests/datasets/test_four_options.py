@@ -54,6 +54,8 @@ MISTAKES = [
     ("longbench-v2", longbench_v2(2), {"_id": "v1"}, "question id", "'v1' is also the id of the row at"),
     ("infinitebench", infinite(2), {**OPTIONS, "options": ["Ada", "Bo"]}, "options", "should be 4 options, are 2"),
     ("infinitebench", infinite(2), {**OPTIONS, "options": []}, "options", "should be 4 options, are 0"),
+    ("infinitebench", infinite(2), {"options": [], "answer": ["Ada", "A"]}, "options", "should be 4 options, are 0"),
+    ("infinitebench", infinite(2), {"options": [*"abcde"], "answer": ["e", "E"]}, "options", "4 options, are 5"),
     ("infinitebench", infinite(2), {**OPTIONS, "answer": ["Ed"]}, "answer", "'Ed' is none of the options"),
     ("infinitebench", infinite(2), {**OPTIONS, "answer": ["Ada", "B"]}, "answer", "with nothing or its letter behind"),
     ("infinitebench", infinite(2), {**OPTIONS, "answer": []}, "answer", "the row has no answer"),
