@@ -40,7 +40,7 @@ def timed(action: Callable[[], Any]) -> float:
 
 
 def line(name: str, a: float, b: float, target: str, ratio: float | None = None, spread: str = "") -> None:
-    """Print a row; ratio: of a to b, where it is not that of the numbers shown."""
+    """Print a row. ratio: of a to b, where it is not that of the numbers shown; spread: the least and largest ratio."""
     print(f"{name:<80} {a:9.3f} {b:9.3f} {a / b if ratio is None else ratio:7.3f}  {target:<8} {spread}", flush=True)
 
 
@@ -54,7 +54,7 @@ def paired(name: str, a: Run, b: Run, repeats: int, target: str) -> None:
 
 
 def eight_layers(folder: Path) -> LanguageModel:
-    """8 layers, width 512, 8 heads on 4 key/value heads, window 8,192: random weights."""
+    """A model with random weights, saved in `folder`: 8 layers, width 512, 4 key/value heads, window 8,192."""
     sizes = {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8, "num_attention_heads": 8}
     save(folder, num_key_value_heads=4, max_position_embeddings=8192, **sizes)
     return load_model(ModelConfig(name="bench", source=str(folder)))
@@ -67,7 +67,7 @@ def text_of_tokens(model: LanguageModel, count: int) -> str:
 
 
 def appending(model: Any, cached: int, spans: int, size: int = 1) -> tuple[Run, Run]:
-    """Run 512 tokens behind `cached` ones: watching `spans` spans of `size` tokens, then watching nothing."""
+    """Two runs that append 512 tokens behind `cached` ones: watching `spans` spans of `size` tokens, and none."""
     head, tail = text_of_tokens(model, cached), text_of_tokens(model, 512)
     s = model.session(Meter())
     s.user()
@@ -88,7 +88,7 @@ def appending(model: Any, cached: int, spans: int, size: int = 1) -> tuple[Run, 
 
 
 def eager(model: Any, cached: int, new: int) -> Run:
-    """Append `new` tokens behind `cached` ones with transformers' own output_attentions=True."""
+    """A run that appends `new` tokens behind `cached` ones with transformers' own output_attentions=True."""
     ids = torch.tensor([model.text.plain(text_of_tokens(model, cached + new))])
     past = Arena(model.layers).cache()
     with torch.inference_mode():
@@ -108,7 +108,7 @@ def eager(model: Any, cached: int, new: int) -> Run:
 
 
 def watched_writing(model: Any, cached: int, new: int, columns: int) -> tuple[Run, Run]:
-    """Write `new` tokens behind `cached` ones: watching `columns` spans, then watching nothing."""
+    """Two runs that write `new` tokens behind `cached` ones: watching `columns` spans, and watching none."""
     head = text_of_tokens(model, cached)
 
     def write_seconds(watch: bool) -> float:
@@ -123,7 +123,9 @@ def watched_writing(model: Any, cached: int, new: int, columns: int) -> tuple[Ru
 
 
 def search_flops(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
-    """FLOPs of a search with one cached context, those of its tokens once, and those of re-sending the prompt."""
+    """Work of a search that shows `top` nodes, then visits `nodes`: (GFLOPs with one cached context, GFLOPs with the
+    prompt sent again for each probe, linear FLOPs of the cached context / of each of its tokens once).
+    """
     node, question = text_of_tokens(model, 40), "Where is the bridge?"
 
     def opened(meter: Meter, count: int) -> Any:
@@ -153,6 +155,7 @@ def search_flops(model: Any, top: int, nodes: int) -> tuple[float, float, float]
 
 
 def model_table(folder: Path, repeats: int) -> None:
+    """Print the rows about the model of eight layers, which is made in `folder`."""
     model = eight_layers(folder / "model")
     append = "8 layers float32, append 512 to 3,584:"
     few = appending(model, 3584, 20)
@@ -170,7 +173,7 @@ def model_table(folder: Path, repeats: int) -> None:
 def writing_seconds(model: Any, sessions: int, new: int, together: bool) -> float:
     """Seconds in which `sessions` contexts of 200 tokens write `new` tokens each; reading them is not in it.
 
-    Together the weights are read once a step for all of them.
+    together: the weights are read once a step for all contexts; else they write one after the other.
     """
     contexts = []
     for number in range(sessions):
@@ -178,8 +181,7 @@ def writing_seconds(model: Any, sessions: int, new: int, together: bool) -> floa
         context.user(f"{number}. {text_of_tokens(model, 200)}")
         context.flush()
         contexts.append(context)
-    # Sampled, so that no context ends early on the same token.
-    writes = [partial(context.write, new, temperature=1.0, seed=1) for context in contexts]
+    writes = [partial(context.write, new, temperature=1.0, seed=1) for context in contexts]  # sampled: none ends early
 
     def write_all() -> None:
         if together:

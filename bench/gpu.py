@@ -43,14 +43,14 @@ SHAPES = {
 
 
 def load_or_draw(folder: Path, shape: str, window: int) -> Any:
-    """The model of `folder`, drawn first where it is not there."""
+    """Load the model in `folder`; first draw random weights where there are none. shape: of SHAPES; window: tokens."""
     if not (folder / "config.json").exists():
         save(folder, dtype=torch.bfloat16, max_position_embeddings=window, **SHAPES[shape])
     return load_model(ModelConfig(name=folder.name, source=str(folder)))
 
 
 def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> None:
-    """Print the seconds of writing with eager decode steps and with recorded ones."""
+    """Print the seconds in which `contexts` contexts write `new` tokens by eager decode steps, and by recorded ones."""
 
     def write() -> float:
         return writing_seconds(model, contexts, new, contexts > 1)
@@ -70,7 +70,7 @@ def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> No
 
 
 def time_reading(model: Any, count: int, peak: float | None, repeats: int) -> None:
-    """Print the tokens a second of one prefill of `count` tokens, and its share of the card's peak."""
+    """Print the tokens a second of a prefill of `count` tokens, and its share of the card's peak, in TFLOPS."""
     text = text_of_tokens(model, count)
 
     def timed_pass() -> tuple[float, float]:
@@ -88,7 +88,7 @@ def time_reading(model: Any, count: int, peak: float | None, repeats: int) -> No
 
 
 def long_context(model: Any, count: int) -> None:
-    """Read `count` tokens and write 16 behind them."""
+    """Print the seconds to read `count` tokens and write 16 behind them, and the GPU's peak memory."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with model.session(Meter()) as s:
@@ -105,7 +105,7 @@ def wait_for_card() -> None:
 
 
 def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
-    """Print the seconds of PECAN's search a question: one in flight against many."""
+    """Print the seconds of PECAN's search a question, one in flight against many. tokens: of a made-up text."""
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
         sets: dict[str, Any] = {"dataset__tokens": tokens, "roles__builder": "pocket-llama", "method__max_nodes": 12}

@@ -82,9 +82,9 @@ class Several(Method):
 
 @dataclass(frozen=True)
 class Tool:
-    """command(rows, requests of a question, in flight, folder for its results); in_flight: what it can be set to.
+    """A tool to time. command: (file of rows, requests a question, in flight, folder for results) -> its command line.
 
-    check(folder, questions): raises RuntimeError where not all were answered.
+    in_flight: settings to time; check: (folder, questions), raises RuntimeError where not all were answered.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Tool:
 
 
 def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
-    """The harness with the data set's seven scorers and with two, then what the peers' environment has."""
+    """The harness with seven scorers and with two, then the tools of the Python `peers`. folder: for their files."""
     script = folder / "script.yaml"
     script.write_text('replies: [{reply: "an answer"}]\n', encoding="utf-8")
     (folder / "methods").mkdir()

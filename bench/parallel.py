@@ -27,7 +27,7 @@ class Bench:
     def seconds(
         self, method: str, model: str, parallel: int, limit: int, cache: str, dataset: str = "musique", **sets: Any
     ) -> float:
-        """Seconds of one run. The model's loading is not in it: it stays loaded from the warm-up on."""
+        """Seconds of a run of `limit` questions, its model loaded before. cache: a folder; sets: with "__" for dots."""
         from harness.config.layers import Choices
         from harness.engine.plan import plan_choices
         from harness.engine.progress import Silent
@@ -56,7 +56,7 @@ Row = tuple[str, float, float, str]
 
 
 def _by_places(name: str, seconds: Callable[[int], float]) -> Iterator[Row]:
-    """Rows of one question in flight against 4 and 16; seconds: of a run with so many in flight."""
+    """Rows of one question in flight against 4 and 16. seconds: number in flight -> the seconds of such a run."""
     alone = seconds(1)
     for places in (4, 16):
         yield f"{name}, {QUESTIONS} questions: 1 / {places} in flight", alone, seconds(places), ">= 1"

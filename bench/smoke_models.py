@@ -4,8 +4,7 @@ from pathlib import Path
 
 from harness.config.resolve import part
 
-# What the weights of the output are multiplied by, so that sampled tokens are often the likeliest; those of the token
-# that ends an answer by more, so that answers have some 20 tokens.
+# Factors of the output's weights (sampled tokens are often the likeliest) and of the end's (some 20 tokens an answer).
 SHARP, ENDS = 30.0, 2.5
 
 

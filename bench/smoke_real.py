@@ -32,8 +32,7 @@ from harness.storage.run_folder import find_runs, read_run
 
 PROFILE = "small"
 RANDOM = "random-llama"
-# Names of models here -> in run folders, in the order in which they run.
-MODELS = {RANDOM: RANDOM, "smollm2-135m": "SmolLM2-135M-reader"}
+MODELS = {RANDOM: RANDOM, "smollm2-135m": "SmolLM2-135M-reader"}  # name here -> in run folders, in the order of runs
 RANDOM_BYTES = 6_000
 REFUSED = "refused.json"
 
@@ -57,7 +56,7 @@ class Folders(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """What is stored of a preset on a data set."""
+    """The stored run of a cell. done, failed, truncated: its questions; seconds: of all phases; errors: messages."""
 
     done: int
     failed: int
@@ -72,7 +71,7 @@ Refused = dict[Key, str]
 
 
 def cell_of(folder: Path) -> tuple[Key, Cell]:
-    """What a run folder holds; a preset with a stand-in is under its own name. Raises DataError."""
+    """The cell in a run folder; a preset with a stand-in counts under its own name. Raises DataError."""
     run = read_run(folder)
     usages = [row["usage"] for row in (*run.records, *run.documents)]
     errors = [row["error"] for row in run.records if row["error"]]
@@ -88,7 +87,7 @@ def cell_of(folder: Path) -> tuple[Key, Cell]:
 
 
 def stored(out: Path) -> Cells:
-    """The runs in the results folder, the newest of a cell."""
+    """The newest run of each cell in the results folder."""
     cells: Cells = {}
     for folder in sorted(find_runs(out) if out.is_dir() else (), key=lambda folder: folder.stat().st_mtime):
         with contextlib.suppress(DataError):  # has no record yet

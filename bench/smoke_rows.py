@@ -18,12 +18,11 @@ from tests.datasets.support import infinite, longbench_v2, longmemeval
 QUESTIONS = 2
 Row = dict[str, Any]
 NO_DOCUMENTS = "eli5-documents.json"
-# The fields of long texts.
-LONG = {"context", "text"}
+LONG = {"context", "text"}  # the fields of long texts
 
 
 def _chats(number: int, text: str) -> Row:
-    """A session for each paragraph; the second question is one to be declined."""
+    """A row of LongMemEval with a session for each paragraph of `text`; the second row is to be declined."""
     paragraphs = text.split("\n\n")
     turns = [{"role": "user", "content": paragraph, "has_answer": True} for paragraph in paragraphs]
     sessions = [[turn, {"role": "assistant", "content": "I see."}] for turn in turns]
@@ -59,7 +58,7 @@ def made_file(dataset: str, out: Path) -> Path:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a data set: a file below `data`, "" for made-up ones, and settings."""
+    """The rows of a data set. file: below the folder `data`, "" for made-up rows; sets: settings that they need."""
 
     file: str = ""
     sets: dict[str, str | int] = field(default_factory=dict)
@@ -72,8 +71,7 @@ def _longbench(name: str) -> dict[str, Rows]:
 
 
 RULER: dict[str, str | int] = {"dataset.tokens": 512, "dataset.questions": QUESTIONS}
-# Shortest texts first.
-DATA: dict[str, Rows] = {
+DATA: dict[str, Rows] = {  # shortest texts first
     **{name: Rows() for name in MADE},
     **{name: Rows(sets=RULER) for name in presets.names("datasets") if name.startswith("ruler/")},
     "nq": Rows("nq/nq_open_oracle_sample.jsonl"),
@@ -129,7 +127,7 @@ def shorten_file(file: Path, out: Path, max_bytes: int) -> Path:
 
 
 def rows_file(dataset: str, data: Path, out: Path, max_bytes: int | None) -> Path | None:
-    """What --data names; None for a data set whose texts are made by its own loader. max_bytes: of a text."""
+    """The file or folder for --data; None where the loader makes the texts. max_bytes: of a text, None: all."""
     if dataset in MADE:
         return made_file(dataset, out)
     if not DATA[dataset].file:
@@ -141,7 +139,7 @@ def rows_file(dataset: str, data: Path, out: Path, max_bytes: int | None) -> Pat
 def row_settings(dataset: str, data: Path, out: Path, max_bytes: int | None = None) -> dict[str, str | int]:
     """The settings of a data set's rows; documents that its sample lacks are written to the results folder.
 
-    max_bytes: name documents whose texts are cut to as many.
+    max_bytes: documents are named as copies whose texts are cut to so many bytes.
     """
     made: dict[str, str | int] = {"dataset.max_answer_tokens": "32"}
     for key, value in DATA[dataset].sets.items():

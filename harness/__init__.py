@@ -28,18 +28,18 @@ _BESIDE = ("configs", "methods", "pocket", "reports")
 
 
 class _OwnPackages:
-    """Finds this project's other packages beside harness/, whatever the working directory has under their names."""
+    """An import finder for this project's packages beside harness/, found before others of the same names (_BESIDE)."""
 
     place = Path(__file__).parents[1]
 
     @classmethod
     def find_spec(cls, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """How to import one of them, as importlib asks every finder; None where another finder is to be asked."""
+        """The spec from which importlib loads the package `name`; None for one not in _BESIDE: others look for it."""
         return PathFinder.find_spec(name, [str(cls.place)]) if name in _BESIDE else None
 
     @classmethod
     def install(cls) -> None:
-        """Come before the search of sys.path. Raises ImportError where another package has one of the names already."""
+        """Put this finder before that of sys.path. Raises ImportError if a foreign package of such a name is loaded."""
         for name in _BESIDE:
             origin = getattr(sys.modules.get(name), "__file__", None)
             if origin and Path(origin).parents[1].resolve() != cls.place.resolve():

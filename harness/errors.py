@@ -49,7 +49,7 @@ def printable(text: str, longest: int | None = _LONGEST) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    """One character as it is shown; an escape beyond ASCII is one of JSON too, as the text may be JSON."""
+    """The character as it is shown: as it is, or escaped, beyond ASCII as in JSON because the text may be JSON."""
     sign = match[0]
     if sign in _JOINERS or unicodedata.category(sign) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"):
         return sign
@@ -63,13 +63,13 @@ class HarnessError(Exception):
     """Whether it ended a run that had recorded answers before: no longer a command that ran nothing (exit 3, not 2)."""
 
     def __init__(self, message: str = "") -> None:
-        """sentences: the message, or one for each mistake; missing: those that say what is not on this machine."""
+        """Set `sentences`: the message, or one for each mistake; `missing`: those that say what this machine lacks."""
         super().__init__(message)
         self.sentences: list[str] = [message]
         self.missing: list[str] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Restore the message as it is in another process, where Exception would call the class with it alone."""
+        """How to unpickle in another process: without calling the class, whose arguments are not the message alone."""
         return _unpickled, (type(self), self.args), self.__dict__
 
 
@@ -82,7 +82,7 @@ class UserError(HarnessError):
 
 
 def fold(name: str) -> str:
-    """The form names are compared in."""
+    """`name` in the form in which names are compared: lower case, "-" for "_"."""
     return name.lower().replace("_", "-")
 
 
@@ -101,14 +101,14 @@ def _known(name: str, known: Iterable[str], most: int | None = None) -> str:
 
 
 class UnknownName(UserError):
-    """A look-up by name that found nothing; the message names the nearest known ones."""
+    """No thing of this `kind` is called `name`; the message names near ones of `known`. see: where to look."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], see: str = "") -> None:
         super().__init__(f"unknown {kind} '{name}'.{_known(name, known, 12)}" + (f"  ({see})" if see else ""))
 
 
 class ConfigError(UserError):
-    """All that is wrong with a configuration, one line each. missing: of the problems, those that are no mistakes."""
+    """All that is wrong with a configuration. missing: those of `problems` that only say what this machine lacks."""
 
     def __init__(self, problems: Sequence[str], missing: Sequence[str] = ()) -> None:
         mistakes = [problem for problem in problems if problem not in missing]
@@ -124,7 +124,7 @@ class ConfigError(UserError):
 
 
 class DataError(UserError):
-    """A data file that cannot be used: names the file, the line and the field."""
+    """A data file that cannot be used: names the file, line (from 1) and field; None where there is none to name."""
 
     def __init__(self, path: object, line: int | None, field: str | None, problem: str) -> None:
         self.path, self.line, self.field = str(path), line, field
@@ -181,7 +181,7 @@ class LimitReached(HarnessError):
 
 
 class FirstFailure(HarnessError):
-    """A question failed in a run that was to stop there; its record is stored. traceback: "" for an expected error."""
+    """A question failed in a run with --fail-fast; its record is stored. traceback: "" for an expected error."""
 
     def __init__(self, message: str, traceback: str = "") -> None:
         super().__init__(message)
@@ -194,7 +194,7 @@ class SaveError(HarnessError):
 
 @contextlib.contextmanager
 def import_error_as_cannot_run() -> Iterator[None]:
-    """Turn an ImportError in the block into CannotRun: every question would end so."""
+    """Raise CannotRun for an ImportError in the block: every question would fail with it."""
     try:
         yield
     except ImportError as e:
@@ -203,7 +203,7 @@ def import_error_as_cannot_run() -> Iterator[None]:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
-    """ "unknown <what>." with close matches of `name`, or all that is known."""
+    """The error "unknown <what>.", with those of `known` that are close to `name`, else all of them."""
     return UserError(f"unknown {what}.{_known(name, known)}")
 
 
@@ -217,7 +217,7 @@ def attempt(problems: list[HarnessError], function: Callable[P, T], *args: P.arg
 
 
 def raise_all(problems: Sequence[HarnessError]) -> None:
-    """Raise a single problem as it is and several as one ConfigError; return if there is none."""
+    """Raise a single problem as it is, several as one ConfigError with each sentence once, nothing for none."""
     sentences = list(dict.fromkeys(sentence for problem in problems for sentence in problem.sentences))
     if len(problems) == 1 and len(sentences) == 1:
         raise problems[0]
@@ -228,7 +228,7 @@ def raise_all(problems: Sequence[HarnessError]) -> None:
 
 
 class _Escaping:
-    """A text stream whose `write` escapes; all else is the stream's own."""
+    """A text stream whose `write` escapes (`printable`). cut: also cut each line; all else is the stream's own."""
 
     def __init__(self, stream: TextIO, cut: bool) -> None:
         self.stream, self._cut = stream, cut
@@ -264,7 +264,7 @@ def escaped_output() -> Iterator[None]:
 
 @contextlib.contextmanager
 def bars_allowed() -> Iterator[None]:
-    """Let a library draw its progress bar on stderr inside; what the bar shows must be checked before."""
+    """Write to stderr unescaped in the block, for a library's progress bar; the caller checks what the bar shows."""
     before = sys.stderr
     sys.stderr = _unwrapped(before)
     try:

@@ -12,10 +12,10 @@ from harness.stats.rng import derived_seed
 
 
 class Queue(Protocol):
-    """A session, as a span sees it."""
+    """The part of a session that its spans call."""
 
     def flush(self) -> None:
-        """Run what is queued."""
+        """Run the model on the tokens that are queued."""
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Probe:
-    """Next-token probabilities of some labels. `p` sums to 1 over the labels; `mass` is the raw probability.
+    """Next-token probabilities by label. `mass`: of the label's first token; `p`: `mass` scaled to sum to 1.
 
     top: the label whose first token is the likeliest of all tokens, which greedy decoding would write; None where
     that is another token.
@@ -56,7 +56,7 @@ class Probe:
 
     @classmethod
     def of(cls, mass: dict[str, float], top: str | None) -> Probe:
-        """The probe with these raw probabilities; every label has the same `p` where all are 0."""
+        """Make a Probe from raw probabilities, label -> `mass`; every label has the same `p` where all are 0."""
         total = sum(mass.values())
         return cls({label: m / total if total > 0 else 1 / len(mass) for label, m in mass.items()}, mass, top)
 
@@ -65,7 +65,7 @@ class Probe:
 class Decoding:
     """How a reply is written: at most `max_tokens` tokens, up to the first of `stop`; temperature 0 is greedy.
 
-    seed: of a sampled reply; None is 0 that nobody chose, and such a reply is not kept across runs.
+    seed: of a sampled reply; None draws as 0 does, but the cache of replies (--cache replies) does not keep the reply.
     """
 
     max_tokens: int
@@ -88,7 +88,7 @@ class Sampling:
     max_tokens: int | None = None
 
     def of(self, decoding: Decoding, context: Callable[[], str]) -> Decoding:
-        """`decoding` with these settings; context: of the request, as text."""
+        """`decoding` with `max_tokens`, and sampled if it is greedy; context: returns the request's context as text."""
         decoding = replace(decoding, max_tokens=min(decoding.max_tokens, self.max_tokens or decoding.max_tokens))
         if not self.temperature or decoding.temperature:
             return decoding
@@ -115,12 +115,12 @@ class Written:
     thinking: str = ""
 
     def tokens_between(self, start: int, end: int) -> slice:
-        """The tokens that carry characters [start, end) of the text, as a slice of `offsets` and `attention` rows."""
+        """The tokens of characters [start, end) of the text, as a slice of `offsets` and of the rows of `attention`."""
         rows = [i for i, (a, b) in enumerate(self.offsets) if a < end and b > start]
         return slice(rows[0], rows[-1] + 1) if rows else slice(0, 0)
 
     def attention_between(self, start: int, end: int) -> np.ndarray:
-        """Mean attention of the tokens of text[start:end] to each watched span, shape [watched spans]."""
+        """Mean attention of the tokens of text[start:end], shape [watched spans]. ValueError if none was watched."""
         if self.attention is None:
             raise ValueError("nothing was watched while writing")
         rows = self.attention[self.tokens_between(start, end)]
@@ -131,10 +131,10 @@ class Written:
 class CacheLimit:
     """A bound of a context's keys and values, in tokens for each layer and head.
 
-    budget: tokens kept; first, last: of these, the first and the last tokens that were read, which always stay; rows:
-    the last rows whose attention ranks the tokens between, None = all rows, 0 = none: the newest stay; width: of the
-    maximum over neighbours that smooths the ranks; step: tokens read between two cuts, None = one cut behind all;
-    by_query_head: a choice for each query head, of keys that are repeated for it, instead of each key/value head.
+    budget: tokens kept; first, last: of these, the numbers of first and last tokens read, which always stay; rows: how
+    many last tokens, as queries, rank the tokens between by their attention, None = all, 0 = none: the newest stay;
+    width: scores are smoothed by the maximum over this many neighbours (odd); step: tokens read between two cuts, None:
+    one cut behind all; by_query_head: choose for each query head (its keys are copied), not for each key/value head.
     """
 
     budget: int
@@ -148,7 +148,7 @@ class CacheLimit:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a cache holds after a cut: tokens read, tokens kept in each layer and head, bytes of keys and values."""
+    """A cache after a cut. read: tokens read; tokens: kept of them in each layer and head; size: bytes of all kept."""
 
     read: int
     tokens: int

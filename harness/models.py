@@ -58,7 +58,7 @@ class Session(abc.ABC):
     """How to draw replies that are asked for greedily; the cache of replies (harness/llm/kept_replies.py)."""
 
     def __init__(self, name: str, window: int, meter: Meter, role: str, shape: ModelShape | None = None) -> None:
-        """name, shape: of the model; window: tokens of context, output included; role: as it is booked."""
+        """name, shape: of the model; window: tokens of context, output included; meter: counts costs under `role`."""
         self._name, self._window, self._meter, self._role, self._shape = name, window, meter, role, shape
         self._turn = "start"
         self._branches, self._bounded = 0, False
@@ -66,16 +66,16 @@ class Session(abc.ABC):
     # -- the context ---------------------------------------------------------------------------------------------------
 
     def begin_text(self) -> None:  # noqa: B027 - most back ends have nothing to do
-        """Before the first turn: begin with BOS, else EOS, where neither template nor tokenizer begins a context."""
+        """Put BOS (else EOS) before the first turn where neither chat template nor tokenizer begins with it."""
 
     def system(self, text: str) -> Span:
-        """Begin the context with a system turn of `text`. Raises CannotRun where the model takes none."""
+        """Begin the context with a system turn, return its text's span. Raises CannotRun where the model takes none."""
         if self._turn != "start" or self.length():
             raise ValueError("system() comes before everything else in a context")
         return self._begin_turn("system", text)
 
     def user(self, text: str = "") -> Span:
-        """Open a user turn and put `text` in it."""
+        """Open a user turn, put `text` in it and return the span of `text`."""
         if self._turn == "user":
             raise ValueError("user() inside an open user turn: call reply() or write() first")
         return self._begin_turn("user", text)
@@ -84,7 +84,7 @@ class Session(abc.ABC):
         """Append `text` to the open turn, encoded on its own; markers of the chat template in it stay plain text.
 
         watch: earlier spans; the attention of the text's tokens to them is measured. Raises WindowExceeded when the
-        text does not fit, ForgedTurn for a marker that has no other tokens, CannotRun for `watch` without attention.
+        text does not fit, ForgedTurn for a marker that no plain tokens spell, CannotRun for `watch` without attention.
         """
         self._need_user_turn("feed")
         self._check_watch(watch)
@@ -92,16 +92,16 @@ class Session(abc.ABC):
         return self._watch(span, text, watch) if watch else span
 
     def reply(self, text: str) -> Span:
-        """Close the user turn and put `text` into the context as the model's reply."""
+        """Close the user turn, put `text` into the context as the model's reply and return the span of `text`."""
         self._need_user_turn("reply")
         return self._begin_turn("reply", text)
 
     def flush(self) -> None:  # noqa: B027 - some back ends queue nothing
-        """Run what is queued."""
+        """Run the model on the tokens that are queued: those of `feed` wait for the next request."""
 
     @contextmanager
     def branch(self) -> Iterator[None]:
-        """Everything inside is rolled back afterwards."""
+        """Return to the present context after the block: drop what is fed, replied or written inside."""
         self.flush()
         turn, state = self._turn, self._save()
         self._branches += 1
@@ -129,10 +129,7 @@ class Session(abc.ABC):
         return probe
 
     def score(self, text: str) -> list[float]:
-        """Log-probability (nats) of each token of `text` in this context; the context is unchanged.
-
-        Raises CannotRun where the model gives none.
-        """
+        """Log-probability (nats) of each token of `text` in this context, which is unchanged. May raise CannotRun."""
         self._require("score")
         with self._meter.request(self._role, "score", lambda: self._text() + text) as replies:
             scores = self._score(text)
@@ -156,11 +153,11 @@ class Session(abc.ABC):
             return self._by_head(text, keys)
 
     def bound(self, limit: CacheLimit, close: bool = False) -> Kept:
-        """Read what is queued, then drop keys and values from the cache, for good.
+        """Read what is queued, then drop keys and values beyond `limit` from the cache, for good; return what is left.
 
-        close: close the user turn first, so that the rows that rank are those before the reply; `write` then follows.
-        What is read or written later attends to what is kept and to itself; spans from before cannot be watched any
-        more. Raises ValueError inside `branch`, CannotRun where the model's cache cannot be cut.
+        close: close the user turn first, so that the last rows (`limit.rows`) end where the reply begins; `write` must
+        follow. What is read or written later attends to what is kept and to itself; no span can be watched any more.
+        Raises ValueError inside `branch`, CannotRun where the model's cache cannot be cut.
         """
         self._need_user_turn("bound")
         self._require("cache")
@@ -230,18 +227,18 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def _append(self, text: str) -> Span:
-        """Append text from data, or of a reply, to the open turn."""
+        """Append text from data, or of a reply, to the open turn; return its span."""
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         """Return `span`, whose text is `text`, with its attention to `watch`; for back ends that have "attention"."""
         raise NotImplementedError
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
-        """Attention by head of what is queued, which ends in `text`; for back ends that have "attention"."""
+        """The result of `attention_by_head` where `text` is queued already; for back ends that have "attention"."""
         raise NotImplementedError
 
     def _bound(self, limit: CacheLimit) -> Kept:
-        """Read what is queued and cut the cache; for back ends that have "cache"."""
+        """Read what is queued and cut the cache, as `bound`; for back ends that have "cache"."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -250,7 +247,7 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def _probe(self, labels: Sequence[str], firsts: Sequence[Any], after: str) -> Probe:
-        """Next-token probabilities of `labels`, as `probe`; firsts[i] is the first token of labels[i]."""
+        """Next-token probabilities of `labels`, as `probe`; firsts[i]: the first token of labels[i]."""
 
     def _score(self, text: str) -> list[float]:
         """Log-probability of each token of `text`, as `score`; for back ends that have "score"."""
@@ -258,7 +255,7 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Write the reply whose turn is open."""
+        """Let the model write the reply whose turn is open, and append it to the context; watch: as for `write`."""
 
     def _skip_thinking(self) -> None:  # noqa: B027 - most models do not think
         """Begin a reasoning model's reply with an empty thinking, so that what follows is the answer."""
@@ -276,12 +273,12 @@ class Session(abc.ABC):
         """Go back to the `state` that `_save` returned."""
 
     def _book(self, kind: Kind, new: int, cached: int = 0, **counts: Any) -> None:
-        """Book what one call of the model did; counts: further fields of Event."""
+        """Record one call of the model on the meter; kind, new, cached, counts: fields of its Event."""
         event = Event(self._role, self._name, self._meter.current_phase, kind, new, cached, **counts)
         self._meter.record(event, self._shape)
 
     def _require(self, capability: str) -> None:  # noqa: B027 - a back end may have all
-        """Raise CannotRun where the model lacks a capability."""
+        """Raise CannotRun where the model lacks `capability`, one of CAPABILITIES."""
 
     def _text_if_probed(self, after: str) -> str:
         """The context as text if the user turn ended here and the reply began with `after`."""
@@ -292,27 +289,27 @@ class Session(abc.ABC):
             return self._text()
 
     def _check_watch(self, watch: Sequence[Span]) -> None:
-        """Raise CannotRun or ValueError where attention to `watch` cannot be measured."""
+        """Raise CannotRun or ValueError where attention to the spans `watch` cannot be measured."""
         if watch:
             self._require("attention")
             if self._bounded:
                 raise ValueError("spans cannot be watched in a context whose cache is bounded")
 
     def _begin_turn(self, turn: str, text: str) -> Span:
-        """Open `turn` ("system", "user" or "reply") and put `text` in it."""
+        """Open `turn` ("system", "user" or "reply"), put `text` in it and return its span."""
         self._open(turn)
         self._turn = turn
         return self._append(text)
 
     def _need_user_turn(self, verb: str, begin: str = "") -> None:
-        """Raise ValueError where no user turn is open, CannotRun where the model's reply cannot begin with `begin`."""
+        """Raise ValueError where no user turn is open, CannotRun if replies cannot be begun; verb: the caller."""
         if self._turn != "user":
             raise ValueError(f"{verb}() needs an open user turn, but the context is at '{self._turn}'")
         if begin and not self.can_begin_replies:
             raise CannotRun(f"a reply of '{self._name}' cannot be begun for it; use a model that is loaded here")
 
     def _check_window(self, tokens: int) -> None:
-        """Raise WindowExceeded where `tokens` more do not fit."""
+        """Raise WindowExceeded where `tokens` more tokens do not fit the window."""
         if tokens > self.room():
             raise WindowExceeded(
                 f"{self.length()} tokens of context and {tokens} more do not fit the window of {self._window} of "
@@ -351,7 +348,7 @@ class LanguageModel(abc.ABC):
 
     @abc.abstractmethod
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Session:
-        """Open an empty context; what it costs goes to `meter` under `role`."""
+        """Open an empty context whose costs `meter` counts under `role`; adapter: the one to switch on, by its name."""
 
     @abc.abstractmethod
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -359,7 +356,7 @@ class LanguageModel(abc.ABC):
 
     @abc.abstractmethod
     def turn_tokens(self) -> int:
-        """Tokens that the chat template adds for one user turn and the head of its reply, BOS included."""
+        """Tokens that the chat template adds for one user turn and the beginning of its reply, BOS included."""
 
     def system_turn_tokens(self, text: str) -> int:
         """Tokens that a system turn of `text` adds to those of `turn_tokens`. Raises CannotRun as Session.system."""
@@ -371,7 +368,7 @@ class LanguageModel(abc.ABC):
 
 
 class MeteredModel:
-    """A LanguageModel bound to one meter and role, as `tools.model(role)` returns it; the rest is its sessions'."""
+    """A LanguageModel bound to a meter and role, as `tools.model(role)` returns it; sessions get the other values."""
 
     def __init__(
         self,
@@ -390,7 +387,7 @@ class MeteredModel:
         self.turn_tokens, self.system_turn_tokens = model.turn_tokens, model.system_turn_tokens
 
     def session(self, adapter: str | None = None) -> Session:
-        """Open a metered session."""
+        """Open an empty context whose costs the meter counts; adapter: the one to switch on, by its name."""
         session = self._model.session(self._meter, self.role, adapter or self._adapter)
         session.sampling, session.replies = self._sampling, self._replies
         return session

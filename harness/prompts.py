@@ -30,7 +30,7 @@ Replaced = str | dict[str, str]
 
 
 class Replacing(Protocol):
-    """What has replacements by the name of the prompt: a method's configuration."""
+    """An object that may replace prompts: a method's configuration."""
 
     @property
     def prompts(self) -> Mapping[str, Replaced]:
@@ -59,7 +59,7 @@ class Prompt:
     ordered: bool = False
 
     def of(self, config: Replacing | None) -> Prompt:
-        """This prompt, or what `config` replaces it with."""
+        """This prompt, with the turns that `config` replaces; None replaces nothing."""
         replacement = None if config is None else config.prompts.get(self.name)
         if replacement is None:
             return self
@@ -67,7 +67,7 @@ class Prompt:
         return replace(self, text=turns.get("user", self.text), system=turns.get("system", self.system))
 
     def fill(self, **values: str | Sequence[str]) -> Pieces:
-        """The pieces for these values; every placeholder needs one, further values are left out."""
+        """Replace the placeholders by `values`, by name. Raises KeyError if one is missing; others are not used."""
         pieces = [""]
         for i, part in enumerate(_PLACE.split(self.text)):
             value = values[part] if i % 2 else part
@@ -80,7 +80,7 @@ class Prompt:
         return made
 
     def around(self, name: str, **values: str | Sequence[str]) -> tuple[Pieces, Pieces]:
-        """The pieces before the placeholder `name` and those behind it, for texts whose spans are watched."""
+        """Fill what stands before and behind the placeholder `name`; the caller feeds its texts between the two."""
         before, _, behind = self.text.partition("{" + name + "}")
         return replace(self, text=before).fill(**values), replace(self, text=behind, system="").fill(**values)
 
@@ -90,7 +90,7 @@ class Prompt:
 
 
 def feed(s: Session, pieces: Sequence[str]) -> None:
-    """Open a turn with the pieces of a prompt, behind its system turn where it has one."""
+    """Feed the pieces of a prompt to session `s` as a user turn, behind its system turn where it has one."""
     if isinstance(pieces, Pieces) and pieces.system:
         s.system(pieces.system)
     s.user(pieces[0])
@@ -99,13 +99,13 @@ def feed(s: Session, pieces: Sequence[str]) -> None:
 
 
 def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
-    """Tokens of a request of these pieces, its system turn included and its reply not."""
+    """Tokens of a request of these pieces: with its system turn and the template's tokens, without the reply."""
     system = model.system_turn_tokens(pieces.system) if isinstance(pieces, Pieces) and pieces.system else 0
     return system + model.turn_tokens() + sum(map(model.count, pieces))
 
 
 def turn_texts(prompts: Iterable[Prompt]) -> dict[str, str]:
-    """Name -> text; a system turn stands under "NAME, system"."""
+    """The prompts' texts, name -> text of the user turn; a system turn stands under "NAME, system"."""
     texts: dict[str, str] = {}
     for prompt in prompts:
         texts[prompt.name] = prompt.text
@@ -115,7 +115,7 @@ def turn_texts(prompts: Iterable[Prompt]) -> dict[str, str]:
 
 
 def replacement_problem(method: str, name: str, replacement: Replaced, known: Mapping[str, Prompt]) -> str | None:
-    """A sentence where `replacement` cannot replace the prompt `name` of a method, None where it can."""
+    """Why `replacement` cannot replace the prompt `name` of a method, None where it can; known: its prompts by name."""
     if not known:
         return f"the prompts of '{method}' cannot be replaced, because its code does not list them as templates"
     if name not in known:

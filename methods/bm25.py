@@ -15,17 +15,17 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30f
 
 
 def words(text: str) -> list[str]:
-    """BM25's words: lower case, split at everything but letters and digits (docs/methods/retrieval.md#bm25)."""
+    """The words of `text` for BM25: lower case, cut at all but letters and digits (docs/methods/retrieval.md#bm25)."""
     return _WORD.findall(text.lower())
 
 
 def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
-    """BM25Okapi of rank_bm25 with its defaults k1 = 1.5, b = 0.75, epsilon = 0.25; zeros where no text has a word.
+    """Scores [texts] of `texts` for `question`, each given as its words, by BM25Okapi of rank_bm25; higher is better.
 
-    Its idf ln((N - n + 0.5) / (n + 0.5)) breaks on few texts (docs/methods/retrieval.md#bm25): of two, a word of one
-    text weighs 0, and a word of both a negative epsilon x mean, so that the text with fewer of the words is first.
-    Where that mean is not positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is
-    always positive.
+    k1 = 1.5, b = 0.75, epsilon = 0.25, its defaults; zeros where no text has a word. Its idf ln((N - n + 0.5) / (n +
+    0.5)) breaks on few texts (docs/methods/retrieval.md#bm25): of two, a word of one text weighs 0, and a word of both
+    a negative epsilon x mean, so that the text with fewer of the words is first. Where that mean is not positive, all
+    words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is always positive.
     """
     from rank_bm25 import BM25Okapi
 
@@ -39,5 +39,5 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
 
 
 def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
-    """The `bm25_scores` of a question's words, an array of one score a text."""
+    """Scores [texts] of each text for the question by `bm25_scores` of their `words`; higher is better."""
     return bm25_scores(words(question), [words(text) for text in texts])

@@ -1,5 +1,7 @@
 """StreamingLLM, H2O and SnapKV: the whole document in the window, with a cache of keys and values of fixed size.
 
+Source: docs/methods/attention.md#bounded-cache.
+
     recent     the first 4 tokens and the newest ones; cut while the text is read       (StreamingLLM)
     summed     the tokens that all tokens attended to most, and the newest half          (H2O)
     observed   the tokens that the last 32 attended to most, and these 32                (SnapKV)
@@ -7,8 +9,6 @@
     asked behind     | text, question | cut | answer          the question ranks what stays
     asked before     | question, text | cut | answer
     asked after      | text | cut | question, answer          what stays is chosen without the question
-
-Source: docs/methods/attention.md#bounded-cache.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class BoundedCacheConfig(FullContext.Config):
 
     @model_validator(mode="after")
     def _check_budget(self) -> BoundedCacheConfig:
+        """Raise ValueError for an even `width`, and where `first` and `last` together exceed the budget."""
         if self.width % 2 == 0:
             raise ValueError("width is a number of neighbours around a token and itself: set an odd one")
         limit = self.limit()
@@ -85,7 +86,7 @@ class BoundedCache(FullContext):
     own_prompts = (BEFORE,)
 
     def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
-        """A sentence where the budget is not below the model's window, so that nothing would be dropped."""
+        """A sentence where the budget is not below `window`, the model's, so that nothing would be dropped; else []."""
         if window and self.config.budget >= window:
             sentence = (
                 f"its budget of {self.config.budget} tokens is not below the window of {window}, so nothing would ever "
@@ -97,7 +98,7 @@ class BoundedCache(FullContext):
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
-        """Feed text and question, cut the cache, write: the answer, and a step that says how much was kept."""
+        """Feed text and question, cut the cache, write: the reply, and a step with tokens read, kept, and megabytes."""
         model, task = tools.model(), tools.task
         values = {"instruction": task.instruction, "question": question.text, "options": options(question)}
         pieces = reading.pieces(question, texts)

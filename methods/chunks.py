@@ -46,9 +46,10 @@ def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
 
 
 class Packing(abc.ABC):
-    """One text, packed in order into spans of `size` tokens; what is longer is packed by itself, cut at lower ranks.
+    """Cuts a text into spans of at most `size` tokens: at places of rank 0, and what is longer at those of rank 1, then
+    2 ...
 
-    starts: where its tokens begin; lowest: the rank of cut below which there is none.
+    starts: the first character of each token; lowest: the last rank.
     """
 
     lowest: int
@@ -58,14 +59,14 @@ class Packing(abc.ABC):
 
     @abc.abstractmethod
     def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
-        """Where text[start:end] may be cut at this rank, in order."""
+        """The characters at which text[start:end] may be cut at this rank, in order; rank: as for the class."""
 
     @abc.abstractmethod
     def count(self, start: int, end: int) -> int:
         """Tokens of text[start:end]."""
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """Spans that tile text[start:end], cut at ends of this rank or a lower one."""
+        """Spans that tile text[start:end], cut at places of `rank`, and where that is too long of higher ranks."""
         opened = start  # the span that grows is text[opened:a]
         for a, b in pairwise([start, *self.stops(start, end, rank), end]):
             if self.count(opened, b) <= self.size:
@@ -89,6 +90,7 @@ class _Packing(Packing):
         return (match.end() for match in _ENDS[rank].finditer(self.text, start, end))
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
+        """As `Packing.pack`; at the last rank before every `size`-th token."""
         if rank < self.lowest:
             return super().pack(start, end, rank)
         first, last = bisect_left(self.starts, start), bisect_left(self.starts, end)
@@ -100,7 +102,7 @@ class _Packing(Packing):
 
 
 def _tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
-    """[start, end) cut at those of `cuts` that come behind the cut before."""
+    """Spans that tile [start, end), cut at `cuts`; a cut that is not behind the one before it is left out."""
     kept = [start]
     for at in cuts:
         if at > kept[-1]:
@@ -137,7 +139,7 @@ def sentences(text: str) -> list[Span]:
 
 
 def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel) -> list[Span]:
-    """`count` sentences a chunk, the last short; one of more than `max_tokens` is cut hard into several."""
+    """Spans of `count` sentences, the last one short; one of more than `max_tokens` is cut and counts as several."""
     parts = _sentence_parts(text, max_tokens, model)
     groups = (parts[i : i + count] for i in range(0, len(parts), count))
     return [(group[0].start, group[-1].end) for group in groups]
@@ -184,7 +186,7 @@ class _Part(NamedTuple):
 
 
 def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Part]:
-    """Sentences of at most `max_tokens`, longer ones cut hard."""
+    """The sentences of `text` in order, with their tokens; one of more than `max_tokens` is cut hard into several."""
     starts = [start for start, _ in model.offsets(text)]
     parts: list[_Part] = []
     for a, b in sentences(text):
@@ -198,7 +200,7 @@ def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Pa
 
 
 def _touched_tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """The tokens that characters [start, end) touch; a token may begin with the space before `start`."""
+    """The tokens [first, last) that characters [start, end) touch; starts: of tokens, maybe at the space before."""
     return max(0, bisect_right(starts, start) - 1), bisect_left(starts, end)
 
 
@@ -242,5 +244,5 @@ def kept_spans(text: str, max_tokens: int, model: MeteredModel, side: Side = "en
 
 
 def shown_spans(document: Document, spans: Sequence[Span]) -> tuple[Shown, ...]:
-    """The spans of `document` as what the reader saw."""
+    """The `spans` of `document` in the form in which an Answer says what the reader saw."""
     return tuple(Shown("span", document.id, a, b) for a, b in spans)

@@ -117,7 +117,7 @@ class Decompose(reading.ReadingMethod):
         )
 
     def _decompose(self, question: Question, tools: Tools) -> tuple[list[str], list[Step]]:
-        """The sub-questions; the question itself if none could be parsed."""
+        """The sub-questions, or the question itself if none could be parsed; and a list with the step."""
         config, model = self.config, tools.model("searcher")
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):

@@ -68,7 +68,7 @@ class Pages:
         self.notes: list[str] = []
 
     def spans(self, model: MeteredModel, tools: Tools) -> list[Span]:
-        """The pages in order; [] for a text without words."""
+        """The pages as spans of characters, in order; [] for a text without words."""
         spans: list[Span] = []
         start, missed = 0, 0
         while start < len(self.units):
@@ -88,7 +88,7 @@ class Pages:
         return spans
 
     def _pick_label(self, start: int, end: int, labels: list[int], model: MeteredModel) -> int | None:
-        """The label that the model picks; None if it picks none of the offered ones."""
+        """The one of `labels` that the model picks as the end of a page of units [start, end), or None."""
         marked: list[str] = []
         for i in range(start, end):
             a, b = self.units[i]
@@ -99,7 +99,7 @@ class Pages:
         return next((number for number in response.found or () if number in labels), None)
 
     def _page_end(self, start: int) -> int:
-        """Behind the last unit that a page from `start` has room for; one unit at least."""
+        """The end (number of a unit, not included) of the longest page that begins at unit `start`."""
         end, words = start + 1, self.words[start]
         while end < len(self.units) and words + self.words[end] <= self.config.page_words:
             words += self.words[end]
@@ -107,7 +107,7 @@ class Pages:
         return end
 
     def _offered_labels(self, start: int, end: int) -> list[int]:
-        """The places where this page may end: behind each unit from its `least_words`-th word on, and at `end`."""
+        """Where a page of units [start, end) may end: behind each from its `least_words`-th word on, and at `end`."""
         labels, words = [], 0
         for i in range(start, end):
             words += self.words[i]
@@ -127,7 +127,7 @@ class Pages:
                 yield from self._word_runs(a + c, a + d, longest)
 
     def _word_runs(self, start: int, end: int, longest: int) -> Iterator[Span]:
-        """Runs of whole words, `longest` at most each; a word that is longer than that is cut."""
+        """Spans of runs of whole words in text[start:end], of at most `longest` words; a longer word is cut."""
         step = longest * _CHARACTERS
         pieces = [
             (at, min(at + step, word.end()))
@@ -201,13 +201,14 @@ class Gist(reading.ReadingMethod):
         ]
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """Pages as spans, their gists, and what did not go as usual."""
+        """The index: "pages" as spans, their "gists", and "notes", sentences about what did not go as usual."""
         config, model = self.config, tools.model("builder")
         pages = Pages(document.text, config)
         spans = pages.spans(model, tools)
         most, prompt = self._gist_tokens(len(spans), model), SUMMARY.of(config)
 
         def gist(number: int) -> str:
+            """The gist of page `number`, on one line."""
             text = document.text[spans[number][0] : spans[number][1]].strip()
             summarised = tools.keep(f"gist {number}", lambda: summary.summarise([text], model, most, prompt))
             tools.progress(number + 1, len(spans), "gists")
@@ -253,7 +254,7 @@ class Gist(reading.ReadingMethod):
         return Answer(text, shown, reason, tuple(steps))
 
     def _gist_tokens(self, pages: int, model: MeteredModel) -> int:
-        """Tokens of a gist: what the window leaves for all of them, beside the question and one page's length."""
+        """Tokens of a gist at most: the config's, or its share of the window. Raises QuestionError for a share of 0."""
         config = self.config
         window = window_of(config.window, model)
         frame = LOOKUP.of(config).fill(pages=[], question=[""], most="99")
@@ -268,7 +269,7 @@ class Gist(reading.ReadingMethod):
         return most
 
     def _look_up(self, question: Question, gists: list[str], notes: list[str], tools: Tools) -> tuple[list[int], Step]:
-        """The pages to read again, in the order named; an empty list if no reply could be parsed."""
+        """The pages to read again, in the order named, [] if no reply could be parsed; and the step, with `notes`."""
         config, model = self.config, tools.model("searcher")
         pieces = _lookup_request(question, gists, config)
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
@@ -287,6 +288,7 @@ class Gist(reading.ReadingMethod):
 
 
 def _lookup_request(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
+    """The request that shows all gists with their page numbers and asks which pages to read again."""
     page = PAGE.of(config)
     pages = [piece for i, gist in enumerate(gists) for piece in page.fill(number=str(i), gist=[gist])]
     query = [reading.question_text(question)]
@@ -294,7 +296,7 @@ def _lookup_request(question: Question, gists: Sequence[str], config: Gist.Confi
 
 
 def _gists_and_pages(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> list[str]:
-    """Gists, and the chosen pages whole, in the order of the text; empty gists are left out."""
+    """For each page in order its gist, or its text in `full` if it is `chosen`; empty gists are left out."""
     return [text for i, gist in enumerate(gists) if (text := full[i] if i in chosen else gist)]
 
 

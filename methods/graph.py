@@ -39,7 +39,7 @@ class Graph:
 
     @property
     def edges(self) -> list[tuple[int, int, float]]:
-        """Rows (higher, lower, weight)."""
+        """All edges as rows (higher node, lower node, weight)."""
         return list(zip(self.higher.tolist(), self.lower.tolist(), self.weight.tolist(), strict=True))
 
     def top(self) -> list[int]:
@@ -67,7 +67,7 @@ class Graph:
         self.higher, self.lower, self.weight = (np.concatenate(part) for part in zip(*edges, strict=True))
 
     def add_level(self, level: int, written: Sequence[tuple[Sequence[str], Sequence[int], np.ndarray]]) -> list[int]:
-        """Append nodes of `level`: texts over a group of lower nodes, weights [texts, group]; returns the nodes."""
+        """Append nodes of `level`, return them; written: (texts, group of lower nodes, weights [texts, group])."""
         blocks = [([self.add(text, level) for text in texts], group, weights) for texts, group, weights in written]
         self.connect(blocks)
         return [node for above, _, _ in blocks for node in above]

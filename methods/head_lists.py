@@ -43,7 +43,7 @@ class Model(BaseModel):
 
 
 class HeadList(BaseModel):
-    """One file."""
+    """A list as its file has it; scores: of the heads, in their order."""
 
     model_config = ConfigDict(extra="forbid")
     source: str
@@ -94,7 +94,7 @@ def _read(path: Path) -> HeadList:
 
 
 def _size_difference(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
-    """In what the model of a list differs from one of these sizes, "" where it does not."""
+    """A phrase that says in what the model of a list differs from `sizes`, "" where it does not."""
     for key, value in head_list.model.model_dump(exclude={"name"}).items():
         if key in sizes and value is not None and sizes[key] != value:
             return "its weights are others" if key == "weights" else f"{key} is {value} there and {sizes[key]} here"
@@ -102,7 +102,7 @@ def _size_difference(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
 
 
 def _heads_of_list(name: str, head_list: HeadList, sizes: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """(layer, head) of a list. Raises CannotRun for another model's, or names that are no heads of it."""
+    """The (layer, head) pairs of the list `name`. Raises CannotRun for another model's list, or names of no heads."""
     if why := _size_difference(head_list, sizes):
         raise CannotRun(
             f"the head list '{name}' belongs to another model, {head_list.model.name} ({why}); find one for this model "

@@ -1,14 +1,12 @@
 """HippoRAG 2 (Gutiérrez et al. 2025, arXiv 2502.14802): passages ranked by a walk over phrases, triples and passages.
 
-Source: docs/methods/retrieval.md#hipporag.
-
     index     each passage ──► its entities ──► triples (subject, relation, object)
               graph: subject ── object (how often), passage ── its phrases (1), phrase ── similar phrase (similarity)
     question  ──► the 5 most similar triples ──► those that the model keeps ──► weights of their phrases
               ──► similarity of every passage x 0.05                        ──► weights of the passages
               ──► personalised PageRank from these weights (networkx) ──► the 5 best passages are read
 
-Where the model keeps no triple, passages are ranked by similarity alone.
+Where the model keeps no triple, passages are ranked by similarity alone. Source: docs/methods/retrieval.md#hipporag.
 """
 
 import re
@@ -112,7 +110,7 @@ class HippoRAG(reading.ReadingMethod):
         return list(dict.fromkeys(fact for fact in found if all(fact)))
 
     def _reply_to(self, prompt: Prompt, text: str, entities: str, model: MeteredModel) -> str:
-        """The reply to `prompt` about a passage. Raises WindowExceeded where it leaves no room for one."""
+        """The reply to `prompt` about a passage; entities: its names, or "". Raises WindowExceeded without room."""
         pieces = prompt.of(self.config).fill(text=[text], entities=[entities])
         used = prompt_tokens(pieces, model)
         require_room(used + 1, model, self.config.window)
@@ -146,7 +144,7 @@ class HippoRAG(reading.ReadingMethod):
         return Answer(text, shown, reason, (step, *steps))
 
     def _keep_triples(self, question: Question, index: Index, fit: np.ndarray, tools: Tools) -> tuple[list[int], Step]:
-        """The triples that the model keeps of the `link_k` most similar ones, if any; and the step."""
+        """The numbers of the triples that the model keeps of the `link_k` best, and the step; fit: scores [triples]."""
         config, model = self.config, tools.model("searcher")
         candidates = best_first(fit)[: config.link_k]
         if not candidates:
@@ -174,7 +172,7 @@ def phrase_key(text: str) -> str:
 def passage_ranks(
     index: Index, fit: np.ndarray, kept: Sequence[int], similarity: np.ndarray, config: HippoRAG.Config
 ) -> np.ndarray:
-    """PageRank [passages] from the phrases of the kept triples and from all passages.
+    """PageRank [passages] from the phrases of the triples `kept` (numbers) and from all passages; index: of HippoRAG.
 
     fit [triples] and similarity [passages] are scaled to 0 to 1. A phrase's weight is the mean of its kept triples',
     each divided by the number of passages that have the phrase; the `link_k` heaviest phrases start the walk.
@@ -197,9 +195,10 @@ def passage_ranks(
 
 
 def _graph(index: Index, facts: Sequence[Fact], node: dict[str, int]) -> tuple[Any, dict[int, set[int]]]:
-    """The graph, phrases before passages, and the passages of each phrase. An edge's weight is that of both directions.
+    """The networkx graph, and the passages of each phrase; node: phrase -> its number; passages are numbered behind.
 
-    The similarity of two phrases takes the place of how often triples join them, as in the released code.
+    An edge's weight is that of both directions. The similarity of two phrases takes the place of how often triples join
+    them, as in the released code.
     """
     import networkx
 
@@ -228,7 +227,7 @@ def _phrases(facts: Sequence[Fact]) -> list[str]:
 
 
 def _similar_phrases(phrases: Sequence[str], least: float, tools: Tools) -> list[list[float]]:
-    """[phrase, other, similarity] of all pairs at `least` or above, from phrases of three letters or digits on.
+    """[number of a phrase, of another, similarity] of all pairs at `least` or above, from 3 letters or digits on.
 
     At most SYNONYMS of a phrase, the most similar ones.
     """
@@ -244,7 +243,7 @@ def _similar_phrases(phrases: Sequence[str], least: float, tools: Tools) -> list
 
 
 def _min_max(scores: np.ndarray) -> np.ndarray:
-    """Scores from 0 to 1; all 1 where all are equal."""
+    """The scores on a scale of 0 to 1; all 1 where all are equal."""
     if not len(scores) or scores.max() == scores.min():
         return np.ones(len(scores))
     return np.asarray((scores - scores.min()) / (scores.max() - scores.min()), dtype=float)

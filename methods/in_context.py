@@ -55,6 +55,7 @@ class InContextConfig(RetrievalConfig):
     @model_validator(mode="before")
     @classmethod
     def _add_file_hash(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Set heads_sha256 to the hash of the file `heads`. Raises ValueError where another hash is given already."""
         digest = file_digest(str(values.get("heads", ALL)))
         if values.get("heads_sha256") not in (None, digest):
             raise ValueError(f"the head list {values['heads']} is not the one that the configuration was made with")
@@ -72,11 +73,11 @@ class InContext(TopK):
     heads_field = "heads"
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: all chunks once, then those that are shown; two questions behind the chunks, and the answer."""
+        """Forecast: all chunks are read once, with two questions behind them, then the shown ones for the answer."""
         return replace(super().reads(tokens, room), shown=tokens + super().reads(tokens, room).shown, requests=3)
 
     def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
-        """A sentence where the head list is missing, damaged or another model's."""
+        """A sentence where the head list is missing, damaged or another model's than one of these `sizes`; else []."""
         try:
             heads_for(self.config.heads, sizes)
         except CannotRun as error:
@@ -84,15 +85,16 @@ class InContext(TopK):
         return []
 
     def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
-        """Steps of the trace: the chunks that are shown, with their scores."""
+        """A "rank" step with its score for each chunk `shown`; kept: their numbers; ranks: scores of all chunks."""
         flops = tools.meter.flops()
         pairs = zip(kept, shown, strict=True)
         return [Step("rank", i, scores={"attention": float(ranks[i])}, flops=flops, shown=s) for i, s in pairs]
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Chunk scores where one pass holds all chunks; else negated ranks of the chunks, [chunks].
+        """Scores [chunks], higher is better: of attention where one pass holds all chunks, else negated ranks.
 
-        Pass after pass from the end of the text; the better half of each goes into the next, as in ICR's code.
+        Passes go from the end of the text to its beginning; the better half of a pass's chunks is in the next one too,
+        as in ICR's code. Raises WindowExceeded where a chunk does not fit.
         """
         if not texts:
             return np.zeros(0)
@@ -127,7 +129,7 @@ class InContext(TopK):
             dropped, carried = [*best[half:], *dropped], sorted(best[:half])
 
     def attention(self, question: Question, texts: Sequence[str], tools: Tools) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each text the attention [layers, heads, tokens] of the question to it, and that of "N/A"."""
+        """For each text two arrays [layers, heads, its tokens]: attention of the question to it, and of "N/A"."""
         before, behind = self._prompt().around("text", question=question_text(question))
         _, empty = self._prompt().around("text", question=NO_CONTENT)
         with tools.model().session() as s:
@@ -167,14 +169,14 @@ def _model_sizes(model: MeteredModel) -> dict[str, Any]:
 
 
 def _chunk_scores(attention: Sequence[tuple[np.ndarray, np.ndarray]], heads: Heads, calibrate: bool) -> np.ndarray:
-    """Scores [chunks]: the chosen heads are summed, token by token, before tokens are left out."""
+    """Scores [chunks] of what `InContext.attention` returns; calibrate: take "N/A" off, leave outliers out."""
     if not calibrate:
         return np.array([_sum_over_heads(asked, heads).sum() for asked, _ in attention])
     return np.array([_sum_without_outliers(_sum_over_heads(asked - null, heads)) for asked, null in attention])
 
 
 def _sum_over_heads(by_head: np.ndarray, heads: Heads) -> np.ndarray:
-    """[tokens]: the sum (not the mean) over query heads, those that share a key/value head included."""
+    """Attention [tokens]: the sum of `by_head` [layers, heads, tokens] over the query heads `heads` (None: all)."""
     if heads is None:
         return np.asarray(by_head.sum((0, 1)))
     layers, numbers = zip(*heads, strict=True)

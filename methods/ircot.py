@@ -1,12 +1,11 @@
 """IRCoT (Trivedi et al. 2022, arXiv 2212.10509): retrieve, reason a sentence, retrieve by that sentence, and so on.
 
-Source: docs/methods/retrieval.md#ircot.
-
     question ──► 6 paragraphs ──► "Velindra is by Toren." ──► 6 more ──► "So the answer is: Kelford." ──► the reader
                                   the next sentence of the reasoning, read over all paragraphs so far
 
 A sentence that only concludes ("So ...", "Therefore ...") is no query; the last one before it is, or the question. The
 reasoning ends with the sentence that gives an answer, with an empty one, or after `max_sentences`.
+Source: docs/methods/retrieval.md#ircot.
 """
 
 import re
@@ -100,9 +99,10 @@ class IRCoT(ReadingMethod):
     def _reason(
         self, question: Question, texts: list[str], reasoning: Sequence[str], steps: list[Step], tools: Tools
     ) -> str:
-        """The next sentence, "" where the model writes none; paragraphs found last go where the window is short.
+        """The next sentence of the reasoning over `texts`, "" where the model writes none; appends its step to `steps`.
 
-        Raises WindowExceeded where the question with the reasoning so far does not fit.
+        Paragraphs found last go where the window is short. Raises WindowExceeded where the question with the reasoning
+        so far does not fit.
         """
         config, model = self.config, tools.model()
 

@@ -1,11 +1,9 @@
 """MemAgent's workflow without its training (Yu et al. 2025, arXiv 2507.02259): one memory, overwritten in turn.
 
-Source: docs/methods/qrmem.md#memagent.
-
     "No previous memory" + segment 1 ──► memory 1     memory 1 + segment 2 ──► memory 2     ...     memory n ──► answer
 
 The question stands in every request, and the answer is written from the last memory alone. Writing memories counts as
-search.
+search. Source: docs/methods/qrmem.md#memagent.
 """
 
 from collections.abc import Sequence
@@ -59,7 +57,7 @@ class MemAgent(Method):
         return (UPDATE, FINAL)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: the text once and a memory a segment, a request each, and the answer's request."""
+        """Forecast: `tokens` of text once and a memory a segment, in a request each, and one more for the answer."""
         segments = -(-tokens // self.config.segment_tokens)
         return Reads(tokens + segments * self.config.memory_tokens, segments + 1)
 
@@ -88,7 +86,7 @@ class MemAgent(Method):
         return Answer(text, seen, f"{len(spans)} segments", tuple(steps))
 
     def _write(self, pieces: Pieces, max_tokens: int, model: MeteredModel) -> tuple[str, int]:
-        """The reply, stripped, and the tokens of the request."""
+        """The reply to a request, stripped, of `max_tokens` at most; and the tokens of the request."""
         tokens = prompt_tokens(pieces, model)
         require_room(tokens + max_tokens, model, self.config.window)
         with model.session() as s:

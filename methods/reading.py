@@ -42,7 +42,7 @@ class Reading:
     config: MethodConfig | None = None
 
     def pieces(self, question: Question, texts: Sequence[str]) -> Pieces:
-        """The request that shows `texts` in order; without any, the one that asks for what the model knows."""
+        """The prompt that shows `texts` in order, then asks; without texts it asks for what the model knows."""
         prompt = (ANSWER if texts else CLOSED).of(self.config)
         listed = [piece for text in texts for piece in (SEPARATOR, text)][1:]
         instruction = self.task.instruction
@@ -65,7 +65,7 @@ def question_text(question: Question) -> str:
 
 
 def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading: Reading | None = None) -> int:
-    """Tokens of text that fit beside the prompt, the question and the answer.
+    """Tokens of text that fit beside prompt, question and answer; reading: settings of the request, None = the task's.
 
     Raises WindowExceeded when the question alone does not fit.
     """
@@ -86,7 +86,7 @@ def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading
 
 
 def how_many_fit(texts: Sequence[str], room: int, model: MeteredModel) -> int:
-    """How many of the first texts fit `room` tokens with SEPARATOR between two; the first too long ends it."""
+    """How many of `texts`, from the first on without a gap, fit `room` tokens together, with SEPARATOR between two."""
     separator = model.count(SEPARATOR)
     for number, text in enumerate(texts):
         room -= model.count(text) + (separator if number else 0)
@@ -98,7 +98,7 @@ def how_many_fit(texts: Sequence[str], room: int, model: MeteredModel) -> int:
 def ask(
     question: Question, texts: Sequence[str], tools: Tools, model: MeteredModel, reading: Reading | None = None
 ) -> str:
-    """Show `texts` in order (none: closed book), ask, and return the answer, stripped."""
+    """Show `texts` in order (none: closed book), ask, return the answer stripped; reading: None = the task's."""
     reading = reading or Reading(tools.task)
     with model.session() as s:
         feed(s, reading.pieces(question, texts))
@@ -113,9 +113,10 @@ def ask_fitting(question: Question, texts: Sequence[str], tools: Tools, reading:
 
 
 def request_skill(name: str, kind: str, role: str, *requests: Callable[[Scene], Sequence[str]]) -> Skill:
-    """The skill of requests, a turn each, made of a scene of this kind; replies are as long as the window allows."""
+    """The Skill `name` for scenes of `kind`: a turn for each of `requests`, in one session of the model of `role`."""
 
     def play(scene: Scene, tools: Tools) -> None:
+        """Play the scene; replies are as long as the window allows."""
         model = tools.model(role)
         with model.session() as s:
             for request in requests:
@@ -127,6 +128,8 @@ def request_skill(name: str, kind: str, role: str, *requests: Callable[[Scene], 
 
 @cache
 def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
+    """The skills "answer" and "choose", asked with `prompts` in place of the shared ones of the same names."""
+
     def answer(scene: Scene, tools: Tools) -> None:
         replaced = MethodConfig(prompts={p.name: {"user": p.text, "system": p.system} for p in prompts})
         ask(scene.question, scene.texts, tools, tools.model(), Reading(scene.task, config=replaced))
@@ -135,7 +138,7 @@ def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
 
 
 def skills(config: MethodConfig | None = None) -> list[Skill]:
-    """Short answers and choices after a text, in the prompts that `config` leaves or puts in place."""
+    """The skills "answer" and "choose": short answers and choices after a text, in the prompts of `config`."""
     return _skills_in_prompts(tuple(prompt.of(config) for prompt in PROMPTS))
 
 

@@ -47,6 +47,7 @@ class RetrievalConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_limits(self) -> RetrievalConfig:
+        """Raise ValueError where both or neither of k and budget are set, or chunk_sentences without its chunks."""
         if (self.k is None) == (self.budget is None):
             raise ValueError("set exactly one of k and budget (method.k=null method.budget=1500 for a budget)")
         if (self.chunks == "sentences") != (self.chunk_sentences is not None):
@@ -79,25 +80,25 @@ class TopK(ReadingMethod):
         return int(self.config.chunk_tokens)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: the chunks that are shown; chunks of sentences are mostly shorter than chunk_tokens."""
+        """Forecast: the chunks shown of `tokens` tokens; chunks of sentences are mostly shorter than chunk_tokens."""
         config = self.config
         return Reads(min(tokens, room, config.budget if config.k is None else config.k * config.chunk_tokens))
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The chunks, and what the ranking needs of them."""
+        """The index: "chunks" as [start, end] in characters, and what `prepare` adds for the ranking."""
         chunks = self.config.cut(document, tools.model())
         return {"chunks": [list(c) for c in chunks], **self.prepare([document.text[a:b] for a, b in chunks], tools)}
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
-        """Precompute the ranking's data of the chunks' texts, once a document."""
+        """What the ranking needs of the chunks' `texts` beside them, added to the document's index; here nothing."""
         return {}
 
     @abc.abstractmethod
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Score the chunks for a question, [chunks]; higher is better."""
+        """Scores [chunks] for a question, higher is better; texts: the chunks'; index: as `index` built it."""
 
     def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
-        """A step of the trace for each of the chunks `kept`, which are `shown`; ranks: the scores of all chunks."""
+        """Steps of the trace for the chunks `shown`, here none; kept: their numbers; ranks: scores of all chunks."""
         return []
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
@@ -106,7 +107,7 @@ class TopK(ReadingMethod):
         return self.read_best(question, document, index, tools, Reading(tools.task, config=self.config))
 
     def read_best(self, question: Question, document: Document, index: Index, tools: Tools, request: Reading) -> Answer:
-        """The answer to `request` from the chunks that it has room for; the stop reason says what ended them."""
+        """Answer `request` from the best chunks that fit; the stop reason says what ended them: k, budget, window."""
         chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
         texts = [document.text[a:b] for a, b in chunks]
         with tools.phase("search"):
@@ -128,7 +129,7 @@ class TopK(ReadingMethod):
         return Answer(text, shown, reason, tuple(self.steps(shown, kept, scores, tools)))
 
     def as_read(self, texts: list[str]) -> list[str]:
-        """The chunks as they are read, in the order of the document."""
+        """The chunks' `texts` as the prompt shows them, in the order of the document; self_route.py numbers them."""
         return texts
 
 
@@ -145,7 +146,7 @@ ROLES: dict[Scoring, tuple[str, ...]] = {"reranker": ("reranker",), "dense": ("e
 
 
 def score_passages(scoring: Scoring, question: str, texts: Sequence[str], tools: Tools) -> np.ndarray:
-    """Scores [texts], higher is better: reranker's logits, encoder's similarity, or BM25 among these."""
+    """Scores [texts] for a question, higher is better: a reranker's logits, an encoder's similarity, or BM25."""
     if not texts:
         return np.zeros(0)
     if scoring == "bm25":
@@ -158,7 +159,7 @@ def score_passages(scoring: Scoring, question: str, texts: Sequence[str], tools:
 
 
 def best_first(scores: np.ndarray) -> list[int]:
-    """Numbers by falling score; ties keep their order."""
+    """Indexes of `scores`, highest score first; equal scores keep their order."""
     return [int(i) for i in np.argsort(-scores, kind="stable")]
 
 

@@ -37,7 +37,7 @@ class Retry:
 
 @dataclass
 class ParsedReply(Generic[T]):
-    """found: the parsed reply, or None; text: of that reply, or of the last one; tokens: of the prompt."""
+    """found: the parsed reply or None; text: of it, or of the last one; tokens: of the prompt; refused: the others."""
 
     tokens: int
     found: T | None = None
@@ -80,7 +80,7 @@ def require_room(tokens: int, model: MeteredModel, window: int | None) -> None:
 def ask_parsed(
     model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None], retry: Retry
 ) -> ParsedReply[T]:
-    """Repeat the request until `parse` accepts a reply; a reply has at most `limit` tokens.
+    """Ask until `parse` accepts a reply (returns no None), each of at most `limit` tokens; retry: how often, and how.
 
     Raises WindowExceeded if the request with its reply does not fit the window.
     """
@@ -94,7 +94,7 @@ def ask_parsed(
 def reply_to(
     s: Session, response: ParsedReply[T], limit: int, parse: Callable[[str], T | None], retry: Retry
 ) -> ParsedReply[T]:
-    """Sample replies to the open turn until `parse` accepts one; the session stays as it was before."""
+    """Fill in and return `response`: replies to the open turn of `s` until `parse` accepts one; `s` stays as before."""
     for attempt in range(retry.retries + 1):
         with s.branch():
             response.text = s.write(

@@ -44,7 +44,7 @@ SLACK = 8  # tokens that a part of a text may have more when it is encoded on it
 
 
 def segment_ends(ppl: Sequence[float], threshold: float) -> list[int]:
-    """The sentences that end a segment: the local minima of perplexity [sentences] past the threshold."""
+    """The numbers of the sentences that end a segment: local minima of `ppl` [sentences] (nats) past the threshold."""
     minima = []
     for i in range(1, len(ppl) - 1):
         fall, rise = ppl[i - 1] - ppl[i], ppl[i + 1] - ppl[i]
@@ -88,7 +88,7 @@ def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, max_toke
 
 
 def _perplexities_in_window(before: str, inside: str, firsts: list[int], size: int, model: MeteredModel) -> list[float]:
-    """PPL of the sentences of `inside` that begin at characters `firsts`, behind `before`."""
+    """PPL of the sentences of `inside`, which begin at characters `firsts`, behind `before`; size: tokens at most."""
     offsets = model.offsets(inside)
     if len(offsets) > size + (SLACK if len(firsts) > 1 else 0):
         inside = inside[: offsets[size - 1][1]]
@@ -148,6 +148,7 @@ class _Cutting(Packing):
     lowest = len(_ENDS) + 1
 
     def stops(self, start: int, end: int, rank: int) -> list[int]:
+        """As `Packing.stops`; ranks: blank lines, line breaks, ends of sentences, tokens."""
         if rank < len(_ENDS):
             # White space goes with what follows, as it does in the tokens.
             stops = [match.start() for match in _ENDS[rank].finditer(self.text, start, end)]
@@ -193,7 +194,7 @@ class _Segmented(reading.ReadingMethod):
 
     @abc.abstractmethod
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
-        """The segments of a document; `model` is that of the first of `index_roles`."""
+        """The segments of a document as spans of characters; `model` is that of the first of `index_roles`."""
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: the segments as spans of characters."""

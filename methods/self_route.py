@@ -1,11 +1,10 @@
 """Self-Route (Li et al. 2024, arXiv 2407.16833): answer from a few chunks or decline, and read everything only then.
 
-Source: docs/methods/retrieval.md#self-route.
-
     chunks of 300 words ──► the 5 nearest, numbered ──► an answer ─────────────────────► done
                                                     └─► "unanswerable" ──► the whole document ──► an answer
 
 The first request counts as search, whether its answer stands or not; the second one as answer.
+Source: docs/methods/retrieval.md#self-route.
 """
 
 from __future__ import annotations
@@ -47,6 +46,7 @@ class SelfRouteConfig(RetrievalConfig):
 
     @model_validator(mode="after")
     def _check_chunk_size(self) -> SelfRouteConfig:
+        """Raise ValueError for a size of chunks that `chunks` does not use."""
         other = "chunk_tokens" if self.chunks == "words" else "chunk_words"
         if getattr(self, other) != type(self).model_fields[other].default:
             raise ValueError(f"{other} cuts nothing with chunks={self.chunks}; leave it out, or set chunks to match it")

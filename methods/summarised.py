@@ -1,9 +1,8 @@
 """Summary: a document is summarised, segment by segment, until it fits the window; the summaries are read.
 
-Source: QRMeM 3.1; docs/methods/qrmem.md#summary-baseline.
-
-The paper names the baseline and prints neither a row nor a rule. Here the shared prompt makes the summaries;
-if they do not fit together, consecutive ones are summarised again (methods/summary.py).
+Source: QRMeM 3.1; docs/methods/qrmem.md#summary-baseline. The paper names the baseline and prints neither a row
+nor a rule. Here the shared prompt makes the summaries; if they do not fit together, consecutive ones are summarised
+again (methods/summary.py).
 """
 
 from collections.abc import Sequence

@@ -52,7 +52,7 @@ class Summary(NamedTuple):
 
 
 def frame_tokens(model: MeteredModel, prompt: Prompt) -> int:
-    """Tokens of a request beside the texts (each on a line of its own) and the summary."""
+    """Tokens of a request by `prompt` without the texts (each on a line of its own) and the summary."""
     return prompt_tokens(prompt.fill(text=[]), model)
 
 
@@ -88,10 +88,11 @@ def summarise_watched(
 
 
 def write_groups(level: int, groups: Sequence[list[str]], write: Callable[[list[str]], T], tools: Tools) -> list[T]:
-    """What `write` makes of each group of texts; kept by these texts, so that a stopped index goes on."""
+    """What `write` makes of each group of texts, kept so that a stopped index goes on; level: of the tree, for keys."""
     done = [0]
 
     def write_one(texts: list[str]) -> T:
+        """Write for one group, or take what is kept for its texts."""
         name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
         made: T = tools.keep(f"level{level}-{name}", lambda: write(texts))
         done[0] += 1
@@ -172,7 +173,7 @@ def _token_count(pieces: Sequence[Piece], model: MeteredModel) -> int:
 def _group_pieces(
     pieces: Sequence[Piece], room: int, length: int, limit: int, model: MeteredModel, prompt: Prompt
 ) -> list[list[Piece]]:
-    """Consecutive pieces, as many together as must be and as a request for their summary holds."""
+    """Consecutive pieces, as many together as `room` demands and a request of `limit` tokens with its reply holds."""
     size = -(-_token_count(pieces, model) // room) if room > 0 else len(pieces)
     inside = limit - frame_tokens(model, prompt) - length
     groups: list[list[Piece]] = []
@@ -204,10 +205,11 @@ def _write_level(
     model: MeteredModel,
     prompt: Prompt,
 ) -> list[Piece]:
-    """Summarise each group of pieces. Raises QuestionError where a window does not hold a segment."""
+    """Summarise each group in `length` tokens; limit: of a request. Raises QuestionError for a too long segment."""
     done = [0]
 
     def write(group: list[Piece]) -> Piece:
+        """The summary of a group; above level 1 the piece of a group of one stays."""
         texts = [piece.text for piece in group]
         if level > 1 and len(group) == 1:
             return group[0]  # what is left over behind the last group is a summary already

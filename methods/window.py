@@ -1,7 +1,6 @@
 """The window is the method: the whole document, one end of it, window after window, or nothing.
 
 Source: docs/methods/retrieval.md#window.
-
 FullContext      whole | cut in its middle (keep: ends) | its beginning (keep: left) | its end (keep: right)
 SlidingWindow    window 1 ─► "unanswerable"   window 2 ─► "Mira" ◄ the answer   window 3 ─► "Tal"
 ClosedBook       the question alone
@@ -38,11 +37,11 @@ class FullContext(ReadingMethod):
     one_document = True
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: the text once, or as much of it as fits."""
+        """Forecast for a text of `tokens` tokens: read once, or as much as `room` and the config's limits allow."""
         return Reads(min(n for n in (tokens, room, self.config.max_tokens, self.config.window) if n is not None))
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Read everything that fits, then answer."""
+        """Answer from the one document, cut where it is too long; the stop reason is "whole" or "truncated"."""
         (document,) = documents
         model, config = tools.model(), self.config
         request = Reading(tools.task, config.window, config)
@@ -64,20 +63,17 @@ class FullContext(ReadingMethod):
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
-        """Ask once: the answer, and the steps of its trace."""
+        """Ask once about `texts`: the answer, and steps for the trace, here none; bounded_cache.py overrides it."""
         return ask(question, texts, tools, tools.model(), reading), ()
 
 
 def _join_spans(text: str, spans: Sequence[Span]) -> str:
-    """The parts of `text` with nothing between them, as LongBench joins the two halves of a long one.
-
-    Source: docs/methods/retrieval.md#window.
-    """
+    """The `spans` of `text` with nothing between them, as LongBench joins the two halves of a long text."""
     return "".join(text[a:b] for a, b in spans)
 
 
 def _spans_to_show(text: str, max_tokens: int, model: MeteredModel, side: Side) -> tuple[list[Span], int]:
-    """As `kept_spans`, at most `max_tokens` where the parts are joined: a seam can take some more."""
+    """The spans of `kept_spans`, shorter where joining them adds tokens at the seam, and the whole text's tokens."""
     spans, tokens = kept_spans(text, max_tokens, model, side)
     limit = max_tokens
     while len(spans) > 1 and (over := model.count(_join_spans(text, spans)) - max_tokens) > 0:
@@ -116,12 +112,12 @@ class SlidingWindow(ReadingMethod):
         return (*PROMPTS, EXTRA)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: the text once, a request a window."""
+        """Forecast: `tokens` of text once, a request a window; a small `room` makes more windows than the config."""
         max_tokens = max(min(room, self.config.window or room), 1)
         return Reads(tokens, max(min(self.config.windows, tokens), -(-tokens // max_tokens), 1))
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Ask every window, take the first reply that answers."""
+        """Ask every window; return the first reply that answers, "unanswerable" where none does."""
         (document,) = documents
         model, task = tools.model(), tools.task
         if self.REFUSAL not in task.instruction:  # one that has it already, as Qasper's, stays as it is
@@ -148,7 +144,7 @@ class SlidingWindow(ReadingMethod):
         return Answer(reply, shown_spans(document, spans), reason, tuple(steps))
 
     def _equal_windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
-        """Equal windows of `room` tokens at most, each encoded on its own; [] for an empty text or no room."""
+        """Spans of equal windows of at most `room` tokens, each encoded on its own; [] for an empty text or no room."""
         tokens = model.count(text)
         size = min(room, -(-tokens // self.config.windows))
         while size > 0:
@@ -172,7 +168,7 @@ class ClosedBook(ReadingMethod):
         return []
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: no text."""
+        """Forecast: no text, whatever the length of the document."""
         return Reads(0)
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:

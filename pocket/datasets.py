@@ -71,7 +71,7 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
 
 
 def _placement_problems(options: Options) -> list[str]:
-    """Problems of `place` and `distance`; `pocket.world` reports an unknown kind."""
+    """Return what is wrong with `place` and `distance`, in sentences; `world.check` reports an unknown kind."""
     fields = [name for name in PlaceOptions.model_fields if getattr(options, name) is not None]
     if fields and options.kind in world.KINDS and options.kind not in PLACED:
         why = f"the paragraphs of a text of kind '{options.kind}' stand in an order of their own"
@@ -84,7 +84,7 @@ def _placement_problems(options: Options) -> list[str]:
 def _samples(
     options: Options, purpose: world.Purpose, where: Placement | None
 ) -> Iterator[tuple[list[Example], list[Document]]]:
-    """Yield the questions and documents of one sample after the other, without end."""
+    """Yield (questions, documents) of sample after sample, without end. where: new place of supporting paragraphs."""
     number = 0
     while True:
         made = world.sample(

@@ -64,8 +64,7 @@ def build() -> tuple[Path, dict[str, Any]]:
     except (OSError, SafetensorError) as error:
         if draft is not None:
             shutil.rmtree(draft, ignore_errors=True)
-        # Else another process finished first; its folder holds the same bytes.
-        if not (folder / "config.json").exists():
+        if not (folder / "config.json").exists():  # else another process finished first, with the same bytes
             raise CannotRun(
                 f"the embedded model cannot be built in {folder.parent} ({error}); set HARNESS_HOME to a folder you may"
                 " write to, or name a model with --model"
@@ -76,9 +75,9 @@ def build() -> tuple[Path, dict[str, Any]]:
 def save(
     folder: Path, texts: list[str] | None = None, seed: int = SEED, dtype: torch.dtype | None = None, **sizes: int
 ) -> None:
-    """Write config, safetensors and tokenizer into `folder`; `texts` train the tokenizer.
+    """Write config, safetensors and tokenizer into `folder`. texts: train the tokenizer, by default made-up ones.
 
-    dtype: of the weights, float32 by default.
+    dtype: of the weights, float32 by default; sizes: in place of those in SIZES.
     """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, logging
@@ -97,8 +96,7 @@ def save(
         vocab_size=len(tokenizer),
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
-        # Larger than the usual 0.02, so that attention is not flat and tests see differences.
-        initializer_range=0.1,
+        initializer_range=0.1,  # not the usual 0.02, so that attention is not flat and tests see differences
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -117,6 +115,7 @@ def _tokenizer_texts() -> list[str]:
 
 
 def _train_tokenizer(texts: list[str]) -> Any:
+    """Train a byte-level BPE tokenizer of VOCABULARY tokens on `texts`, with the control tokens of SPECIAL."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE())

@@ -58,7 +58,7 @@ class Options(BaseModel):
 
 @dataclass(frozen=True)
 class Made:
-    """A text in pieces, which of them hold the answers, how they are joined, the question and the answers."""
+    """A text with its question: `pieces` joined by `gap`. marked: indices of the pieces that hold the answers."""
 
     pieces: Sequence[str]
     marked: Sequence[int]
@@ -72,13 +72,13 @@ class Made:
         return self.gap.join(self.pieces)
 
     def spans(self, document: str) -> tuple[Support, ...]:
-        """Where the marked pieces stand."""
+        """The spans of the marked pieces in the text; document: its id."""
         starts = list(itertools.accumulate((len(piece) + len(self.gap) for piece in self.pieces), initial=0))
         return tuple(Support(document, starts[at], starts[at] + len(self.pieces[at])) for at in sorted(self.marked))
 
 
 def _key_or_value(dice: random.Random, kind: str) -> str:
-    """A key or value: a number of seven digits, a word of two, or a uuid."""
+    """Draw a key or value. kind: "numbers" (of seven digits), "uuids", or "words" (two that are joined)."""
     if kind == "numbers":
         return str(dice.randint(10**6, 10**7 - 1))
     if kind == "uuids":
@@ -95,7 +95,9 @@ def _made_up_words() -> list[str]:
 
 @dataclass(frozen=True)
 class Niah:
-    """Needles in a haystack; numbers of keys, of values of each key, and of keys asked for."""
+    """Needles (a key and its value) in a haystack. hay: noise, essay or needle; key, value: kinds as in _key_or_value;
+    keys, values, asked: numbers of keys, of values of each key, and of keys asked for.
+    """
 
     hay: str
     key: str = "words"
@@ -105,7 +107,7 @@ class Niah:
     asked: int = 1
 
     def make(self, dice: random.Random, size: int, essay: Sequence[str]) -> Made:
-        """A text with its needles and question; size: words of an essay, else sentences of the haystack."""
+        """A text with needles, and its question. size: words of an essay, else sentences of hay; essay: its words."""
         keys = [_key_or_value(dice, self.key) for _ in range(max(self.keys, self.asked))]
         values = [[_key_or_value(dice, self.value) for _ in range(self.values)] for _ in keys]
         needles = [
@@ -139,7 +141,7 @@ class Niah:
 
 
 def _variables(dice: random.Random, size: int) -> Made:
-    """One chain of five variables, four assignments long, in noise."""
+    """A chain of five variables among `size` sentences of noise; the question asks for the variables of its value."""
     names: list[str] = []
     while len(names) < 5:
         if (name := "".join(dice.choices(string.ascii_uppercase, k=5))) not in names:
@@ -156,7 +158,7 @@ def _variables(dice: random.Random, size: int) -> Made:
 
 
 def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> Made:
-    """Ten common words among `size`; repeats: of a common word and of another one."""
+    """A list of `size` different words, ten of them common. repeats: how often a common one and another one stands."""
     words = dice.sample(_made_up_words(), size)
     listed = words[:10] * repeats[0] + words[10:] * repeats[1]
     dice.shuffle(listed)
@@ -165,7 +167,7 @@ def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> M
 
 
 def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> Made:
-    """Coded words with frequencies by the zeta distribution of exponent 2; the most frequent one is dots."""
+    """About `size` of `vocabulary` coded words, by the zeta distribution of exponent 2; the most frequent is dots."""
     coded = sorted({"".join(dice.choices(string.ascii_lowercase, k=6)) for _ in range(vocabulary)})
     dice.shuffle(coded)
     coded[0] = "..."
@@ -183,7 +185,7 @@ Asked = tuple[str, Sequence[str], Sequence[str]]  # a question, its answers, its
 
 
 def _among_paragraphs(dice: random.Random, size: int, asked: Asked, paragraphs: Sequence[str]) -> Made:
-    """The paragraphs of a question among others of its data set."""
+    """The question `asked` with a text of `size` paragraphs: its own among others of `paragraphs`."""
     question, answers, own = asked
     wanted = size + len(own)
     pool = list(paragraphs) * math.ceil(wanted / len(paragraphs))  # again and again, where there are too few
@@ -195,6 +197,7 @@ def _among_paragraphs(dice: random.Random, size: int, asked: Asked, paragraphs: 
 
 
 def _squad_questions(value: Any) -> list[Asked]:
+    """The answerable questions in SQuAD's file, parsed as `value`; a question's own paragraph is its context."""
     return [
         (qa["question"], [answer["text"] for answer in qa["answers"]], [p["context"]])
         for article in value["data"]
@@ -267,7 +270,7 @@ def _text_maker(options: Options) -> tuple[Callable[[random.Random, int, int], M
 
 
 def _token_counter(options: Options) -> Callable[[str], int]:
-    """Tokens of a text. Raises ConfigError for a folder without a tokenizer."""
+    """A function: text -> its number of tokens. Raises ConfigError for a folder without a tokenizer."""
     if options.tokenizer is None:
         return lambda text: -(-len(text) // 4)
     try:

@@ -39,8 +39,10 @@ _WIDTHS = {"question": 50, "gold": 25, "evidence": 70}
 
 @dataclass(frozen=True)
 class Audit:
-    """One data set. suspects: question id -> reason -> its evidence; scored: method -> its headline's values; strong:
-    how many of these are strong."""
+    """One data set. examples: question id -> question and gold; strong: how many methods are strong (see the module).
+
+    suspects: question id -> reason -> its evidence; scored: method -> its values of the headline.
+    """
 
     dataset: str
     headline: str
@@ -59,7 +61,7 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
 
 
 def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
-    """Find the gold answers of one data set that look wrong: for each question the reasons, with evidence."""
+    """The Audit of one data set: for each question the reasons why its gold answer looks wrong, with their evidence."""
     runs = [run for run, _ in group]
     asked = {record["question_id"] for run in runs for record in run.records}
     examples = {q: example for _, rows in group for q, example in rows.examples.items() if q in asked}
@@ -106,7 +108,7 @@ def differ(a: Sequence[str], b: Sequence[str]) -> bool:
 
 
 def _majority_answer(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
-    """The answer that most runs give, where it differs from gold and stands in the text; else ""."""
+    """A sentence on the answer that most methods give, if the evidence `text` has it and gold does not; else empty."""
     ((best, count),) = Counter(map(normalize_answer, answers)).most_common(1) or [("", 0)]
     if count < 2 or 2 * count <= len(answers) or not has_answer(text, [best]) or not differ([best], gold):
         return ""
@@ -125,7 +127,7 @@ def _contradiction(gold: Sequence[str]) -> str:
 
 
 def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
-    """Question id -> another one with the same words about a document of its own, and its other gold answers."""
+    """Question id -> "q9 has Oslo": q9 asks the same words of the same document, but its gold answer is Oslo."""
     found: dict[str, str] = {}
     same: dict[tuple[str, str], str] = {}
     for name, example in examples.items():

@@ -1,14 +1,10 @@
 """Whether a gold answer stands in what the reader was shown: LongRefiner's recall (LongRefiner, figure 3).
 
-answer_shown(record, example, rows)                 in whole words: True, False, or None where no answer can stand
-                                                         in a text
-answer_shown_as_substring(record, example, rows)    as FlashRAG's retrieval recall: True or False
-
 The pieces of a record's `shown` are put together with a blank line between, and text and answer normalised as SQuAD
 does it; the answer must stand there in whole words, so "art" is not in "party". "yes", "no" and "unanswerable" are
 found in any long text, or never, and say nothing: a question with no other answer is left out.
 
-The twin asks what FlashRAG's evaluator asks of retrieved texts: whether the normalised text of any piece contains a
+FlashRAG's evaluator asks another question of retrieved texts: whether the normalised text of any piece contains a
 normalised answer as a string of characters. "art" is in "party", every answer counts, and no question is left out.
 docs/methods/scoring.md#answer-recall has both.
 """
@@ -46,9 +42,6 @@ def answer_shown(record: Mapping[str, Any], example: Example, rows: Rows) -> boo
 
 
 def answer_shown_as_substring(record: Mapping[str, Any], example: Example, rows: Rows) -> bool:
-    """Whether a piece of what one question's reader was shown contains an answer as a substring, both normalised.
-
-    FlashRAG's retrieval recall with the pieces as the retrieved texts (harness.scorers.flashrag.retrieval_recall).
-    """
+    """FlashRAG's retrieval recall: whether a shown piece contains an answer as a substring, both normalised."""
     texts = [rows.text(piece) or "" for piece in record["shown"]] if record["error"] is None else []
     return retrieval_recall([texts], [example.gold.answers], k=len(texts)) == 1.0

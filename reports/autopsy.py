@@ -1,7 +1,7 @@
 """Where questions were lost, by substitution from stored runs: what would have had to be different for a right answer.
 
     cases = cases_of(run, rows, siblings_of(run, runs), lost_below=0.5)      a Case for each question
-    frame(cases_by_label), sections(...)                                    counts and shares with intervals
+    frame(cases_by_run(pairs)), table(...)                                  counts and shares with intervals
 
 CLASSES are exclusive; the first that holds is taken. Causes that need no other run come first, then those that the
 method could have avoided, then the reader's. docs/methods/scoring.md#autopsy has the reasons for the order.
@@ -81,6 +81,7 @@ def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
     own, task, reader, name = question_set(run), facts.task(run), facts.reader(run), facts.headline(run)
 
     def sibling_scores(is_sibling: Callable[[StoredRun], bool]) -> Mapping[str, float] | None:
+        """Question -> score of the first such sibling; None where there is none."""
         for other in runs:
             rows, questions = question_set(other)
             alike = rows == own[0] and questions >= own[1] and facts.task(other) == task
@@ -94,7 +95,7 @@ def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
 def cases_by_run(
     pairs: Sequence[tuple[StoredRun, Rows]], lost_below: float = LOST_BELOW
 ) -> dict[tuple[str, str, str], list[Case]]:
-    """The cases of each run that is no sibling itself, by (data set, label, model)."""
+    """The cases of each run that is no sibling itself, by (data set, label, model); lost_below: as in LOST_BELOW."""
     runs = [run for run, _ in pairs]
     cases = {}
     for (run, rows), label in zip(pairs, facts.labels(runs), strict=True):
@@ -105,7 +106,7 @@ def cases_by_run(
 
 
 def cases_of(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW) -> list[Case]:
-    """A case for each question, in the order of the records. `rows` has the gold answers; no model is loaded."""
+    """A case for each question, in the order of the records. rows: gold answers; lost_below: lower scores are lost."""
     name = facts.headline(run)
     dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (name,)})
     cases = []
@@ -146,7 +147,7 @@ def _loss_class(
 
 
 def _right_by_another_score(record: Mapping[str, Any], example: Any, lost_below: float) -> bool:
-    """Whether another score of an answer, or the gold answer in whole words in the answer, makes it right."""
+    """Whether another score of the answer is at least `lost_below`, or the gold answer stands in it in whole words."""
     others = (v for name, v in record["scores"].items() if not name.startswith("evidence_recall") and v is not None)
     if any(value >= lost_below for value in others):
         return True

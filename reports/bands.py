@@ -56,13 +56,12 @@ _CHINESE: dict[str, tuple[str, ...]] = {
 }
 _OTHERS = {"hf_bleu": "BLEU", "rouge_score": "ROUGE-L"}  # families of a run's own scorers that are in no list
 JUDGES = "judges"
-CLOSE = 1e-9
-"""Means that differ by less are equal."""
+CLOSE = 1e-9  # means that differ by less are equal
 
 
 @dataclass(frozen=True)
 class Reversal:
-    """A pair that changes order. above: scorers by which `a` has the higher mean, below: by which `b` has."""
+    """A pair that changes order. above: scorers by which `a` has the higher mean, below: `b`; clear: see the module."""
 
     a: str
     b: str
@@ -97,7 +96,7 @@ class Band:
 
     @property
     def asked(self) -> str:
-        """How many questions, and which, where the methods answered others too."""
+        """A phrase: how many questions, and which, where the methods answered others too."""
         return f"n = {self.n}" + ("" if self.same else "; methods answered different questions, these are in common")
 
     @property
@@ -120,7 +119,7 @@ class Band:
         return tuple(found)
 
     def settles(self, a: str, b: str, name: str, level: float = LEVEL, resamples: int = RESAMPLES) -> bool:
-        """Whether the interval of two methods' difference by the scorer `name` (bootstrap by cluster) excludes 0."""
+        """Whether the interval (bootstrap by cluster) of methods `a` minus `b` by the scorer `name` excludes 0."""
         apart = np.subtract(self.columns[name][a], self.columns[name][b])
         found = interval(apart, self.clusters[name], level=level, resamples=resamples, bounds=(-1.0, 1.0))
         return found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
@@ -143,7 +142,7 @@ class Band:
 
 
 def _reversals_by_family(band: Band) -> list[str]:
-    """How many pairs change order within each family of several scorers."""
+    """For each family of several scorers a phrase with the pairs that change order within it: "F1 (8 scorers) 2"."""
     told = []
     for family in dict.fromkeys(band.families.values()):
         own = {name for name, its in band.families.items() if its == family}
@@ -178,9 +177,9 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
 
 
 def score_table(run: StoredRun, examples: Mapping[str, Example], names: Sequence[str]) -> pd.DataFrame:
-    """A row a question, a column a scorer; NaN where there is no value.
+    """A row a question, a column a scorer of `names`; NaN where there is no value.
 
-    Failed questions as the run counts them: 0, or left out (failed: skip).
+    examples: by question id, to score what records lack. Failed questions: 0, or left out (failed: skip).
     """
     columns, questions = {name: array("d") for name in names}, []
     skip = run.config.get("failed", "zero") == "skip"
@@ -201,7 +200,8 @@ def score_table(run: StoredRun, examples: Mapping[str, Example], names: Sequence
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
     """A Band (methods under every scorer) for each data set and model, in the order of the runs.
 
-    Other rows of a data set make another band. Raises UserError for runs of one band without a question in common.
+    pairs: each run with its rows; other rows of a data set make another band. Raises UserError for runs of one band
+    without a question in common.
     """
     groups: dict[tuple[str, str, str | None], list[tuple[str, StoredRun, Rows]]] = {}
     labels = facts.labels([run for run, _ in pairs])
@@ -212,7 +212,7 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
 
 
 def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Band:
-    """Score the runs of one data set and model by every scorer that applies to all of them, on common questions."""
+    """The Band of `group`, (label, run, rows) of one data set and model. Raises UserError for no question in common."""
     each = [applicable_scorers(run, (example.gold for example in rows.examples.values())) for _, run, rows in group]
     families = {name: family for family_of in each for name, family in family_of.items()}
     partial = tuple(name for name in families if not all(name in one for one in each))
@@ -252,6 +252,7 @@ def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _method_row(band: Band, method: str) -> dict[str, Any]:
+    """A method's row for people: its mean by the headline, its means' range in each family, its range of ranks."""
     own = {name: means[method] for name, means in band.means.items()}
     row: dict[str, Any] = {"method": method, band.headline: _score_range([own[band.headline]])}
     for family in dict.fromkeys(band.families.values()):
@@ -263,23 +264,24 @@ def _method_row(band: Band, method: str) -> dict[str, Any]:
 
 
 def rank_range(means: Mapping[str, Mapping[str, float]], method: str) -> str:
-    """The best and the worst rank of a method over the scorers, "1 to 3"; "1" where they are the same."""
+    """The best and worst rank of a method in `means`, scorer -> method -> mean: "1 to 3", or "1" if they are equal."""
     found = {rank(own, method) for own in means.values()}
     return str(min(found)) if len(found) == 1 else f"{min(found)} to {max(found)}"
 
 
 def rank(means: Mapping[str, float], method: str) -> int:
-    """1 for the best mean; methods with equal means share a rank."""
+    """The rank of `method` in `means`, method -> mean: 1 for the best; methods with equal means share one."""
     return 1 + sum(value > means[method] + CLOSE for value in means.values())
 
 
 def _score_range(held: Sequence[float]) -> str:
-    """ "41.2", or "38.0 to 41.2" where the lowest and the highest mean (in points of 100) differ."""
+    """ "41.2", or "38.0 to 41.2" where the lowest and highest of the means `held` differ: in points, from [0, 1]."""
     low, high = f"{100 * min(held):.1f}", f"{100 * max(held):.1f}"
     return low if low == high else f"{low} to {high}"
 
 
 def _reversal_row(one: Reversal) -> dict[str, str]:
+    """A pair that changes order as a row for people: by which scorers each is higher, and whether clearly."""
 
     def told(names: Sequence[str]) -> str:
         return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -75,6 +75,7 @@ def _method_row(
     datasets: Sequence[str],
     legend: Sequence[str],
 ) -> dict[str, Any]:
+    """A method's row; by_dataset: data set -> its row of `means`; legend: notes with which every row begins."""
     cells: dict[str, float | None] = {}
     for dataset in datasets:
         run = by_dataset.get(dataset, {})
@@ -111,7 +112,7 @@ def _mean_over_datasets(cells: Mapping[str, float | None], datasets: Sequence[st
 
 
 def _legend(means: pd.DataFrame, score: str | None, datasets: Sequence[str]) -> list[str]:
-    """What holds for the whole table: the score of each column where none is named, and the numbers of questions."""
+    """Notes on the whole table: of each data set the headline, where `score` is None, and the number of questions."""
     told = []
     for name in datasets:
         rows = means[means["dataset"] == name]

@@ -42,7 +42,8 @@ def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
 def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> pd.DataFrame:
     """The frame with the columns that fit a terminal, or with `columns` after those that say which run it is.
 
-    The interval of a column comes with it. Raises UnknownName for a column the frame does not have.
+    score: the one shown where `columns` is None, by default the headlines. The interval of a column comes with it.
+    Raises UnknownName for a column the frame does not have.
     """
     known = [str(name) for name in frame.columns]
     if columns is None:
@@ -62,9 +63,9 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
 
 
 def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> list[Section]:
-    """One section a data set, titled by its name and the model that all rows share; `columns` as in `pick_columns`.
+    """One section a data set, titled by its name and the model that all rows share.
 
-    columns=() keeps every column.
+    columns, score: as in `pick_columns`; columns=() keeps every column.
     """
     found = []
     for _, group in frame.groupby("dataset", sort=False):

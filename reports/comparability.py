@@ -1,10 +1,5 @@
 """Whether runs of one data set may be ranked together: the same rows, the same questions, the same task.
 
-question_set(run)    what its numbers are over: (fingerprint of the rows, ids of the questions)
-most_common(keys)    the one of several such keys that most runs share
-reasons_not_to_rank(runs)  for each run None, or a sentence on how it differs from most runs of its data set
-overlap(run, base)   how many questions a run made elsewhere shares with another one
-
 A score over other questions ranks questions, not methods: such a run stays in the table with a footnote, has no ratio
 to a reference that was asked something else, and dominates nothing.
 """
@@ -54,7 +49,7 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
 
 
 def _question_set_differences(own: Asked, usual: Asked) -> list[str]:
-    """A phrase each for other rows and for other questions than those of most runs."""
+    """A phrase where a run has other rows, and one where it has other questions, than `usual`, those of most runs."""
     found = []
     if own[0] != usual[0]:
         prints = " and ".join((key[0] or "not recorded")[:12] for key in (own, usual))
@@ -65,7 +60,7 @@ def _question_set_differences(own: Asked, usual: Asked) -> list[str]:
 
 
 def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
-    """How many questions the whole runs share, of how many at most, and both as a sentence.
+    """(questions that the whole runs share, questions of the larger one, both as a sentence).
 
     Those that an import left out count.
     """

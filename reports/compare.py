@@ -23,8 +23,7 @@ device and batch size), notes, run and reference_run (the folders' names).
 
 Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, demonstration,
 max_answer_tokens), seed, reader, scorer version or the fate of failed questions are refused: the difference would not
-be the method's.
-`force=True` compares them all the same and says so in the notes.
+be the method's. `force=True` compares them all the same and says so in the notes.
 
 Of a run made elsewhere (`harness import`) reader, seed and what was asked are not known, so these are not compared, and
 a note says so. The questions in common are then those with the same id, question and right answers; they must be at
@@ -63,7 +62,7 @@ _PLACES = re.compile(r"dataset\.(data|keep_texts)|(model|roles\.\w+|encoder|rera
 
 @dataclass(frozen=True)
 class _Pair:
-    """A run and the reference run of its data set: one row of the comparison."""
+    """A run and the reference run of its data set: one row of the comparison. The labels are their names in tables."""
 
     run: StoredRun
     label: str
@@ -118,10 +117,9 @@ class SideBySide:
         return self.means.merge(renamed.drop(columns=["model", "method"]), on=["dataset", "run"], how="left")
 
     def render(self, form: str, columns: Sequence[str] | None = None, width: int | None = None) -> str:
-        """Both tables in a format of reports.render.FORMATS.
+        """Both tables in a format of reports.render.FORMATS; width: as in reports.render.render.
 
-        columns: of the means, as in reports.columns.sections; csv and json hold all of them by default. width: as in
-        reports.render.render.
+        columns: of the means, as in reports.columns.sections; csv and json hold all of them by default.
         """
         if form in ("csv", "json"):
             table = self.joined()
@@ -130,10 +128,7 @@ class SideBySide:
         return render_sections(parts, form, width)
 
     def paired(self) -> list[Section]:
-        """The differences, a section for each data set, their legend among the notes.
-
-        Notes that stand below the means are left out.
-        """
+        """The differences, a section a data set, with a legend; notes that stand below the means are left out."""
         if self.differences is None:
             return []
         below = {f"{row['method']}: {note}" for row in facts.records(self.means) for note in row["notes"]}
@@ -193,10 +188,7 @@ def side_by_side(
 
 
 def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """The configuration keys in which two runs differ: "method.params.k: 5, reference 10".
-
-    Beside a run made elsewhere those that both have.
-    """
+    """Settings in which two runs differ, "method.params.k: 5, reference 10"; of an imported run those both have."""
     ours, theirs = (_compared_settings(r.config) for r in (run, base))
     if facts.elsewhere(run) or facts.elsewhere(base):
         both = ours.keys() & theirs.keys() - {"dataset.scorers"}
@@ -209,7 +201,7 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """`config_difference` for people: two methods are told by name alone; of one method, its settings alone."""
+    """`config_difference` in short: of two methods no parameters; of one method not its name, if more differs."""
     # Runs of the first edition hold the name of the class; it counts as today's name.
     ours, theirs = (short_name(one.config["method"]["implementation"]) for one in (run, base))
     found = config_difference(run, base)
@@ -219,7 +211,7 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Setting -> value of those that are compared: not where files are, nor how much was asked."""
+    """Dotted setting ("method.params.k") -> value, of those that are compared: no paths, devices or limits."""
     told = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
     if isinstance(told.get("method.implementation"), str):
         told["method.implementation"] = short_name(told["method.implementation"])
@@ -231,7 +223,7 @@ def _told(value: object) -> str:
 
 
 def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
-    """Each run with the reference of its data set. Raises UnknownName, and UserError for nothing to compare."""
+    """Each other run with the reference of its data set. Raises UnknownName for `reference`, UserError for no pair."""
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
     if reference is not None:
         known = sorted({n for r in runs for n in facts.reference_names(r)})
@@ -248,7 +240,7 @@ def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> l
 
 
 def _reference_run(group: Sequence[StoredRun], dataset: str, reference: str | None) -> StoredRun:
-    """The run of the reference; by default full-context where it was run, else the first. Raises UserError."""
+    """The reference of a data set's runs, by default full-context, else the first. UserError for none or several."""
     wanted = reference or REFERENCE
     found = [run for run in group if wanted in facts.reference_names(run)]
     if len(found) > 1:
@@ -272,7 +264,7 @@ def _compared_score(pair: _Pair, score: str | None) -> str:
 
 
 def _reasons_against_comparing(pair: _Pair, name: str) -> list[str]:
-    """Why the difference of two runs would not be the method's, a sentence each."""
+    """Why the difference of a pair in score `name` would not be the method's alone, a sentence each; [] where it is."""
     run, base = pair.run, pair.base
     who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
     failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
@@ -293,7 +285,7 @@ def _reasons_against_comparing(pair: _Pair, name: str) -> list[str]:
 
 
 def _input_differences(pair: _Pair, who: str) -> list[str]:
-    """How data, questions, task, seed and reader of two runs of this project differ."""
+    """Sentences on how data, questions, task, seed and reader of a pair differ; who: the words that name the two."""
     run, base = pair.run, pair.base
     asked, theirs = ({r["question_id"] for r in x.records} for x in (run, base))
     seeds = [x.config.get("seed", 0) for x in (run, base)]
@@ -320,6 +312,7 @@ def _input_differences(pair: _Pair, who: str) -> list[str]:
 
 
 def _comparison_row(pair: _Pair, name: str) -> dict[str, Any]:
+    """The row of `compare` for a pair and score `name`. Raises UserError where no scored question is in common."""
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.

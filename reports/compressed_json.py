@@ -37,7 +37,6 @@ def without_empty(**values: Any) -> dict[str, Any]:
 
 
 def cut_text(text: str, longest: int, whole: int | None = None) -> str:
-    """At most `longest` characters, with the whole length where some are missing; whole: that of a text of which
-    `text` is the start."""
+    """`text` cut to `longest` characters and then followed by its length; whole: that length, if `text` is a start."""
     whole = len(text) if whole is None else whole
     return text if whole <= longest else f"{text[:longest]} … ({whole} characters)"

@@ -73,19 +73,19 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
 
 
 def _summed_costs(usages: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
-    """The sum of some costs of each usage; [] where one of them, made elsewhere, does not tell all."""
+    """The sum of the costs `keys` in each usage; [] where one of them, made elsewhere, lacks a key."""
     if any(key not in usage for usage in usages if usage for key in keys):
         return []
     return [float(sum(usage.get(key, 0) for key in keys)) for usage in usages]
 
 
 def search_and_answer(search: list[float], answer: list[float]) -> list[float]:
-    """The cost of search and answer of each question; runs made elsewhere book it all as the answer's."""
+    """The cost of each question: search + answer; of a run made elsewhere all is under `answer`, and `search` is []."""
     return [s + a for s, a in zip(search or [0.0] * len(answer), answer, strict=True)] if answer else []
 
 
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
-    """What a part of `phases` ("probes", "thinking") cost for each answered question; nothing where no usage has it."""
+    """What a part ("probes", "thinking") of `phases` cost for each answered question; empty where no usage has it."""
     questions = [[r["usage"].get(phase, {}) for phase in phases] for r in run.records if r["error"] is None]
     if not any(part in usage for usages in questions for usage in usages):
         return Costs([], None, [])
@@ -118,7 +118,7 @@ def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bo
 
 
 def _index_keys(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """The indexes that a question may have needed, by document and question; several documents may be joined."""
+    """(document, question) of each index that a record may have needed; question: None for one that all share."""
     ids = record["document_ids"]
     documents = [joined_id(ids)] if (record.get("notes") or {}).get("joined") else ids
     return [(document, question) for document in documents for question in (None, record["question_id"])]
@@ -129,7 +129,7 @@ def _tflops(usage: Mapping[str, Any], convention: str) -> float:
 
 
 def requests_of(usage: Mapping[str, Any], *phases: str) -> int:
-    """Requests to a language model in these phases; texts that an encoder or reranker reads are none."""
+    """Requests to a language model in these phases of a record's or index's usage; those to encoders are none."""
     told = [usage.get(phase) or {} for phase in phases]
     return sum(int(one.get("requests", 0)) - int(one.get("encoder_requests", 0)) for one in told)
 

@@ -69,13 +69,13 @@ class Questions:
 
 @dataclass(frozen=True)
 class _KnownTexts:
-    """The questions of a run, and of its long texts the first characters and the number of all, by checksum."""
+    """A run's questions; long: checksum -> (first characters, number of all) of the long texts that it showed."""
 
     rows: Rows
     long: Mapping[str, tuple[str, int]]
 
     def text(self, piece: Mapping[str, Any], longest: int) -> str | None:
-        """The text of a piece of a record's `shown`, cut; None where it is not at hand."""
+        """The text of a piece of a record's `shown`, cut to `longest` characters; None where it is not at hand."""
         if (start := self.long.get(piece.get(POINTER) or "")) is not None:
             return cut_text(start[0], longest, start[1])
         text = self.rows.text(piece)
@@ -84,7 +84,7 @@ class _KnownTexts:
 
 @dataclass(frozen=True)
 class _Source:
-    """The runs of one data set; for each its records by question, and the questions and texts it knows."""
+    """The runs of one data set, for each its records by question id and its known texts; convention: of FLOPs."""
 
     runs: Sequence[StoredRun]
     records: Sequence[Mapping[str, dict[str, Any]]]
@@ -92,7 +92,7 @@ class _Source:
     convention: str
 
     def parts(self, ids: Sequence[str], length: Length, searches: Searches | None = None) -> Iterator[list[list[Any]]]:
-        """The answers to `ids` in parts; with the searches that can be played."""
+        """Yield the answers to `ids`, [question][run], in parts of about _PART bytes; searches: adds their replays."""
         part: list[list[Any]] = []
         size = 0
         for question_id in ids:
@@ -106,6 +106,7 @@ class _Source:
             yield part
 
     def _answer_of(self, run: int, question: str, length: Length, searches: Searches | None) -> dict[str, Any] | None:
+        """The answer of run number `run` as the page takes it; None where the run has no record of the question."""
         record = self.records[run].get(question)
         if record is None:
             return None
@@ -123,7 +124,7 @@ def questions(
     limits: Limits,
     convention: str = DEFAULT,
 ) -> Questions:
-    """What the page knows of the questions of one data set's runs; rows: of each run.
+    """What the page knows of the questions of one data set's runs; labels: their methods' names; rows: of each run.
 
     reference: the place of one in `runs`; convention: how the FLOPs of steps are counted. Raises DataError for damaged
     texts of a run folder.
@@ -156,7 +157,7 @@ def questions(
 
 
 def _long_texts(runs: Sequence[StoredRun], ids: Set[str]) -> dict[str, tuple[str, int]]:
-    """The start and the length of each long text that the answers to `ids` showed, one text in memory at a time."""
+    """Checksum -> (start, length) of each long text that answers to `ids` showed, one text in memory at a time."""
     long: dict[str, tuple[str, int]] = {}
     for run in runs:
         texts = run.stream_texts(record for record in run.whole_records if record["question_id"] in ids)
@@ -167,7 +168,11 @@ def _long_texts(runs: Sequence[StoredRun], ids: Set[str]) -> dict[str, tuple[str
 def _compressed_parts(
     source: _Source, ids: Sequence[str], length: Length, room: int, searches: Searches
 ) -> tuple[list[int], dict[str, str]]:
-    """The first question of each part and, last, the number of questions with details; and the parts' blocks."""
+    """Pack the answers to `ids` part by part, as long as all fit into `room` bytes.
+
+    Returns the place of the first question of each part and, last, the number of questions with details; name of each
+    part's block -> its text.
+    """
     starts, blocks = [0], dict[str, str]()
     for part in source.parts(ids, length, searches):
         text = compress_json(part)
@@ -180,6 +185,10 @@ def _compressed_parts(
 
 
 def _notes_on_left_out(count: int, wanted: int | None, detailed: int, length: Length) -> list[str]:
+    """Sentences on what the page leaves out: details of questions, and the ends of texts.
+
+    count: questions; wanted: how many may have details, None for all; detailed: how many have; length: of their texts.
+    """
     notes = []
     if detailed < count:
         why = "--questions" if wanted is not None and detailed == wanted else "so that the page stays small"
@@ -193,7 +202,7 @@ def _notes_on_left_out(count: int, wanted: int | None, detailed: int, length: Le
 
 
 def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length:
-    """The longest of LENGTHS at which all questions take at most `size` bytes, as a sample of them says."""
+    """The longest of LENGTHS at which the answers to `ids` take at most `size` bytes, judged by a sample of them."""
     sample = [ids[i * len(ids) // _SAMPLE] for i in range(_SAMPLE)] if len(ids) > _SAMPLE else ids
     for length in LENGTHS[:-1]:
         need = sum(len(compress_json(part)) for part in source.parts(sample, length))
@@ -203,6 +212,7 @@ def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length
 
 
 def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str, Any]:
+    """The block "list" of the module: texts, answers and values of `score` of all questions."""
     texts: list[str | None] = []
     gold: list[list[str] | None] = []
     options: list[list[str] | None] = []
@@ -236,6 +246,7 @@ def _rounded_scores(run: StoredRun, score: str, ids: Sequence[str]) -> list[floa
 
 
 def _answer_json(record: dict[str, Any], known: _KnownTexts, length: Length, convention: str) -> dict[str, Any]:
+    """A record as an answer of the module, without what is empty; length: how much of it is kept."""
     shown, steps, error = record["shown"], record["steps"], record["error"]
     example = known.rows.examples.get(record["question_id"])
     return without_empty(
@@ -252,7 +263,7 @@ def _answer_json(record: dict[str, Any], known: _KnownTexts, length: Length, con
 
 
 def _piece_json(piece: dict[str, Any], example: Example | None, known: _KnownTexts, longest: int) -> dict[str, Any]:
-    """One piece of what the reader saw; `evidence` where it overlaps a supporting part."""
+    """A piece of what the reader saw as the page takes it, cut to `longest`; evidence: overlaps a supporting part."""
     if piece["kind"] == "generated":
         sources = ", ".join(f"{d} {a}–{b}" for d, a, b in piece["sources"][:6])
         where = f"generated from {sources}" if sources else "generated"
@@ -263,6 +274,7 @@ def _piece_json(piece: dict[str, Any], example: Example | None, known: _KnownTex
 
 
 def _step_json(step: dict[str, Any], known: _KnownTexts, longest: int, convention: str) -> dict[str, Any]:
+    """A step of a search as the page takes it, without what is empty; longest: characters of its text."""
     shown = step["shown"] or {}
     flops = costs.step_flops(step["flops"], convention)
     text = cut_text(step["note"], longest) or (known.text(shown, longest) if shown else "")

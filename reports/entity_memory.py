@@ -1,9 +1,5 @@
 """The memory that a search moved in: entities, relations and segments, read from the index cache and known by its keys.
 
-    parse_memory(index)                     Memory, where it has names, mentions, places, edges, segments; else None
-    search_in_memory(memory, record, ...)   what the steps reached and read
-    memory_lines(memory, walk)              where the evidence is, what was reached, which relations lead on from there
-
 segments[k] = (start, end) in the text that the method was handed; places[e]: the segments entity e stands in.
 """
 
@@ -52,7 +48,7 @@ class Walked:
 
 
 def parse_memory(index: Any) -> Memory | None:
-    """The entity memory in `index`; None where it is no valid one."""
+    """The memory in an index with names, mentions, places, edges and segments, all valid; None for any other index."""
     if not isinstance(index, Mapping) or not all(isinstance(index.get(name), list) for name in _KEYS):
         return None
     try:
@@ -74,7 +70,7 @@ def parse_memory(index: Any) -> Memory | None:
 def search_in_memory(
     memory: Memory, record: Mapping[str, Any], question: str, evident: frozenset[int] | None = None
 ) -> Walked:
-    """The segments and entities that a record's steps visited; a step that shows text visits a segment.
+    """What a record's steps visited in a memory: a step that shows text a segment, another one an entity.
 
     question: its text, "" where it is not at hand; evident: see Walked.
     """

@@ -1,8 +1,4 @@
-"""What of a search was evidence: spans that overlap a supporting part of the data set's documents.
-
-evidence(step["shown"], example)        "yes", "source" (written from a part that overlaps), "no", or "-": unknown
-overlapping_spans(spans, run, record, rows)  spans of an index (graph.span: of its nodes) that overlap a supporting part
-"""
+"""What of a search was evidence: spans that overlap a supporting part of the data set's documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

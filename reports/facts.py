@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One score of a run: `values[i]` belongs to question `ids[i]` and document cluster `clusters[i]`."""
+    """One score of a run: `values[i]` is of question `ids[i]` in cluster `clusters[i]`; missing: answers without it."""
 
     ids: tuple[str, ...]
     values: tuple[float, ...]
@@ -63,12 +63,12 @@ def elsewhere(run: StoredRun) -> bool:
 
 
 def is_ceiling(run: StoredRun) -> bool:
-    """Whether the method was shown the supporting passages, which nobody has without the answers."""
+    """Whether the method was handed the supporting passages alone: an upper bound, as only the gold marks tell them."""
     return bool(run.config["method"].get("view") == "evidence")
 
 
 def is_oracle(run: StoredRun) -> bool:
-    """Whether the reader was shown the evidence, whole."""
+    """Whether the reader was shown all supporting passages: none was cut, and no search chose among them."""
     return is_ceiling(run) and not any(record["truncated"] or record["steps"] for record in run.records)
 
 
@@ -80,7 +80,7 @@ def models(run: StoredRun) -> list[str]:
 
 
 def code(run: StoredRun) -> str:
-    """The version and commit that made the run, as far as its manifest says: "harness 0.1.0, commit 0a1b2c3d4e5f"."""
+    """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed" (uncommitted edits); "" if unknown."""
     version, git = (run.manifest.get("packages") or {}).get("longdoc-harness"), run.manifest.get("git") or {}
     told = [f"harness {version}"] if version else []
     told += [f"commit {str(git['commit'])[:12]}"] if git.get("commit") else []
@@ -88,7 +88,7 @@ def code(run: StoredRun) -> str:
 
 
 def suite(run: StoredRun) -> str:
-    """The suite that the run's last command with one named, "" for none."""
+    """Name of the suite (--suite) in the newest of the commands that started the run; "" where none has one."""
     for start in [run.manifest, *(run.manifest.get("starts") or ())][::-1]:
         command: Any = start.get("command")
         words = " ".join(map(str, command)) if isinstance(command, list) else ""
@@ -98,7 +98,7 @@ def suite(run: StoredRun) -> str:
 
 
 def headline(run: StoredRun) -> str:
-    """The score that a run is judged by first."""
+    """Name of the first score of the run's data set, by which the run is judged where no other score is named."""
     return str(run.config["dataset"]["scorers"][0])
 
 
@@ -118,10 +118,10 @@ def task(run: StoredRun) -> dict[str, Any]:
 
 
 def reader(run: StoredRun) -> str:
-    """Identity of the model that wrote the answers, as the manifest resolved it (weights, tokenizer, template).
+    """Identity of the model that wrote the answers: its manifest entry (weights, tokenizer, template) as JSON text.
 
-    That is the reader, or whichever role the records name for the phase "answer": a PECAN search answers itself.
-    Where the manifest does not say, the configuration of the reader.
+    That is the reader, or whichever role the records name for the phase "answer": a PECAN search answers itself. Where
+    the manifest does not say, the configuration of the reader.
     """
     models: dict[str, Any] = run.manifest.get("models") or {}
     answered = {role for r in run.records for role in (r["usage"].get("answer") or {}).get("roles") or ()}
@@ -166,8 +166,8 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
 
     A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or where its record says
     that it does not count here (it belongs to another group, or has no supporting marks). An answered question without
-    this score is left out and counted in `missing`. `clusters` spares working them out for every score.
-    Raises UnknownName for a score the run does not have.
+    this score is left out and counted in `missing`. clusters: `question_clusters`, where they are known already. Raises
+    UnknownName for a score the run does not have, DataError for a value that is no number.
     """
     known = score_names(run)
     if name not in known:
@@ -193,7 +193,7 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
 
 
 def corpus_names(run: StoredRun) -> dict[str, str]:
-    """Scorers of all answers together -> the run's scorer whose counts add up to them, in the order of the scores.
+    """Score over all answers together (BLEU) -> the run's score whose counts it adds up, in the order of the scores.
 
     Only those whose counts every record holds that is scored: sums over a part would be another number.
     """
@@ -217,16 +217,17 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     clusters = [cluster for row, cluster in pairs if row["question_id"] in kept]
 
     def value(totals: Sequence[float]) -> float:
+        """The score of summed counts; 0 where not a single token was written."""
         try:
             return corpus_score(scorer, totals)
-        except ScoreError:  # not a single token was written
+        except ScoreError:
             return 0.0
 
     return corpus_interval(value, list(kept.values()), clusters, seed=int(run.config.get("seed") or 0), level=level)
 
 
 def _corpus_counts(run: StoredRun) -> dict[str, dict[str, Any]]:
-    """The counts of each record that counts for a score of all answers, by its question."""
+    """Question id -> score -> its stored counts; without failed questions where the config says `failed: skip`."""
     skip = run.config.get("failed", "zero") == "skip"
     rows = (row for row in run.records if row["error"] is None or not skip)
     return {row["question_id"]: (row.get("notes") or {}).get(COUNTS) or {} for row in rows}
@@ -255,7 +256,7 @@ def notes(run: StoredRun) -> tuple[str, ...]:
 
 
 def _run_notes(run: StoredRun) -> list[str]:
-    """Where its answers come from, and whether all were asked."""
+    """Sentences on where the run's numbers and answers come from, and whether every question was asked."""
     total = len(run.records)
     found: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
     if elsewhere(run):
@@ -276,6 +277,7 @@ def _run_notes(run: StoredRun) -> list[str]:
 
 
 def _answer_notes(run: StoredRun) -> list[str]:
+    """Sentences on questions that failed, were answered from a cut context, or lack the answer prefix."""
     total, found = len(run.records), []
     if failed := sum(r["error"] is not None for r in run.records):
         fate = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
@@ -289,7 +291,7 @@ def _answer_notes(run: StoredRun) -> list[str]:
 
 
 def _model_notes(run: StoredRun) -> list[str]:
-    """What its models and servers did that the numbers do not show."""
+    """Sentences on what the run's models and servers did that its scores and costs do not show."""
     found = []
     usages = [usage for row in [*run.records, *run.documents] for usage in row["usage"].values()]
     if unclosed := sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages):
@@ -310,7 +312,7 @@ def _model_notes(run: StoredRun) -> list[str]:
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
-    """Texts that encoders and rerankers were given, and those they cut (harness.cost.usage.texts_and_cut)."""
+    """(texts that encoders and rerankers were given, None where that was not counted; how many of them they cut)."""
     built = [row["usage"] for row in run.documents if row["status"] != "failed"]
     return texts_and_cut([*built, *(record["usage"] for record in run.records)])
 
@@ -334,12 +336,12 @@ def mean_columns(
     seed: int,
     bounds: tuple[float, float] | None = (0.0, 1.0),
 ) -> dict[str, float | None]:
-    """The columns of a mean with its interval (harness.stats.bootstrap.interval): name, name.low and name.high."""
+    """A mean as columns name, name.low, name.high; seed, bounds: as in harness.stats.bootstrap.interval."""
     return interval_columns(name, interval(values, clusters, seed=seed, bounds=bounds))
 
 
 def interval_columns(name: str, found: Interval) -> dict[str, float | None]:
-    """The columns of a value with its interval."""
+    """A value and the ends of its interval as columns name, name.low, name.high; None for what it lacks."""
     return {name: found.mean, f"{name}.low": found.low, f"{name}.high": found.high}
 
 

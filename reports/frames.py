@@ -1,9 +1,4 @@
-"""Runs as pandas frames and in notebooks.
-
-records(run)       a row a question, its scores and costs as columns
-documents(run)     a row an index
-html(sections)     tables for a notebook
-"""
+"""Runs as pandas frames and in notebooks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -63,7 +58,7 @@ def documents(run: StoredRun) -> pd.DataFrame:
 
 
 def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
-    """Sums over the phases, and each phase's own; TFLOPs are None where a model's sizes are unknown."""
+    """Costs of one usage: sums over its phases but study, and each phase's own; None for what is not known."""
     costs: dict[str, float | None] = {}
     for phase, used in usage.items():
         costs[f"tokens.{phase}"] = _known_sum(used, "tokens_in", "tokens_out")

@@ -5,8 +5,7 @@
 
 Records hold all of that (harness/engine/record_texts.py). Those of older versions, and of a data set with
 keep_texts=no, do not: the rows are then read from where run.yaml says the data set is, without a connection; one of the
-hub comes from the cache. Rows that are not those the run was made with are not used: `problem` then says why there are
-none.
+hub comes from the cache. Rows that are not those the run was made with are not used: `problem` then says why.
 """
 
 import os
@@ -112,6 +111,7 @@ def with_rows(
 
 
 def _example_of(record: Mapping[str, Any]) -> Example:
+    """The question and gold answers of a record that holds them."""
     options = None if record.get("options") is None else tuple(record["options"])
     question = Question(record["question_id"], record["question"], tuple(record["document_ids"]), options)
     gold = gold_of(record)
@@ -120,6 +120,7 @@ def _example_of(record: Mapping[str, Any]) -> Example:
 
 
 def _rows_in_records(run: StoredRun) -> Rows | None:
+    """The run's questions out of its records; None where a record lacks question, gold answers or sizes."""
     characters: dict[str, int] = {}
     for record in run.whole_records:
         ids, sizes = record["document_ids"], record.get("document_characters") or ()

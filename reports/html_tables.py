@@ -13,7 +13,7 @@ from reports.render import Cells
 
 
 def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFrame]]) -> str:
-    """A page with the drawing, if there is one, and titled tables below it."""
+    """One HTML page that loads nothing: the drawing, if there is one, and titled tables below it."""
     body = joined(drawing, *(joined(el("h2", name), table(frame)) for name, frame in tables))
     style = read_template("tables.css")
     told = {"title": joined(title), "hash": sha256(style), "style": style, "body": body}
@@ -21,12 +21,12 @@ def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFr
 
 
 def read_template(name: str) -> str:
-    """A file of templates/."""
+    """The text of a file of reports/templates."""
     return resources.files("reports").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def sha256(code: str) -> str:
-    """A style or script as a content security policy names it."""
+    """The hash of a style or script in the form of a content security policy: "sha256-..."."""
     return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 

@@ -35,7 +35,7 @@ _STYLES = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
 
 
 def escape(text: str) -> str:
-    """Text of one line as LaTeX shows it."""
+    """Text of one line with LaTeX's special characters escaped."""
     dashes = "".join(_ESCAPED.get(c, c) for c in text).replace("--", "-{}-")  # not a ligature: "--set"
     return dashes.replace("–", "--")
 
@@ -50,8 +50,8 @@ def table(
 ) -> str:
     """A LaTeX table with its caption and notes. All texts are plain and of one line.
 
-    ranks: of the cell in this row and column, 1 for the best value and 2 for the second; notes: those of all rows, and
-    those with a mark in the last column.
+    numeric: for each column, whether it holds numbers; ranks: (row, column) -> 1 for the best value, 2 for the second;
+    notes: those of all rows, and those with a mark in the last column.
     """
     style = ["Best values are bold, second ones underlined"] if ranks else []
     told = [text.rstrip(".") for text in (title.replace(" · ", ", "), *notes[0], *style) if text]
@@ -85,16 +85,14 @@ def table(
 
 
 def short_heads(heads: Sequence[str]) -> list[str]:
-    """Heads as a paper has them: "F1" for "longbench.qa_f1_score", "TFLOPs search" for "tflops.search".
-
-    Two that would be the same stay as they are.
-    """
+    """Heads as a paper has them: "F1" for "longbench.qa_f1_score"; two that would be the same stay as they are."""
     told = [_short_head(head) for head in heads]
     count = Counter(told)
     return [whole if count[one] > 1 else one for whole, one in zip(heads, told, strict=True)]
 
 
 def _short_head(head: str) -> str:
+    """One head for `short_heads`: "TFLOPs search" for "tflops.search"; the name of a data set as it is."""
     family, dot, part = head.partition(".")
     if family in ("tflops", "tokens", "ratio"):
         return f"{_head_word(family)} {part}".rstrip()
@@ -109,6 +107,7 @@ def _head_word(word: str) -> str:
 
 
 def _latex_cell(cell: str, number: bool, rank: int | None) -> str:
+    """A cell in LaTeX, its interval in small type; rank 1 is bold, 2 underlined, None plain."""
     value, bracket, ends = cell.partition(" [") if number else (cell, "", "")
     told, ends = escape(value), escape(ends)
     if number:

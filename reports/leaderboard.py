@@ -1,7 +1,5 @@
 """A table of all runs of the page over every data set, which templates/leaderboard.js groups, sorts and filters.
 
-    leaderboard(means, runs, anchors)     one row a run: method, model, data set, score, costs, questions, date, source
-
 Without a script it stands grouped by data set, best first. Scores of two data sets are not compared: groups by method
 and by model keep them in rows of their own, and "methods × data sets" gives each data set a column.
 """
@@ -65,6 +63,7 @@ def sources(runs: Sequence[StoredRun]) -> dict[Any, str]:
 
 
 def _run_row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, Any]:
+    """A run's row, column -> value; row: that of reports.tables.frame; folder: as in `sources`."""
     score = row["headline"]
     return {
         **{name: row[name] for name in ("method", "model", "headline")},
@@ -80,6 +79,7 @@ def _run_row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, A
 
 
 def _html_cell(row: Mapping[str, Any], texts: Mapping[str, str], name: str, anchors: Mapping[str, str]) -> Html:
+    """The cell of column `name`; texts: the row's numbers as written; anchors: data set -> link to its section."""
     if name in _NUMERIC:
         return el("td", small_interval(texts.get(name, "–")), class_="number")
     if name == "data set":

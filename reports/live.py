@@ -49,7 +49,7 @@ _KEPT = ("question_id", "document_ids", "scores", "error", "usage")
 
 
 class Live:
-    """Runs at or below folders, followed. Raises UserError for a folder that is not there."""
+    """Follows the runs at or below folders while they go on. Raises UserError for a folder that is not there."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._roots = [Path(folder) for folder in folders]
@@ -62,7 +62,7 @@ class Live:
         self._searched = time.monotonic()
 
     def state(self) -> dict[str, Any]:
-        """What is new since the last call, as values that JSON holds; `rows` and questions hold texts alone."""
+        """Read what is new; return what all runs answered so far (see the module), rows and questions as texts."""
         if time.monotonic() - self._searched > _SEARCH:
             self._find_runs()
         for run in self._runs.values():
@@ -73,8 +73,7 @@ class Live:
             for run, label in zip(known, labels([run.stored for run in known]), strict=True):
                 run.label = label
         rows = [run.row() for run in known]
-        # The columns that say nothing: one model, no index.
-        alike = {"model"} if len({row["model"] for row in rows}) == 1 else set()
+        alike = {"model"} if len({row["model"] for row in rows}) == 1 else set()  # columns that say nothing
         alike |= {"indexes"} if {row["indexes"] for row in rows} == {"0"} else set()
         running = sum(run.state == "running" for run in known)
         told = f"{len(known)} run{'s'[: len(known) != 1]}, {running} running" if known else "No run here yet."
@@ -97,7 +96,7 @@ class Live:
 
 
 class _FollowedRun:
-    """One run folder; `stored` is there once run.yaml could be read."""
+    """One run folder as last read; stored: set once run.yaml could be read; problem: why reading failed, else empty."""
 
     stored: StoredRun
 
@@ -140,7 +139,7 @@ class _FollowedRun:
         return [part_name(name, part) for part in (None, *parts_in(self.folder))]
 
     def _keep_records(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Keep of each record what scores, costs and lists need. `at` says when this answer arrived."""
+        """Keep of each record what scores, costs and lists need; its `at` tells when the answer arrived, to sort by."""
         kept = {row["question_id"]: _kept_fields(row) for row in rows}
         for question_id, row in kept.items():
             before = self.records.get(question_id)
@@ -150,6 +149,7 @@ class _FollowedRun:
         self.records = kept
 
     def _describe(self) -> None:
+        """Set `stored`, `state` and the row's numbers from the folder's files and the records that were kept."""
         described = run_yaml(self.folder)
         manifests = [found for name in self._files_with_parts(MANIFEST) if (found := read_json(self.folder / name))]
         states = [(one.get("starts") or [{}])[-1].get("state", "") for one in manifests]
@@ -204,6 +204,7 @@ class _FollowedRun:
 
 
 def _numbers_as_text(run: StoredRun) -> dict[str, str]:
+    """ "score" (in points), "tokens" and "tflops" a question so far -> text; without those that are not known."""
     told, score = {}, facts.headline(run)
     if score in facts.score_names(run):
         scored = facts.scored(run, score)
@@ -219,7 +220,7 @@ def _numbers_as_text(run: StoredRun) -> dict[str, str]:
 
 
 def _kept_fields(row: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a record: the fields that costs and scores need, and texts for the list of questions."""
+    """What is kept of a record: the fields of _KEPT for costs and scores, and cut texts for the lists of questions."""
     error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
     told = {
         "id": row["question_id"],
@@ -232,7 +233,7 @@ def _kept_fields(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stat(path: Path) -> tuple[int, int, int] | None:
-    """Inode, time and size of a file, which change when it does; None where there is none."""
+    """Inode, time in ns and size of a file, one of which differs when it changes; None where there is no file."""
     with contextlib.suppress(OSError):
         status = path.stat()
         return status.st_ino, status.st_mtime_ns, status.st_size
@@ -240,7 +241,7 @@ def _stat(path: Path) -> tuple[int, int, int] | None:
 
 
 def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
-    """The newest questions of all runs, with the names that their runs have now."""
+    """The newest questions that failed, or that did not, at most _LISTED of all runs, as texts by column."""
     listed = ((run, row) for run in runs for row in run.records.values() if (row["error"] is not None) == failed)
     told = []
     for run, row in heapq.nlargest(_LISTED, listed, key=lambda each: each[1]["at"]):

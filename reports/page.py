@@ -65,7 +65,7 @@ PLAIN = Comparison()
 
 @dataclass(frozen=True)
 class _Group:
-    """The runs of one data set, and their rows of the tables."""
+    """The runs of one data set with their tables; problem: why they cannot be compared, None where they can."""
 
     name: str
     runs: list[StoredRun]
@@ -123,8 +123,7 @@ def _group(name: str, runs: list[StoredRun], how: Comparison) -> _Group:
     except UserError as e:
         means = frame(runs, convention=counted, reference=how.reference or REFERENCE)
         found, problem = SideBySide(ordered(means), None), str(e)
-    # The order of the table is that of every list on the page.
-    place = {run: i for i, run in enumerate(found.means["run"])}
+    place = {run: i for i, run in enumerate(found.means["run"])}  # every list on the page has the table's order
     return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, how)
 
 
@@ -149,6 +148,7 @@ def _runs_with_rows(group: _Group) -> list[tuple[StoredRun, Rows]]:
 
 
 def _questions_part(group: _Group, limits: Limits) -> Questions:
+    """What the page knows of a group's questions; with the reference of its differences, by default the first run."""
     labels, differences = list(group.found.means["method"]), group.found.differences
     base = None if differences is None else differences["reference_run"].iloc[0]
     reference = next((i for i, run in enumerate(group.runs) if run.path.name == base), 0)
@@ -157,12 +157,12 @@ def _questions_part(group: _Group, limits: Limits) -> Questions:
 
 
 def _anchor(name: str) -> str:
-    """The id of a data set's section, which is also how a link to one of its questions begins."""
+    """The id of a data set's section; links to its questions begin with the same text."""
     return f"d={quote(name, safe='')}"
 
 
 def _contents(groups: Sequence[_Group]) -> Html:
-    """The leaderboard and links to the sections, where there are several data sets or models."""
+    """Links to the sections and the leaderboard, as far as there are several data sets or models."""
     runs = [run for group in groups for run in group.runs]
     links = {group.name: f"#{_anchor(group.name)}" for group in groups}
     if not groups:
@@ -174,6 +174,7 @@ def _contents(groups: Sequence[_Group]) -> Html:
 
 
 def _section(group: _Group, number: int, asked: Questions, figure: Html) -> Html:
+    """A data set's section, from means to questions; number: its place on the page; figure: score against cost."""
     (few,), (every,) = (sections(group.found.means, columns) for columns in (None, ()))
     return el(
         "section",
@@ -215,8 +216,7 @@ def _kinds_table(group: _Group) -> Html:
             most = means.groupby("dataset")["n"].transform("max")
             names = means["dataset"].str.removeprefix(f"{group.name}, {by} ") + " (n = " + most.astype(str) + ")"
             means["dataset"], means["notes"] = names, pd.Series([()] * len(means), index=means.index)
-            # Kinds are no data sets: neither their mean nor what is said of it.
-            counted = by_dataset.wide_table(means, intervals=True).drop(
+            counted = by_dataset.wide_table(means, intervals=True).drop(  # kinds are no data sets: no mean of them
                 columns=["mean", "mean.low", "mean.high", "notes"]
             )
             found += [
@@ -227,6 +227,7 @@ def _kinds_table(group: _Group) -> Html:
 
 
 def _differences_section(group: _Group) -> Html:
+    """The tables of paired differences, or the reason why the runs cannot be compared."""
     if group.problem is not None:
         return joined(el("h3", "Paired differences"), el("p", group.problem, class_="note pre"))
     tables = [(el("h3", f"Paired differences: {s.title}"), table(s.frame, sortable=True)) for s in group.found.paired()]
@@ -245,6 +246,7 @@ def _autopsy_section(group: _Group) -> Html | None:
 
 
 def _paper_section(group: _Group) -> Html | None:
+    """A table of published numbers beside the group's; None where no margin is given, as none are asked for then."""
     if (margin := group.how.margin) is None:
         return None
     found = paper.frame(group.runs, margin=margin, convention=group.how.convention)
@@ -256,7 +258,7 @@ def _paper_section(group: _Group) -> Html | None:
 
 
 def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:
-    """The page's HTML with style, scripts and data inside, and a policy that allows nothing else."""
+    """The page's HTML with style, scripts and data in it; heads: of `Questions`; live: whether it follows open runs."""
     style = read_template("page.css")
     script = "".join(read_template(f"{name}.js") for name in (*_SCRIPTS, *(["live"] if live else [])))
     policy = f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; script-src '{sha256(script)}'"

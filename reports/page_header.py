@@ -22,7 +22,7 @@ class Written:
 
 
 def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
-    """The facts that hold for all runs, and the runs one by one in a table that can be opened."""
+    """The section about the runs: facts that hold for all of them, and a table of the runs that can be opened."""
     commands = list(dict.fromkeys(filter(None, map(_command, runs))))
     told = [el("code", command) for command in commands[:_COMMANDS]]
     if len(commands) > _COMMANDS:
@@ -49,6 +49,7 @@ def date(run: StoredRun) -> str:
 
 
 def _runs_table(runs: Sequence[StoredRun]) -> Html:
+    """A table that can be opened, a row a run: folder, data set, start, state, questions, seed, code and command."""
     rows = [
         {
             "run": run.path.name,

@@ -95,7 +95,7 @@ _WRITERS: dict[str, Callable[[float], str]] = {
 
 
 def _formatter(column: str, is_score: bool) -> Callable[[float], str]:
-    """How the numbers of a column are written: by its name, a score times 100, any other as it is."""
+    """What writes a column's numbers: the function of _WRITERS for its name, else percent for a score, else as is."""
     if is_setting(column):
         return str
     return _WRITERS.get(column.split(".")[0]) or (_percent if is_score else "{:g}".format)
@@ -113,17 +113,17 @@ def _is_numeric(column: pd.Series[Any]) -> bool:
 
 
 class Cells:
-    """A frame as strings, nothing escaped yet: heads, rows, which columns are numbers, and footnotes.
+    """A frame as strings, nothing escaped yet: heads, rows of cells, and the notes below.
 
-    `common` ones hold for all rows, the others are numbered.
+    numeric: for each column, whether it holds numbers; common: notes of every row; footnotes: other notes, numbered
+    from 1 by marks in a last column.
     """
 
     def __init__(self, frame: pd.DataFrame) -> None:
         names = [str(c) for c in frame.columns]
         bounds = {f"{n}.{end}" for n in names for end in ("low", "high", "p")}
         plain = [n for n in names if n not in bounds and n not in _HIDDEN and n not in _FOOTNOTES]
-        # A column without any value would be a column of dashes; csv and json keep it.
-        gaps = frame.attrs.get("gaps", ())
+        gaps = frame.attrs.get("gaps", ())  # other columns without a value would be dashes; csv and json keep them
         plain = [n for n in plain if n in gaps or not all(_is_missing(v) for v in frame[n])]
         self.numeric = [_is_numeric(frame[n]) for n in plain]
         self._frame, self._plain = frame, plain
@@ -138,7 +138,6 @@ class Cells:
         told = [n for n in _FOOTNOTES if n in names and (n != "scorers" or frame[n].map(str).nunique() > 1)]
         told_of = [[row[n] for n in told if not _is_missing(row[n])] for row in rows]
         notes = [[n for own in each for n in ([own] if isinstance(own, str) else map(str, own))] for each in told_of]
-        # What holds for every row needs no mark.
         self.common = [note for note in dict.fromkeys(notes[0] if notes else ()) if all(note in n for n in notes)]
         marks = [self._footnote_marks([note for note in n if note not in self.common]) for n in notes]
         if self.footnotes:
@@ -147,6 +146,7 @@ class Cells:
             self.rows = [[*cells, mark] for cells, mark in zip(self.rows, marks, strict=True)]
 
     def _cell_text(self, row: dict[str, Any], name: str) -> str:
+        """The text of a cell: a number with its dagger and interval, a string as it is, a dash for what is missing."""
         value = row[name]
         if _is_missing(value):
             return _MISSING
@@ -157,7 +157,7 @@ class Cells:
         return f"{told}{'†' if p is not None and p < _SIGNIFICANT else ''}{space}{ends}"
 
     def ranks(self) -> dict[tuple[int, int], int]:
-        """1 for the cells with a column's best score, 2 for the second best, by row and column; equal ones share it.
+        """(row, column) -> 1 for a cell with its column's best score, 2 for the second best; equal scores share a rank.
 
         {} for a table of differences or of printed values, whose scores are not those of rivals.
         """
@@ -180,8 +180,7 @@ class Cells:
             if note not in self.footnotes:
                 self.footnotes.append(note)
         numbers = sorted(self.footnotes.index(note) + 1 for note in notes)
-        # Three in a row are a range: a long list of marks would be wider than the table.
-        groups: list[list[int]] = []
+        groups: list[list[int]] = []  # Three in a row are a range: a long list of marks would be wider than the table.
         for number in numbers:
             if groups and number == groups[-1][-1] + 1:
                 groups[-1].append(number)
@@ -191,7 +190,7 @@ class Cells:
         return ", ".join(mark for part in parts for mark in part)
 
     def below(self, escape: Callable[[str], str] = str) -> list[str]:
-        """The lines below the table: common notes, then footnotes with their marks."""
+        """The lines below the table: common notes, then footnotes with their marks; escape: for the text of notes."""
         return [*map(escape, self.common), *(f"[{i}] {escape(note)}" for i, note in enumerate(self.footnotes, 1))]
 
 
@@ -207,6 +206,7 @@ def _terminal_width(text: str) -> int:
 
 
 def _as_text(frame: pd.DataFrame, wide: float) -> str:
+    """The frame as a plain table with its notes below; wide: the most characters of a line, else columns go below."""
     cells = Cells(frame)
     table = [[_one_line(c) for c in row] for row in [cells.heads, *cells.rows]]
     widths = [max(_terminal_width(row[i]) for row in table) for i in range(len(cells.heads))]
@@ -225,7 +225,7 @@ def _as_text(frame: pd.DataFrame, wide: float) -> str:
 
 
 def _column_blocks(widths: Sequence[int], wide: float) -> list[list[int]]:
-    """The columns of each block that is at most `wide`, the first column in each."""
+    """Column numbers of each block of at most `wide` characters, every block with column 0; widths: of all columns."""
     parts = [[0]]
     for i, width in enumerate(widths[1:], 1):
         if len(parts[-1]) > 1 and sum(widths[k] + 2 for k in parts[-1]) + width > wide:
@@ -241,18 +241,19 @@ def _markdown_escape(text: str) -> str:
 
 
 def _as_markdown(frame: pd.DataFrame) -> str:
+    """The frame as a Markdown table, its notes below, with text from data escaped."""
     cells = Cells(frame)
     rule = ["---:" if n else "---" for n in cells.numeric]
     # Intervals and marks are written here, not taken from data: their brackets stay readable.
     ours = [n or h == "notes" for n, h in zip(cells.numeric, cells.heads, strict=True)]
     rows = [[c if own else _markdown_escape(c) for c, own in zip(r, ours, strict=True)] for r in cells.rows]
     lines = ["| " + " | ".join(row) + " |" for row in [[_markdown_escape(h) for h in cells.heads], rule, *rows]]
-    # Two spaces at the end break the line in markdown.
-    below = [f"{line}  " for line in cells.below(_markdown_escape)]
+    below = [f"{line}  " for line in cells.below(_markdown_escape)]  # two spaces break the line in markdown
     return "\n".join([*lines, *([""] if below else []), *below]) + "\n"
 
 
 def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
+    """The frame as a LaTeX table (reports/latex.py) that ranks its scores and names ceilings, which have no rank."""
     cells = Cells(frame)
     rows = [[_one_line(cell) for cell in row] for row in cells.rows]
     footnotes = [f"[{i}] {_one_line(note)}" for i, note in enumerate(cells.footnotes, 1)]
@@ -264,7 +265,7 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
 
 
 def _csv_cell(value: Any) -> Any:
-    """Text that a spreadsheet would run as a formula gets a leading apostrophe; numbers stay numbers."""
+    """A value as a cell of CSV: a text that a spreadsheet would run as a formula gets an apostrophe; numbers stay."""
     if _is_missing(value):
         return ""
     if isinstance(value, list | tuple):
@@ -276,6 +277,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _as_csv(frame: pd.DataFrame) -> str:
+    """The frame as CSV with all columns, numbers as computed, formulas of a spreadsheet disarmed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_csv_cell(str(c)) for c in frame.columns])
@@ -284,6 +286,7 @@ def _as_csv(frame: pd.DataFrame) -> str:
 
 
 def _as_json(frame: pd.DataFrame) -> str:
+    """The frame as a JSON list of its rows with all columns; missing values are null."""
     rows = [{str(k): None if _is_missing(v) else v for k, v in row.items()} for row in frame.to_dict("records")]
     told = json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
     # "<" so that it can stand inside an HTML page; half a surrogate pair, which JSON data may hold, is no UTF-8.

@@ -1,7 +1,5 @@
 """Runs that differ in their seed alone, as one run whose scores and costs are means over the repeats.
 
-    average_over_seeds(runs)  the runs, each group of repeats as one; the others as they are
-
 A question's score is the mean over the repeats, so an interval over documents holds for the mean of as many runs. How
 far the repeats lie apart is a note of the run: the standard deviation of their means (n - 1 in the denominator).
 
@@ -52,6 +50,7 @@ def best_of(scores: Sequence[float], k: int) -> float:
 
 
 def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
+    """The first of the repeats with mean records of the questions that all have, and a note on their spread."""
     first = repeats[0]
     by_id = [{record["question_id"]: record for record in run.records} for run in repeats]
     ids = [name for name in by_id[0] if all(name in others for others in by_id)]
@@ -61,7 +60,7 @@ def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
 
 
 def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> dict[str, Any]:
-    """drawn: names of scores that are also given for the vote and the best of the records."""
+    """One question's records as one, with mean scores and costs; drawn: scores that also get a vote and pass@k."""
     names = dict.fromkeys(name for record in records for name in record["scores"])
     scores = {name: statistics.fmean(record["scores"].get(name, 0.0) for record in records) for name in names}
     if drawn:
@@ -74,7 +73,7 @@ def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> 
 
 
 def _vote_and_best(records: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, float]:
-    """The scores of the vote, ties going to the first of the answers, and of the best of some repeats."""
+    """`score.vote` and `score.pass@k` of each score of `names`; of tied answers the first one is elected."""
     answers = [normalize_answer(str((r.get("notes") or {}).get("scored", r["prediction"]))) for r in records]
     given = [answer for answer, record in zip(answers, records, strict=True) if record["error"] is None] or answers
     elected = answers.index(Counter(given).most_common(1)[0][0])
@@ -98,7 +97,7 @@ def _mean_value(values: Sequence[Any]) -> Any:
 
 
 def _spread(repeats: Sequence[StoredRun], by_id: Sequence[Mapping[str, Mapping[str, Any]]], ids: Sequence[str]) -> str:
-    """ "mean of 3 repeats (seeds 0, 1, 2); their means differ by a standard deviation of: em 1.2 points"."""
+    """The note "mean of 3 repeats (seeds 0, 1, 2); standard deviation of their means, in points: em 1.20"."""
     names = dict.fromkeys(name for records in by_id for i in ids for name in records[i]["scores"])
     parts = []
     for name in names:

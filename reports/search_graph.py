@@ -1,9 +1,5 @@
 """The graph that a search went over: read from the index cache, known by its keys and not by its method.
 
-    parse_graph(index)       Graph, where the index has text, level, higher, lower and weight; None for any other index
-    index_lines(run, record) the lines of documents.jsonl that the record's question was answered from
-    read_graph(run, record)  Found(graph, problem): at most one of the two
-
 An index is only read: one that is damaged stays where it is, and `problem` says so in a sentence.
 """
 
@@ -68,7 +64,7 @@ class Found:
 
 
 def parse_graph(index: Any) -> Graph | None:
-    """The graph in `index`; None where it is no valid one."""
+    """The graph in an index that has text, level, higher, lower and weight, all valid; None for any other index."""
     if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
         return None
     text, level = index["text"], index["level"]
@@ -131,8 +127,8 @@ def read_graph(
 ) -> Found:
     """The graph of a record's one index. Without a problem and a graph: the method has no index, or another kind.
 
-    root: of the cache, where it is not the usual one; kept: what was read before, by key, for the next call. A graph
-    that the steps do not fit is not returned.
+    root: of the cache, where it is not the usual one; kept: digest -> (graph, problem) of what was read before, for the
+    next call. A graph that the steps do not fit is not returned.
     """
     nodes = [step for step in record["steps"] if step["node"] is not None]
     lines = index_lines(run, record) if nodes else []

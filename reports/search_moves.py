@@ -20,10 +20,7 @@ LATER = "what a later stop would have seen"
 
 @dataclass(frozen=True)
 class Move:
-    """Step `number` (from 0, its place in the record) came from step `parent` over an edge of weight `edge`.
-
-    later: only a recording took it, behind the stop (action STUDY).
-    """
+    """Step `number` of a record came from step `parent` over an edge of weight `edge`; later: it is behind the stop."""
 
     number: int
     step: dict[str, Any]
@@ -58,8 +55,7 @@ def forest(moves: Sequence[Move]) -> list[tuple[str, Move]]:
     for move in moves:
         below.setdefault(move.parent if move.parent in numbers else None, []).append(move)
     out: list[tuple[str, Move]] = []
-    # A stack and not a recursion: a chain of a thousand nodes is a legal search.
-    stack = [("", "", move) for move in reversed(below.get(None, []))]
+    stack = [("", "", move) for move in reversed(below.get(None, []))]  # no recursion: a chain may have 1,000 nodes
     while stack:
         mark, indent, move = stack.pop()
         out.append((mark, move))

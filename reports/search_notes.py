@@ -11,7 +11,7 @@ _CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 
 
 def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many searches visited every node, how many probes were ties, how many questions were declined at first."""
+    """Sentences on searches that visited every node, probes that were ties, declined questions and cut summaries."""
     answered = [record for record in records if record["error"] is None and record["steps"]]
     ended = sum(record["stop_reason"] == "exhausted" for record in answered)
     asked = [p for record in answered for step in record["steps"] if (p := step.get("p_yes")) is not None]
@@ -29,12 +29,12 @@ def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def declined(records: Sequence[Mapping[str, Any]]) -> int:
-    """Questions whose first request was declined, so that a second one read the whole document."""
+    """Number of questions whose first request was declined, so that a second one read the whole document."""
     return sum(any(step.get("action") == "decline" for step in record["steps"]) for record in records)
 
 
 def _cut_notes(answered: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many calls of graph construction reached their limit, each document counted once."""
+    """A sentence on summaries of graph construction cut at their limit, each document counted once; [] for none."""
     notes = {
         tuple(record["document_ids"]): [
             note for step in record["steps"] for note in _CUT.findall(step.get("note") or "")

@@ -82,7 +82,7 @@ class Searches:
         }
 
     def _add(self, key: str, graph: Graph) -> bool:
-        """Draw a graph; False where there is no room for it."""
+        """Draw and pack the graph of the index `key`; False where there is no room for it."""
         text = compress_json(draw_graph(graph))
         self._full = len(text) > self._size
         if not self._full:
@@ -127,6 +127,7 @@ def draw_graph(graph: Graph) -> dict[str, Any]:
 
 
 def _move_json(move: Move, example: Example | None) -> dict[str, Any]:
+    """A move as templates/player.js takes it, without what is empty; evidence as in reports/evidence.py."""
     step = move.step
     return without_empty(
         action=step["action"],
@@ -144,7 +145,7 @@ def _move_json(move: Move, example: Example | None) -> dict[str, Any]:
 
 
 def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], float, float]:
-    """A node's middle (x, y) and the size of its box, a dot's width being 0; rows with their y; width and height."""
+    """([x, y, width, height] of each node, width 0 for a dot; [name, y] of each row; width and height of the graph)."""
     rows = graph.rows()
     boxed = {level: len(nodes) * _BOX_LEAST <= _FULL for level, nodes in rows.items()}
     widths = [min(_FULL, len(nodes) * (_BOX_CELL if boxed[level] else _DOT_CELL)) for level, nodes in rows.items()]
@@ -176,10 +177,7 @@ def _shade(weight: float, heaviest: float) -> tuple[int, float]:
 
 
 def label_lines(text: str, pixels: float) -> list[str]:
-    """`text` on at most three lines that fit into `pixels`, broken at spaces where there are any.
-
-    The last line ends in "…" where something is missing.
-    """
+    """`text` on at most three lines that fit into `pixels`, broken at spaces if it has any; "…" ends a cut one."""
     room = max(3, int(pixels / _CHAR))
     rest = " ".join(text.split())
     lines: list[str] = []

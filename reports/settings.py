@@ -71,13 +71,13 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
 
 
 def with_date(label: str, run: StoredRun) -> str:
-    """A label of several runs whose settings are equal, but not their rows, weights or code, which the hash covers."""
+    """The label with start and hash behind it, for runs with equal settings but other rows, weights or code."""
     started = str(run.manifest.get("started") or "")[:16].replace("T", " ")
     return f"{label} ({', '.join(filter(None, [started, run.path.name.rpartition('--')[2]]))})"
 
 
 def distinct_labels(labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]) -> list[str]:
-    """The labels, `with_date` where another run has the same label and the same one of `places`."""
+    """The labels, `with_date` where another run has the same label at the same place (a table, a point of a line)."""
     told = list(zip(labels, places, strict=True))
     return [with_date(own[0], run) if told.count(own) > 1 else own[0] for own, run in zip(told, runs, strict=True)]
 
@@ -106,7 +106,7 @@ def is_number(value: Any) -> bool:
 
 
 def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Named]:
-    """The names of runs of one method, profile and model."""
+    """The names of runs of one method, profile and model, in their order; ignored: as in `name_runs`."""
     values = [_answer_settings(run, ignored) for run in runs]
     datasets = [str(run.config["dataset"]["name"]) for run in runs]
     keys = [key for key in dict.fromkeys(k for own in values for k in own) if _differs(key, values, datasets)]
@@ -125,7 +125,10 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Nam
 def _name_run(
     run: StoredRun, in_label: set[str], values: Mapping[str, Any], swept: Sequence[str], ignored: Collection[str]
 ) -> Named:
-    """in_label: the keys that the label names; swept: those that vary among the runs."""
+    """The names of one run among those of its method, profile and model.
+
+    in_label: settings that its label names, out of `swept`, those that vary; values: setting -> value of this run.
+    """
     short = {_short_key(key) for key in (*swept, *ignored)}
     rest = [mark for mark in _mark_parts(run) if mark.partition("=")[0] not in short]
     rest = [mark for mark in rest if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(in_label)]
@@ -136,13 +139,13 @@ def _name_run(
 
 
 def _repeated_labels(names: Iterable[Named], datasets: Sequence[str]) -> set[int]:
-    """Indices of names whose label another run of the same data set has too."""
+    """Indices of names whose label another run of the same data set has too; datasets: that of each name."""
     keys = [(dataset, one.label) for dataset, one in zip(datasets, names, strict=True)]
     return {i for i, key in enumerate(keys) if keys.count(key) > 1}
 
 
 def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:
-    """Path -> value of all that may change an answer; a number that another run gave belongs to the method."""
+    """Setting ("method.params.k") -> value of all that may change an answer, but numbers taken from other runs."""
     taken = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
     config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
     found = flatten(config)
@@ -150,7 +153,7 @@ def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]
 
 
 def _differs(key: str, values: Sequence[Mapping[str, Any]], datasets: Sequence[str]) -> bool:
-    """Whether two runs on one data set have two values of `key`."""
+    """Whether two runs on one data set have two values of `key`; values: setting -> value of each run."""
     seen: dict[str, set[str]] = defaultdict(set)
     for own, dataset in zip(values, datasets, strict=True):
         seen[dataset].add(canonical(own.get(key)))
@@ -163,7 +166,7 @@ def _mark_parts(run: StoredRun) -> list[str]:
 
 
 def _set_key(path: str) -> str:
-    """ "method.params.k" -> "method.k", "roles.builder.name" -> "roles.builder"."""
+    """A setting as `--set` names it: "method.params.k" -> "method.k", "roles.builder.name" -> "roles.builder"."""
     path = re.sub(r"^(method\.params|dataset\.options)\.", lambda m: m[0].split(".")[0] + ".", path)
     return re.sub(r"^(roles\.\w+|encoder|reranker)\.name$", r"\1", path)
 

@@ -83,13 +83,13 @@ class Stability:
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
-    """A Stability for each data set and model; raises as `reports.bands.analyse_runs`."""
+    """A Stability for each data set and model; pairs: each run with its rows. Raises as `bands.analyse_runs`."""
     judges = {name: told for run, _ in pairs for name, told in (run.manifest.get("judges") or {}).items()}
     return [_stability(found, judges) for found in bands.analyse_runs(pairs)]
 
 
 def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
-    """The difference of each pair of methods by every scorer and judge, and the share of draws that reverse it."""
+    """Compare each pair of methods by every scorer, judge and draw; judges: name -> its entry in the manifest."""
     pairs = list(combinations(band.methods, 2))
     apart = {name: np.asarray([own[a] - own[b] for a, b in pairs]) for name, own in band.means.items()}
     telling = [name for name, own in apart.items() if name == band.headline or np.any(abs(own) > CLOSE)]
@@ -113,7 +113,7 @@ def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
 
 
 def _resampled_means(band: Band, name: str) -> dict[str, Floats]:
-    """Method -> (DRAWS,) its means by the scorer `name` over the drawn clusters."""
+    """Method -> array (DRAWS,): its mean by the scorer `name` in each resample of the clusters."""
     own = {method: per_cluster(values, band.clusters[name]) for method, values in band.columns[name].items()}
     totals = resample_sums([*(sums for sums, _ in own.values()), next(iter(own.values()))[1]], 0, DRAWS)
     return {method: totals[:, place] / totals[:, -1] for place, method in enumerate(own)}
@@ -138,6 +138,7 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _flip_row(table: pd.DataFrame, name: str) -> dict[str, Any]:
+    """The row of a choice for people: the pairs that it flips or leaves open, and how often draws reverse them."""
     part = table[table["flips"] & (table["choice"] == name)]
     told = [f"{a}, {b}" for a, b in zip(part["a"], part["b"], strict=True)]
     return {
@@ -151,5 +152,5 @@ def _flip_row(table: pd.DataFrame, name: str) -> dict[str, Any]:
 
 
 def frame(found: Sequence[Stability]) -> pd.DataFrame:
-    """The tables of all, with their dataset and model."""
+    """The tables of all below each other, with the columns dataset and model."""
     return pd.concat([each.table.assign(dataset=each.found.dataset, model=each.found.model) for each in found])

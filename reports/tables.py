@@ -68,8 +68,7 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
         bases = _reference_runs(run, runs, reference)
         row["ratio"] = _cost_ratio(run, bases, convention, row["notes"], spent)
         row["ratio.search"] = _cost_ratio(run, bases, convention, [], spent, with_index=False)
-        # Noted where the ratio is below 1 by one convention and above it by a second: "causal" counts about half of
-        # DEFAULT's attention, so that methods that read long texts at once get cheaper beside the others.
+        # "causal" counts about half of DEFAULT's attention: methods that read long texts at once get cheaper by it.
         other = DEFAULT if convention == "causal" else "causal"
         for name, with_index, index in (("ratio", True, "with"), ("ratio.search", False, "without")):
             ratios = {convention: row[name], other: _cost_ratio(run, bases, other, [], spent, with_index=with_index)}
@@ -81,7 +80,7 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
 
 
 def _ratios_that_disagree(ratios: Mapping[str, float | None]) -> str | None:
-    """Two ratios by convention in words where one is below 1 and the other above it, else None."""
+    """A phrase where `ratios`, convention -> cost ratio, lie on both sides of 1; None where they do not."""
     known = {name: 100 * (ratio - 1) for name, ratio in ratios.items() if ratio is not None}
     if len(known) < 2 or min(known.values()) >= 0 or max(known.values()) <= 0:
         return None
@@ -103,9 +102,10 @@ def _with_settings(table: pd.DataFrame, labels: Sequence[Named]) -> pd.DataFrame
 
 
 class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
-    """TFLOPs by question of each run (reports.costs), worked out once a table."""
+    """A cache of costs.question_tflops for a table: (id of the run, convention, with_index) -> question -> TFLOPs."""
 
     def __call__(self, run: StoredRun, convention: str, with_index: bool) -> dict[str, float]:
+        """Question -> TFLOPs as `costs.question_tflops`, worked out at the first call."""
         key = id(run), convention, with_index
         if key not in self:
             self[key] = costs.question_tflops(run, convention, with_index=with_index)
@@ -113,6 +113,7 @@ class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
 
 
 def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, spent: _Tflops) -> dict[str, Any]:
+    """A run's row of `frame`, its ratios still missing; names: score columns of all runs; spent: cache of TFLOPs."""
     notes, seed = list(facts.notes(run)), int(run.config["seed"])
     row: dict[str, Any] = {
         **facts.head_columns(run, label),
@@ -134,7 +135,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
 
 
 def _score_columns(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -> dict[str, float | None]:
-    """Mean, low and high of every score; a score this run does not have is missing, not 0. Appends to `notes`."""
+    """Mean and interval of each score in `names`; None for one that this run does not have. Appends to `notes`."""
     out: dict[str, float | None] = {}
     clusters = facts.question_clusters(run)
     own, of_corpus = facts.score_names(run), facts.corpus_names(run)
@@ -152,7 +153,7 @@ def _score_columns(run: StoredRun, names: Sequence[str], seed: int, notes: list[
 
 
 def _cost_columns(run: StoredRun, convention: str, seed: int, spent: _Tflops) -> dict[str, float | None]:
-    """Means of tokens, TFLOPs and seconds by phase, and of TFLOPs with interval, index share left out and in."""
+    """Means of tokens, TFLOPs and seconds by phase, and TFLOPs with their interval, without and with the index."""
     phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
@@ -192,7 +193,7 @@ def _cost_ratio(
     *,
     with_index: bool = True,
 ) -> float | None:
-    """TFLOPs over the reference's, of the questions that both answered; missing where it is several runs or none.
+    """TFLOPs of a run over those of its reference, on the questions that both answered; None unless `bases` is one run.
 
     A reference that fails on the longest texts would look cheap by its mean alone. Appends to `notes`.
     """

@@ -35,7 +35,11 @@ _LONGEST = 140  # of a line about the memory
 
 @dataclass(frozen=True)
 class Search:
-    """One record with all that is known of its search; notes are sentences on what is not, problem why no graph is."""
+    """One record with all that is known of its search.
+
+    moves, evidence: of each step, evidence as in reports/evidence.py; problem: why there is no graph; notes: sentences
+    on what is not known; memory: of entities, and what of it was reached.
+    """
 
     stored: StoredRun
     record: dict[str, Any]
@@ -49,7 +53,7 @@ class Search:
     convention: str = DEFAULT
 
     def text(self, move: Move) -> str:
-        """What a step showed, with its note first; the place of a span where its text is not at hand."""
+        """What a step showed, its note in front; where its text is not at hand, the document and place of the span."""
         step, shown = move.step, move.step["shown"] or {}
         text = (self.rows.text(shown) or "") if shown else ""
         if not text and self.graph is not None and step["node"] is not None:
@@ -89,7 +93,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
 def _entity_memory(
     stored: StoredRun, record: dict[str, Any], rows: Rows
 ) -> tuple[entity_memory.Memory, entity_memory.Walked] | None:
-    """The memory of entities that a question was answered from, where it had one and it is still in the cache."""
+    """(memory of entities that a question was answered from, what was reached in it); None without one in the cache."""
     lines = index_lines(stored, record)
     found = read_index(str(lines[0].get("key")), cache_root())[0] if len(lines) == 1 else None
     if (memory := entity_memory.parse_memory(found)) is None:
@@ -115,7 +119,7 @@ def question_list(stored: StoredRun) -> list[str]:
 
 
 def trace_lines(search: Search) -> list[str]:
-    """The lines that `harness trace` prints."""
+    """The lines of `harness trace RUN QUESTION_ID`: question, steps or texts shown, notes, costs and scores."""
     record, convention = search.record, search.convention
     lines = [*_question_lines(search), *(step_lines(search) if search.moves else _shown_lines(search))]
     described = [] if search.memory is None else entity_memory.memory_lines(*search.memory)
@@ -150,6 +154,7 @@ def _shown_lines(search: Search) -> list[str]:
 
 
 def _question_lines(search: Search) -> list[str]:
+    """The lines at the top of a trace: question, options, gold answers and answer."""
     record, example = search.record, search.rows.examples.get(search.record["question_id"])
     lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
     if example is not None:
@@ -168,7 +173,7 @@ def _one_line(text: str) -> str:
 
 
 def step_lines(search: Search) -> list[str]:
-    """The steps, a column for each part of a score that any step has.
+    """The lines of the table of steps, with a column for each part of a score that any step has.
 
     Over a graph each stands under the one it came from, those behind the stop last; else they stand in their order.
     """
@@ -197,8 +202,10 @@ def step_lines(search: Search) -> list[str]:
 
 
 def _score_columns(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
-    """The parts of a score that any step has, each with its form, counts without decimals; and the column of answers at
-    earlier or later stops, if any has one."""
+    """The columns of parts of a score and of answers that the table of steps needs.
+
+    Returns part of a score -> its number format, counts without decimals; ["answer"] where steps have recorded answers.
+    """
     values: dict[str, list[Any]] = {}
     for move in moves:
         for name, value in move.step["scores"].items():
@@ -208,7 +215,10 @@ def _score_columns(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
 
 
 def _aligned_rows(head: list[str], rows: list[tuple[bool, list[str]]]) -> list[str]:
-    """The rows as text; words to the left. A line stands before the first row behind the stop."""
+    """The head and the rows as lines, columns of words to the left, others to the right.
+
+    rows: (whether the step lies behind the stop of the search, cells). LATER stands before the first one that does.
+    """
     cells = [head, *(row for _, row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     words = [name in ("step", "action", "evidence", "answer", "text") for name in head]
@@ -221,6 +231,7 @@ def _aligned_rows(head: list[str], rows: list[tuple[bool, list[str]]]) -> list[s
 
 
 def _number_cells(step: dict[str, Any], parts: dict[str, str], convention: str) -> list[str]:
+    """The cells node, level, p_yes, parts of a score, tokens and TFLOPs of a step; parts: name -> number format."""
     flops = step_flops(step["flops"], convention)
     return [
         _formatted(step["node"], "d"),

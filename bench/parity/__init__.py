@@ -20,7 +20,7 @@ from unittest import mock
 
 @dataclass
 class Stage:
-    """Items compared and equal; answers: what the others change in the answers to 20 questions; told: the reason."""
+    """Items compared and equal. answers: what the others change in the answers to 20 questions; told: the reason."""
 
     compared: int = 0
     equal: int = 0
@@ -35,17 +35,17 @@ class Found(defaultdict[str, Stage]):
         super().__init__(Stage)
 
     def add(self, name: str, theirs: Any, ours: Any, near: float = 1e-9) -> None:
-        """Compare one item; numbers in it within `near`, relative to the larger one or absolute."""
+        """Count an item of stage `name`, and whether both are equal: numbers within `near`, relative or absolute."""
         self[name].compared += 1
         self[name].equal += is_near(theirs, ours, near)
 
     def each(self, name: str, theirs: Iterable[Any], ours: Iterable[Any], near: float = 1e-9) -> None:
-        """Compare two sequences item by item. Raises ValueError for different lengths."""
+        """Compare two sequences item by item, as `add` does. Raises ValueError for different lengths."""
         for pair in zip(theirs, ours, strict=True):
             self.add(name, *pair, near)
 
     def sets(self, name: str, theirs: Collection[Any], ours: Collection[Any]) -> None:
-        """Count the items of ours that theirs has too, wherever."""
+        """Count the items of `ours`, and as equal those that `theirs` has too, in any place."""
         self[name].compared += len(ours)
         self[name].equal += len({*theirs} & {*ours})
 

@@ -87,7 +87,7 @@ def _without_template(folder: Path) -> Path:
 
 
 def _lingua(folder: Path, texts: Sequence[tuple[str, str]], model: LanguageModel, found: Found) -> None:
-    """The package as it is, but for the tokenizer that it would fetch to count tokens."""
+    """Compare LLMLingua's text: the package as it is, but for the tokenizer that it would fetch to count tokens."""
     with mock.patch.object(tiktoken, "encoding_for_model", return_value=SimpleNamespace(encode=str.split)):
         package = llmlingua.PromptCompressor(str(folder), device_map="cpu", model_config={"trust_remote_code": False})
     tools = FakeTools(compressor=model)
@@ -108,6 +108,7 @@ def _text(text: str, compressed: Compressed) -> str:
 
 
 def _selective(code: Path, folder: Path, texts: Sequence[str], model: LanguageModel, rows: Rows, found: Found) -> None:
+    """Compare Selective-Context's sentences, self-information and kept text. folder: of the model, for theirs."""
     stand_in("spacy")
     program = import_theirs(code, "selective_context")
     released = object.__new__(program.SelectiveContext)  # its __init__ fetches GPT-2 and spaCy's parser
@@ -137,7 +138,7 @@ def _selective(code: Path, folder: Path, texts: Sequence[str], model: LanguageMo
 
 
 def _information(released: Any, tools: FakeTools, sentence: str) -> tuple[list[float], list[float]]:
-    """Theirs and ours of the tokens of a sentence that is scored alone."""
+    """Self-information of each token of a sentence that is scored alone, theirs and ours."""
     metered = tools.model("compressor")
     units = units_of(sentence, metered)
     with open_context(metered, begun=True) as session:
@@ -148,6 +149,7 @@ def _information(released: Any, tools: FakeTools, sentence: str) -> tuple[list[f
 
 
 def _recomp(code: Path, texts: Sequence[tuple[str, str]], rows: Rows, folder: Path, found: Found) -> None:
+    """Compare RECOMP's scores and FlashRAG's five sentences. texts: (question, text); folder: for MiniLM's copy."""
     shutil.copytree(minilm(), folder, ignore=shutil.ignore_patterns("modules.json"))
     network, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     program = import_theirs(code / "recomp", "run_extractive_compressor")

@@ -71,7 +71,7 @@ def compare(_code: Path | None, rows: Rows, found: Found) -> None:
 
 
 def _readers(folder: Path, tokenizer: Any, ids: Callable[[str], list[int]]) -> dict[str, Reply]:
-    """Ours and transformers, in float32 and bfloat16."""
+    """Name -> function that replies to a turn: ours and transformers, in float32 and bfloat16. ids: of a turn."""
     readers: dict[str, Reply] = {}
     for dtype in ("float32", "bfloat16"):
         model = load_model(part("models", model="smollm2-135m-base", sets={"model.dtype": dtype}))

@@ -48,6 +48,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
 
 def _qrhead(code: Path, rows: Rows, tools: FakeTools, plain: Model, found: Found) -> None:
+    """Compare QRHead's and ICR's scores of chunks, by head and by all. plain: the same model, for their code."""
     stand_in(*(f"qrretriever.custom_{n}" for n in ("cache", "modeling_llama", "modeling_qwen2")))
     module = import_theirs(code, "qrretriever.attn_retriever")
     released = object.__new__(module.AttnBasedRetriever)
@@ -79,7 +80,7 @@ class _ScoringPrompt(NamedTuple):
 
 
 def _prompt(method: InContext, plain: Model, query: str, docs: Sequence[dict[str, Any]]) -> _ScoringPrompt:
-    """Our prompt in the form of the released code's."""
+    """Our prompt for `query` over the paragraphs `docs`, in the form that the released code takes."""
     before, behind = method._prompt().around("text", question=query)
     ids, spans = plain.ids(plain.open), []
     for piece in before:
@@ -95,13 +96,14 @@ def _prompt(method: InContext, plain: Model, query: str, docs: Sequence[dict[str
 
 
 def _attention(plain: Model, ids: Sequence[int], span: tuple[int, int]) -> torch.Tensor:
-    """[layers, heads, tokens]: what the rows of `span` pay, their mean."""
+    """Attention [layers, heads, tokens], the mean of the rows of the tokens in `span`."""
     with torch.no_grad():
         layers = plain.network(torch.tensor([ids]), use_cache=False, output_attentions=True).attentions
     return torch.stack([layer[0, :, span[0] : span[1] + 1].mean(1) for layer in layers])
 
 
 def _caches(rows: Rows, model: Any, plain: Model, found: Found) -> None:
+    """Compare what kvpress's caches keep on `plain` with what ours keep on `model`, the same network."""
     texts = [plain.ids(text)[:300] for _, text in rows.texts()]
     captured = [(_captured(model, ids, ROWS), _captured(model, ids, None)) for ids in texts]
     # Imported behind our own passes, because it wraps every attention kernel; other presses need what is stood in for.
@@ -130,7 +132,7 @@ def _caches(rows: Rows, model: Any, plain: Model, found: Found) -> None:
 
 
 def _smoothed(rows: Rows, found: Found) -> None:
-    """SnapKV with a cache of 512 tokens, its scores smoothed by the mean of 5 and by the maximum of 7."""
+    """Compare answers of SnapKV (a cache of 512 tokens), its scores smoothed by the mean of 5 and the maximum of 7."""
     data, method = rows.dataset(), BoundedCache(BoundedCacheConfig(budget=512, width=7))
 
     def mean(scores: torch.Tensor, _width: int) -> torch.Tensor:

@@ -61,7 +61,7 @@ def _program(code: Path) -> Any:
 
 
 def compare(code: Path, rows: Rows, found: Found) -> None:
-    """Compare graphs of HotpotQA's documents, made by rule."""
+    """Compare ranks of passages in graphs of HotpotQA's documents, whose triples are made by rule."""
     kind, method, data = _program(code), HippoRAG(HippoRAG.Config()), rows.dataset(limit=GRAPHS)
     names = recogniser("rules")
     shown: list[list[str]] = [[], []]
@@ -93,7 +93,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
 
 def _ranked(program: Any, index: Any, fit: np.ndarray, kept: list[int], similarity: np.ndarray) -> np.ndarray:
-    """The released program's PageRank [passages] from an index of ours."""
+    """The released program's PageRank [passages] from our index. fit: scores of the facts; kept: indices of facts."""
     facts = [tuple(fact) for fact in index["facts"]]
     of = [[facts[i] for i in passage] for passage in index["of"]]
     program.graph = igraph.Graph(directed=False)

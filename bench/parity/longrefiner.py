@@ -98,7 +98,7 @@ def _pieces(text: str, tree: Tree, leaves: bool) -> list[tuple[str, str]]:
 
 
 def _answers(refiner: Any, rows: Rows, found: Found) -> None:
-    """What SmolLM2 answers from paragraphs that each program finds behind the same outline."""
+    """Compare what SmolLM2 answers from the paragraphs that each program finds behind the same outline."""
     shown: list[list[str]] = [[], []]
     data, model = rows.dataset(), rows.metered
     for example in data.examples:

@@ -39,6 +39,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _longbench(code: Path, rows: Rows, found: Found) -> None:
+    """Compare LongBench's answer lengths and scorers, then rows and whole prompts."""
     metrics = import_theirs(code, "eval").dataset2metric
     lengths = json.loads((code / "config/dataset2maxlen.json").read_text(encoding="utf-8"))
     prompts = json.loads((code / "config/dataset2prompt.json").read_text(encoding="utf-8"))
@@ -64,6 +65,7 @@ def _longbench(code: Path, rows: Rows, found: Found) -> None:
 
 
 def _kilt(code: Path, rows: Rows, found: Found) -> None:
+    """Compare the gold answers of rows of NQ and ELI5 with KILT's."""
     official = import_theirs(code, "kilt.eval_downstream")
     for file in ("nq/nq_kilt_sample.jsonl", "eli5/eli5_kilt_sample.jsonl"):
         for row in _lines(rows.folder / file):
@@ -72,6 +74,7 @@ def _kilt(code: Path, rows: Rows, found: Found) -> None:
 
 
 def _qasper(code: Path, rows: Rows, found: Found) -> None:
+    """Compare the gold answers of Qasper's questions with those of the baseline's evaluator."""
     path = rows.folder / "qasper/qasper-train-v0.3-sample.json"
     gold = import_theirs(code, "evaluator").get_answers_and_evidence(json.loads(path.read_text(encoding="utf-8")), True)
     for example in load(part("datasets", dataset="qasper", data=str(path)), None).examples:
@@ -80,6 +83,7 @@ def _qasper(code: Path, rows: Rows, found: Found) -> None:
 
 
 def _quality(code: Path, rows: Rows, found: Found) -> None:
+    """Compare QuALITY's questions, options and labels with those of the baseline's script."""
     path = rows.folder / "quality/quality_v1.0.1_sample.jsonl"
     stand_in("pyutils", "pyutils.io", "bs4")
     module = import_theirs(code, "simple")

@@ -43,7 +43,7 @@ SETTINGS = {"t_p": 0.6, "window": 640}  # of a search
 def compare(
     _code: Path | None, _rows: Rows, found: Found, documents: int = 5, questions: int = 40, tokens: int = 250
 ) -> None:
-    """Compare graphs of made-up documents, then searches: a document's own questions and those of the others."""
+    """Compare the graphs of `documents` made-up texts of `tokens`, then searches for `questions` of all in each."""
     config = part("models", model="default", sets={"model.dtype": "float32"})
     model = load_model(config)
     reading, tools = Model(local_folder(config)[0]), FakeTools(reader=model, builder=model, searcher=model)

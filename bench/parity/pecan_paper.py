@@ -90,7 +90,7 @@ def chunks(model: Model, text: str, size: int) -> list[str]:
 
 
 def points(reply: str, ended: bool) -> list[tuple[int, int]]:
-    """The bullets of a reply as characters (A.1); an unfinished last one counts where it is the only one."""
+    """(start, end) of the bullets in a reply (A.1); not `ended`: the last one counts only where it is alone."""
     lines = [(m.start(), m.end()) for m in re.finditer(r"[^\n]*\S", reply)]
     found: list[tuple[int, int]] = []
     for begin, end in lines:
@@ -107,7 +107,7 @@ def points(reply: str, ended: bool) -> list[tuple[int, int]]:
 
 
 def build(model: Model, text: str, chunk_tokens: int, window: int, reserve: int, levels: int = 2) -> list[Node]:
-    """The graph of a document (3.1): levels are added until one call holds a level, the `levels`-th at the earliest."""
+    """The graph (3.1), with levels until one call holds one, the `levels`-th at least. reserve: tokens of a reply."""
     nodes = [Node(chunk, 1, {}) for chunk in chunks(model, text, chunk_tokens)]
     below = list(range(len(nodes)))
     for level in range(2, 8):
@@ -178,7 +178,7 @@ def search(
     window: int = 8192,
     most: int = 32,
 ) -> Found:
-    """Visit nodes until the model can answer (3.2), then answer in a second turn."""
+    """Visit nodes until P(Yes) exceeds `t_p` (3.2), then answer in a second turn, in at most `most` tokens."""
     context = model.ids(model.open + FIRST)
     asked = list(range(len(context), len(context) + len(model.ids(question))))
     context += model.ids(question) + model.ids("\n\nInformation:")

@@ -59,8 +59,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     program, model, config = _program(code), rows.metered, RaptorConfig()
     split = sys.modules["raptor.utils"].split_text
     clustering = sys.modules["raptor.cluster_utils"].RAPTOR_Clustering
-    # SmolLM2's tokenizer in place of cl100k_base.
-    tokens = SimpleNamespace(encode=lambda text: [0] * model.count(text))
+    tokens = SimpleNamespace(encode=lambda text: [0] * model.count(text))  # SmolLM2's, in place of cl100k_base
     for question, text in rows.texts("longbench/hotpotqa", DOCUMENTS):
         released, own = split(text, tokens, 100), [text[a:b] for a, b in packed(text, 100, model)]
         found.add(WORDS, *("".join(_words(" ".join(chunks)).split()) for chunks in (released, own)))
@@ -99,7 +98,7 @@ def _answers(rows: Rows, split: Callable[..., list[str]], tokens: SimpleNamespac
 def _retrieve(
     program: Any, texts: Sequence[str], points: np.ndarray, query: np.ndarray, tokens: Any, found: Found
 ) -> None:
-    """Both retrievals over one tree of two layers: groups of five chunks, each with the mean vector of its chunks."""
+    """Compare both retrievals over one tree: groups of five chunks under their mean. points: vectors of `texts`."""
     leaves = {i: program.Node(t, i, set(), {"m": p}) for i, (t, p) in enumerate(zip(texts, points, strict=True))}
     graph, nodes, vectors, blocks = Graph(), dict(leaves), list(points), []
     for i, text in enumerate(texts):

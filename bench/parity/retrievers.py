@@ -57,7 +57,7 @@ def _lucene(split: list[list[str]], query: list[str]) -> list[float]:
 
 
 def _few(found: Found) -> None:
-    """200 made-up collections of two to four texts over eight words."""
+    """Compare scores in 200 made-up collections of two to four texts over eight words."""
     dice = random.Random(5)
     for _ in range(200):
         split = [dice.choices("abcdefgh", k=dice.randint(2, 9)) for _ in range(dice.randint(2, 4))]
@@ -72,6 +72,7 @@ def _few(found: Found) -> None:
 
 
 def _dense(cut: Sequence[tuple[str, list[str]]], rows: Rows, found: Found) -> None:
+    """Compare MiniLM's vectors and nearest chunks. cut: (question, chunks of its document)."""
     encoder, ours = SentenceTransformer(str(minilm()), device="cpu"), rows.encoder
     for question, chunks in cut:
         vectors = encoder.encode([question, *chunks], show_progress_bar=False)

@@ -81,7 +81,7 @@ class Rows:
         return ask(question, [text] if text else [], tools, tools.model())
 
     def answers(self, found: Found, name: str, theirs: Sequence[str], ours: Sequence[str]) -> None:
-        """Write at a stage what its differences change: the answers to the first questions of HotpotQA, and F1."""
+        """Store at stage `name` how many answers to HotpotQA's first questions are equal, and the F1 of both."""
         gold = [e.gold.answers for e in self.dataset(limit=len(ours)).examples]
         f1 = [
             100 * mean(score("hotpotqa.f1", answer, golds) for answer, golds in zip(answers, gold, strict=True))

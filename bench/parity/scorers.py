@@ -20,8 +20,7 @@ TOLD: dict[str, str] = {}
 ANSWERS = 2000
 WORDS = "the a Velindra Toren 1719 mill, yes no of river's KELFORD U.S. and “poet” x 河流 北京 在北京，"
 LONGBENCH = ("qa_f1", "rouge", "retrieval", "count", "code_sim", "qa_f1_zh", "rouge_zh")
-# (folder below the one that is named, module) -> function of (prediction, gold): our scorer
-OFFICIAL = {
+OFFICIAL = {  # (folder below the one that is named, module) -> function of (prediction, gold): our scorer
     ("LongBench/LongBench", "metrics"): {f"{name}_score": f"longbench.{name}_score" for name in LONGBENCH},
     ("musique", "metrics.answer"): {"compute_f1": "musique.answer_f1", "compute_exact": "musique.answer_em"},
     ("hotpot", "hotpot_evaluate_v1"): {"f1_score": "hotpotqa.f1", "exact_match_score": "hotpotqa.em"},
@@ -56,7 +55,6 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
             for prediction, gold in pairs:
                 if function == "retrieval_score" and not gold.startswith("Paragraph"):
                     continue
-                # MuSiQue's take the gold answer first.
-                given = (gold, prediction) if function.startswith("compute_") else (prediction, gold)
+                given = (gold, prediction) if function.startswith("compute_") else (prediction, gold)  # MuSiQue's
                 value = _number(getattr(official, function)(*given))
                 found.add(f"{folder.partition('/')[0]}: {function}", value, score(ours, prediction, [gold]))

@@ -37,7 +37,7 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Every setting of the run."""
+        """Every setting of the run, nested as under `config` in its run.yaml: {"method": {"name": ...}, ...}."""
         return self.stored.config
 
     @property
@@ -60,7 +60,7 @@ class Run:
         return documents(self.stored)
 
     def compare(self, *others: Run | PathLike, reference: str | None = None, score: str | None = None) -> pd.DataFrame:
-        """This run beside others, as `compare` does; the reference is this run unless one is named."""
+        """A row for this run and each of `others`, as the function `compare` gives; reference: by default this run."""
         return compare(self, *others, reference=reference or self.folder.name, score=score)
 
     def trace(self, question_id: str) -> str:
@@ -70,7 +70,7 @@ class Run:
         return "\n".join(trace_lines(search_of(self.stored, question_id)))
 
     def plot(self, out: PathLike | None = None, *, score: str | None = None) -> bytes:
-        """Score against cost, as `Runs.plot` of this run alone."""
+        """Draw score against cost of this run alone; arguments, result and errors are those of `Runs.plot`."""
         return Runs([self]).plot(out, score=score)
 
     def _repr_html_(self) -> str:
@@ -78,7 +78,7 @@ class Run:
 
 
 class Runs(list[Run]):
-    """Runs of one call, in the order in which they ran. lost: row -> why it did not run whole."""
+    """Runs of one call, in the order in which they ran. lost: row ("bm25 k=3 on nq") -> why it did not run whole."""
 
     lost: dict[str, str]
 
@@ -88,7 +88,7 @@ class Runs(list[Run]):
 
     @property
     def averaged(self) -> pd.DataFrame:
-        """The table with runs that differ in their seed alone as one: `harness report --average-seeds`."""
+        """`table` with one averaged row for runs that differ in their seed alone: `harness report --average-seeds`."""
         from reports.repeats import average_over_seeds
         from reports.tables import frame
 
@@ -102,13 +102,14 @@ class Runs(list[Run]):
         return frame([run.stored for run in self])
 
     def compare(self, *, reference: str | None = None, score: str | None = None) -> pd.DataFrame:
-        """Each run beside the reference, as `compare` does."""
+        """A row for each run, with its paired difference to the reference; arguments as of the function `compare`."""
         return compare(*self, reference=reference, score=score)
 
     def plot(self, out: PathLike | None = None, *, score: str | None = None) -> bytes:
         """Score against cost with intervals, the front marked: an SVG, or what the ending of `out` says (pdf, png).
 
-        The runs must be of one data set. Returns the file's content and writes it to `out`. Raises UserError.
+        score: its name, by default the data set's headline. Returns the file's content and writes it to `out`. Raises
+        UserError, also for runs of several data sets.
         """
         from harness.errors import UserError
         from reports.figures import front
@@ -131,7 +132,7 @@ class Runs(list[Run]):
         return content
 
     def autopsy(self, lost_below: float = 0.5) -> pd.DataFrame:
-        """Why questions were lost: a row a run and class, as `harness autopsy`."""
+        """Why questions scored below `lost_below`: a row for each run and cause (columns: reports.autopsy.frame)."""
         from reports.autopsy import cases_by_run, frame
         from reports.gold_rows import rows_of
 
@@ -179,9 +180,9 @@ def _folder(run: Run | PathLike) -> PathLike:
 def score(
     run: Run | PathLike, *, scorers: list[str] | None = None, only: bool = False, data: PathLike | None = None
 ) -> dict[str, Any]:
-    """Score a run's stored predictions again, without a model, and return its new summary.
+    """Score a run's stored predictions again, without a model, and return its new summary (`Run.summary`).
 
-    scorers: in addition to the run's own, or instead of them if `only`; data: where the rows are now.
+    scorers: names, in addition to the run's own, or instead of them if `only`; data: where the data set's rows are now.
     """
     from harness.engine.rescore import rescore
 
@@ -199,9 +200,9 @@ def judge(
 ) -> pd.DataFrame:
     """Let a model decide which stored answers are right, as `harness judge` does; the scores are stored with the runs.
 
-    set: settings of the model, {"model.base_url": ...}; prompt: a file; name: the score is judge.NAME. Replies are
-    kept, so the same call asks only for what is missing. Returns a row for each run and each pair of a judge with
-    another score, as of reports.judges.judge_agreements. Raises UserError.
+    model: preset, folder or hub id; set: its settings, {"model.base_url": ...}; prompt: a file; name: the score is
+    judge.NAME; max_tokens: of a reply; parallel: answers at a time. Replies are kept: the same call asks only for those
+    missing. Returns a row for each run and pair of scores, as reports.judges.judge_agreements does. Raises UserError.
     """
     import pandas as pd
 

@@ -40,7 +40,7 @@ _COMMAND = ("python", "-c", "harness.run(...)")  # in the manifest, where a run 
 
 
 class Settings(TypedDict, total=False):
-    """What `run` takes beside methods, data sets, suite and sweep: for type checkers, which know what it returns."""
+    """What `run` takes beside methods, data sets, suite, sweep and repeat, for type checkers."""
 
     model: PathLike | None
     data: PathLike | Rows | None
@@ -172,7 +172,11 @@ def _run_rows(
     single: bool,
     budget: Budget,
 ) -> Runs:
-    """Plan all rows, then run them in turn; of a single one every exception is raised."""
+    """Plan all rows, run them in turn, and return their runs; a row that cannot run is in `lost`.
+
+    out: results folder; trackers: log the runs; make_progress: called for each row; options: parallel, retry_failed and
+    fail_fast of runner.run; single: whether one row alone was asked for, whose exception is raised; budget: limits.
+    """
     note = make_progress().note
     planned = plan_all(wanted, note)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
@@ -211,7 +215,7 @@ def _names(named: Methods | Names | None) -> list[str]:
 
 
 def _rows_file(data: PathLike | Rows) -> str:
-    """The path `data`; rows are written to a file in HARNESS_HOME, named after their content, and give its path."""
+    """The path `data` as text; rows are first written to a file in HARNESS_HOME, named after their content's hash."""
     if isinstance(data, str | os.PathLike):
         return os.fspath(data)
     path = home() / "rows" / f"{digest(list(data))[:16]}.jsonl"
@@ -221,7 +225,7 @@ def _rows_file(data: PathLike | Rows) -> str:
 
 
 def _plain_value(value: Any) -> Any:
-    """A setting's value with functions, as in {"dataset.scorers": [mine]}, replaced by their names."""
+    """A setting's value with each function, as in {"dataset.scorers": [mine]}, replaced by "module:name"."""
     if isinstance(value, list | tuple):
         return [_plain_value(one) for one in value]
     return registry.register_target(value) if callable(value) else value

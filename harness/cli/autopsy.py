@@ -64,7 +64,7 @@ def autopsy(
 
 
 def _command_for(run: StoredRun, presets: list[str]) -> str:
-    """The command that runs `presets` on the questions of `run`."""
+    """The command, for a shell, that runs the methods `presets` on the questions of `run`."""
     config = run.config
     data = config["dataset"].get("data")
     parts = ["harness", "run", "-m", ",".join(presets), "-d", str(config["dataset"]["name"])]

@@ -54,9 +54,9 @@ def option(
 ) -> Any:
     """An option for an Annotated type.
 
-    spec: its names and what stands for its value, "--method -m NAME,..."; text: its help; default: the default in
-    words, where the value itself does not say it; complete: the kind of preset whose names the shell completes;
-    limits: min and max of a number.
+    section: of SECTIONS; spec: its names and what stands for its value, "--method -m NAME,..."; text: its help;
+    default: the default in words, where the value itself does not say it; complete: the kind of preset whose names the
+    shell completes; limits: min and max of a number.
     """
 
     def names(incomplete: str) -> list[str]:
@@ -138,7 +138,7 @@ class Group(TyperGroup):
         return list(dict.fromkeys(name.partition(" ")[0] for name in self.names()))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command, or a group of those whose first word it is. A usage error names the nearest one."""
+        """Import the command `cmd_name`, or group those it begins; for another word fail with a usage error."""
         names = self.names()
         below = {name.partition(" ")[2]: text for name, text in names.items() if name.startswith(f"{cmd_name} ")}
         if below:
@@ -162,7 +162,7 @@ class Group(TyperGroup):
         return as_command(getattr(module, word, None) or getattr(module, f"{word}_"), name)
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse; without the name of a command, for the default command: `harness report results`."""
+        """Parse `args`; if they begin with no command's name, as those of the default one: `harness report results`."""
         if self.default is not None and (not args or args[0] not in self.names()):
             return self.default.make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
@@ -175,14 +175,14 @@ class Group(TyperGroup):
 
 
 def group(name: str, table: Mapping[str, Mapping[str, str]], package: str, summary: str | None = None) -> Group:
-    """A group of commands; see Group."""
+    """Make a click group of commands; table, package: as in Group; summary: its help."""
     made = Group(name=name, help=summary, no_args_is_help=True, rich_markup_mode=None, context_settings=CONTEXT)
     made.table, made.package = table, package
     return made
 
 
 def as_command(function: Callable[..., int], name: str) -> Command:
-    """A function as a click command."""
+    """The click command `name` that calls `function`: its parameters are the options, its docstring is the help."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command(name, cls=Command, context_settings=CONTEXT)(_spread_dataclasses(function))
     made = typer.main.get_command(app)
@@ -191,7 +191,7 @@ def as_command(function: Callable[..., int], name: str) -> Command:
 
 
 def _spread_dataclasses(function: Callable[..., int]) -> Callable[..., int]:
-    """`function` with the fields of each parameter that is a dataclass in its place, as Typer reads options.
+    """`function` for Typer: each parameter that is a dataclass is replaced by its fields, one option each.
 
     A reader that closes the pipe of stdout early gives PIPE_CLOSED, which Typer would make exit code 1.
     """

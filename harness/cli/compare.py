@@ -41,7 +41,7 @@ def compare(
 
 
 def chosen_columns(columns: str | None, everything: bool) -> list[str] | None:
-    """The columns to show: None for those that fit a terminal, [] for all. Raises UserError for both at once."""
+    """Columns to show, by --columns and --all: None for what fits a terminal, [] for all. Raises UserError for both."""
     if columns is not None and everything:
         raise UserError("give either --columns or --all, not both")
     if everything:

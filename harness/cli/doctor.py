@@ -1,7 +1,4 @@
-"""`harness doctor`: what this machine has, and the command for each thing that it lacks.
-
-Loads no model and downloads nothing. Exit code 4 where a run of the default model could not work.
-"""
+"""`harness doctor`: what this machine has, and the command for each thing that it lacks."""
 
 import importlib.metadata
 import json as json_
@@ -44,7 +41,7 @@ State = Literal["ok", "hub", "missing", "problem"]
 
 @dataclass(frozen=True)
 class Check:
-    """One line. state: hub: is downloaded at the first use; missing: some runs need it; problem: no run can work."""
+    """A line below `part`. state: hub: downloaded at first use; missing: some runs need it; problem: no run works."""
 
     part: str
     state: State
@@ -174,7 +171,7 @@ def preset_values(kind: str, name: str) -> dict[str, Any]:
 
 
 def check_weights(part: str, name: str, values: dict[str, Any], key: str) -> Check:
-    """Check where the weights of a model or encoder come from, by the values of its preset alone."""
+    """Check where weights come from, by a preset's `values`. part, name: of the line; key: setting for a folder."""
     if values.get("backend") == "endpoint":
         return Check(part, "ok", name, f"a server that you start; the preset expects it at {values['base_url']}")
     if package := values.get("package"):
@@ -202,7 +199,7 @@ def _check_datasets() -> Iterator[Check]:
 
 
 def check_rows(dataset: str, name: str | None = None) -> Check:
-    """Check where the rows of a data set come from, by its preset alone; name: of the line."""
+    """Check where the rows of a data set come from, by its preset alone; name: as the line says it."""
     values, name = preset_values("datasets", dataset), name or dataset
     if values.get("data") and Path(str(values["data"])).expanduser().exists():
         return Check("Data sets", "ok", name, f"{values['data']}, on disk")
@@ -216,7 +213,7 @@ def check_rows(dataset: str, name: str | None = None) -> Check:
 
 @cache
 def _hub_cache() -> frozenset[tuple[str, str]]:
-    """(kind, id) of every repository in the hub's cache on this machine."""
+    """("model" or "dataset", "owner/name") of every repository in the hub's cache on this machine."""
     from huggingface_hub import CacheNotFound, scan_cache_dir
 
     try:

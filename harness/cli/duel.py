@@ -126,7 +126,7 @@ def _as_json(outcome: Outcome) -> str:
 
 
 def _as_text(outcome: Outcome) -> str:
-    """The verdicts, what they are about, and what was saved."""
+    """Lines and a table: the verdicts, what they are about, and how many answers were saved."""
     rules, pairs = outcome.rules, len(outcome.pairs)
     about = "documents like these" if rules.target == "population" else "exactly these questions"
     over = f" over the whole ranking of {pairs} pairs (intervals: Bonferroni)" if pairs > 1 else ""

@@ -60,7 +60,7 @@ def export(
 
 
 def _bundle(paths: list[str], keep_texts: bool) -> int:
-    """Write one file for `harness verify`."""
+    """Write the runs `paths[:-1]` into the bundle `paths[-1]`; returns exit code 0. Raises UserError."""
     from harness.exchange.bundle import export as write_bundle
 
     if len(paths) < 2:

@@ -61,7 +61,8 @@ def parse_numbers(
 ) -> list[T] | None:
     """Parse the numbers of an option's list with commas, each once; None for None.
 
-    Raises UserError for an empty list or a number that is not `valid`; expected: what is valid, in words.
+    flag: the option, for messages; kind: int or float; expected: what is valid, in words. Raises UserError for an empty
+    list or a number that is not `valid`.
     """
     if text is None:
         return None

@@ -53,7 +53,7 @@ def as_table(
 ) -> str:
     """The forecasts as a table with their sum; what is unknown is in no sum, and the last line says how many are.
 
-    workers: among whom the time is divided; price: of an hour of one worker's GPUs.
+    convention: of the FLOPs; workers: among whom the time is divided; price: of an hour of one worker's GPUs.
     """
     head = ("method", "data set", "questions", "tokens", "TFLOPs", "time", "how")
     left, tokens, tflops, hours = _totals(rows)
@@ -84,7 +84,7 @@ def _totals(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None, 
 
 
 def suite_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
-    """The sum of the forecasts, for a suite that begins to run."""
+    """The sum of the forecasts in a line, printed when a suite begins to run; workers: share the time."""
     left, *sums = _totals(rows)
     tokens, tflops, _ = _texts(*sums)
     about = f", about {duration(3600 * sums[2] / workers)}" if sums[2] else ""
@@ -93,7 +93,7 @@ def suite_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
 
 
 def _time_and_money(rows: Sequence[Forecast], hours: float | None, workers: int, price: float | None) -> list[str]:
-    """The lines below the table: whose speed the times go by, and what time and money the workers take."""
+    """The lines below the table: which runs' speed the times go by, and what time and money the workers take."""
     speeds = list(dict.fromkeys(row.speed for row in rows if row.hours))
     if hours is None:
         return [] if price is None else ["time and money unknown: no earlier run on this hardware with these models"]
@@ -111,7 +111,7 @@ def as_json(rows: Iterable[Forecast]) -> str:
 
 
 def only_plan(wanted: Sequence[Choices], options: Execution, scaling: WorkerOptions, suite: str | None) -> int:
-    """--plan: print the forecast of every row that can be run; the others' mistakes are on stderr."""
+    """--plan: print the forecast of every row that can run, the others' mistakes on stderr; returns the exit code."""
     planned = plan_all(wanted, say, elsewhere=True)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
@@ -153,7 +153,7 @@ def row_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]
 
 
 class BesideForecast(Hook):
-    """Print and keep the forecast of each row beside the hours that it took; rows that share workers overlap."""
+    """Print the forecast of each row beside the time it took, both kept in `out`; rows that share workers overlap."""
 
     def __init__(self, rows: Sequence[Forecast], out: Path, workers: int) -> None:
         self._expected = {f"{row.method} on {row.dataset}": row.hours / workers for row in rows if row.hours}

@@ -67,10 +67,7 @@ def _plan_all_heads(choices: Choices) -> Plan:
 
 
 def _write_heads(plan: Plan, top: int, out: Path) -> int:
-    """Score the heads, write the `top` best as a list to `out`, and print them; returns the exit code.
-
-    The list is a YAML file (docs/methods/attention.md#head-lists).
-    """
+    """Score the heads, write and print the `top` best as YAML (docs/methods/attention.md#head-lists); returns 0."""
     from harness.engine.heads import find_heads
     from harness.storage.files import save_error, write_atomic
 

@@ -75,7 +75,7 @@ def _print_import(one: Imported, folder: Path) -> None:
 
 
 def _mean_rows(one: Imported) -> list[tuple[str, ...]]:
-    """A row for each score: mean ± standard error over the answers that have it, and what the tool printed.
+    """A row for each score: its name, mean ± standard error over the answers that have it, what the tool printed.
 
     Failed questions are left out, as the other tools do; the tables of this project count them 0.
     """

@@ -89,7 +89,10 @@ def judge(
 
 
 def _judge_all(examples: dict[Path, dict[str, Example]], judges: dict[Path, Judge], parallel: int, json: bool) -> int:
-    """Judge every run; a model that can judge no more ends the work. Returns the exit code."""
+    """Judge every run; a model that can judge no more ends the work. Returns the exit code.
+
+    examples: run folder -> question id -> example; judges: run folder -> its judge; parallel: answers at a time.
+    """
     from harness.engine.judge_run import judge_run
     from harness.engine.progress import default_progress
 
@@ -114,7 +117,7 @@ def _judge_all(examples: dict[Path, dict[str, Example]], judges: dict[Path, Judg
 
 
 def _print_judged(folder: Path, name: str, judged: Judged, json: bool) -> None:
-    """Print what a judge decided on a run: its score, answers it could not judge, its agreement with others."""
+    """Print the results of the judge `name` on a run: its score, answers not judged, its agreement with others."""
     from harness.engine.model_judge import EMPTY, FAILED, NO_GOLD, UNCLEAR
 
     agreement = _agreement(folder)
@@ -156,7 +159,7 @@ def _agreement(folder: Path) -> list[dict[str, Any]]:
 
 
 def _table(agreement: list[dict[str, Any]]) -> str:
-    """Percent agreement and Cohen's kappa of each pair, in aligned columns."""
+    """Percent agreement and Cohen's kappa of each pair of reports.judges.judge_agreements, in aligned columns."""
     from reports.judges import RIGHT
 
     judges = {pair["a"] for pair in agreement}

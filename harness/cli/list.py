@@ -1,7 +1,4 @@
-"""`harness list [KIND]`: the names of each kind with a line about each, methods by family.
-
-Reads YAML and the first lines of files; imports no implementation.
-"""
+"""`harness list [KIND]`: the names of each kind with a line about each, methods by family; imports none of them."""
 
 import ast
 import json as json_
@@ -64,7 +61,7 @@ def find_kind(kind: str) -> str:
 
 
 def summaries(kind: str) -> dict[str, str]:
-    """Name -> one line, sorted by name."""
+    """Name -> one line about it, for all names of a kind (one of KINDS), sorted by name."""
     if kind == "scorers":
         from harness import scorers
 

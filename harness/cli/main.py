@@ -2,8 +2,7 @@
 
     harness run --method pecan --dataset musique --data dev.jsonl --model ./Llama-3.1-8B-Instruct
 
-A command is a function of its own name in a module of its first word, imported when it is called: "report curves" is
-report_curves in harness/cli/report.py. Groups of commands from outside harness/ are found through the registry.
+harness/cli/command.py says how a command is found; groups from outside harness/ are found through the registry.
 
 Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name, nothing was run · 3
 some questions failed, a run stopped midway, some of several rows did not run, or a result could not be saved or
@@ -153,7 +152,7 @@ def root() -> Root:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point of the command `harness`: parse, call, exit."""
+    """Entry point of the command `harness`: parse, call, exit. arguments: in place of sys.argv, in tests."""
     if sys.stderr is None:  # closed by the caller
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     if sys.stdout is None:
@@ -220,7 +219,7 @@ def _print_error(sentence: str, code: int) -> int:
 
 
 def _print_usage_error(e: Any) -> int:
-    """Print a mistake in the command line, with the nearest spelling and the command that explains it."""
+    """Print a mistake in the command line, the nearest spelling and the command that explains it; returns 2."""
     context = getattr(e, "ctx", None)
     if type(e).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(f"{e.format_message()}\n")

@@ -118,7 +118,7 @@ class Selection(RowOptions):
     ] = None
 
     def choices(self, method: str | None = None, dataset: str | None = None) -> Choices:
-        """The selection as Choices, for one method and one data set. Raises UserError for an unreadable suite."""
+        """The selection as Choices, for one method on one data set. Raises UserError for an unreadable suite."""
         from harness.config import suites
         from harness.config.layers import Choices
 
@@ -127,7 +127,7 @@ class Selection(RowOptions):
         return Choices(method, dataset, sets=sets, files=tuple(self.config), suite=suite, **alike)
 
     def rows(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
-        """A row for every method on every data set at each point of the sweep, with each seed. Raises UserError."""
+        """Each method on each data set at each point of `swept` ("KEY=A,B") with `repeat` seeds. Raises UserError."""
         from harness.cli.output import say
         from harness.config import sweep
         from harness.engine.repeats import distinct_repeats

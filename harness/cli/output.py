@@ -18,10 +18,7 @@ _NAMES = {"text": "text", "md": "markdown", "markdown": "markdown", "csv": "csv"
 
 
 def format_of(form: str | None, out: str | None) -> str:
-    """The table format: that of --format (`form`), else by the ending of --out (`out`), else text.
-
-    Raises UnknownName for an unknown format, UserError for an unknown ending of `out`.
-    """
+    """The table format: --format (`form`), else by the ending of --out, else text. Raises UnknownName, UserError."""
     if form is not None:
         if form not in _NAMES:
             raise UnknownName("format", form, ("text", "md", "csv", "latex", "json"), "--html FILE makes a page")
@@ -37,10 +34,7 @@ def format_of(form: str | None, out: str | None) -> str:
 
 
 def write(content: str | bytes, out: str | None) -> None:
-    """Print `content`, or write it to the file `out`, making its folder, and say so; printed bytes are UTF-8.
-
-    Raises SaveError.
-    """
+    """Print `content` (bytes as UTF-8), or write it to the file `out`, whose folder is made. Raises SaveError."""
     if out is None:
         print((content.decode() if isinstance(content, bytes) else content).rstrip("\n"))
         return
@@ -58,7 +52,7 @@ def write(content: str | bytes, out: str | None) -> None:
 
 
 def terminal_width(form: str, out: str | None) -> int | None:
-    """Columns of the terminal that a text is printed on, None where it goes elsewhere."""
+    """The terminal's columns, where a table is printed there as text; None for another format, a file or a pipe."""
     return shutil.get_terminal_size().columns if out is None and form == "text" and sys.stdout.isatty() else None
 
 
@@ -74,7 +68,7 @@ def columns(rows: Iterable[Sequence[str]], widest: int = 44) -> str:
 
 
 def mean_text(score: dict[str, Any]) -> str:
-    """{"mean": 0.41, "low": 0.36, "high": 0.46} -> "41.0 [36.0, 46.0]"; what is undefined is left out."""
+    """{"mean": 0.41, "low": 0.36, "high": 0.46} -> "41.0 [36.0, 46.0]"; "-" without a mean."""
     from harness.stats.bootstrap import with_interval
 
     if score["mean"] is None:
@@ -83,7 +77,7 @@ def mean_text(score: dict[str, Any]) -> str:
 
 
 def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
-    """Score -> mean as text, of a summary.json; with the number of questions where that is not all of them."""
+    """Score name -> its mean as text, by a run's summary.json, and over how many questions where not over all."""
     skip = summary.get("failed_count_as") == "skip"
     counted = summary.get("n_scored" if skip else "n_total")
     texts = {}

@@ -7,8 +7,6 @@ harness report results --html report.html    one page that opens without a netwo
 harness report a b --html index.html         one page of all runs below both, with a leaderboard
 harness report results --paper               published value, ours, the difference: equivalent, differs, undecided, ...
 harness report results --paper --margin 1    equivalent within 1 point (costs: 1 %), by default 2
-
-A figure is made by the module of its name in reports/figures/.
 """
 
 from __future__ import annotations
@@ -141,7 +139,7 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
 
 
 def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
-    """The runs as an HTML page, with the command that writes it in its header."""
+    """The runs as an HTML page with this title and, in its header, the command that writes it."""
     from reports.details import Limits
     from reports.page import Comparison, page
     from reports.page_header import Written
@@ -155,9 +153,9 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
 
 
 def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: tuple[TableOutput, Page, Wide]) -> str:
-    """The table that is asked for: published numbers, methods by data sets, or a table for each data set.
+    """The table that `options` ask for: published numbers, methods by data sets, or a table for each data set.
 
-    csv and json hold a single one, with every column.
+    columns: as of chosen_columns. csv and json hold a single table, with every column.
     """
     from reports import by_dataset, paper
     from reports.columns import ordered, pick_columns, sections
@@ -213,7 +211,7 @@ def report_stability(answers: Answers) -> int:
 
 
 def _show_analysis(module: Any, answers: Answers) -> int:
-    """Analyse the stored answers with `module`, print or write the tables; returns the exit code."""
+    """Analyse the stored answers with `module` (of reports/), print or write the tables; returns the exit code."""
     from reports.gold_rows import with_rows
 
     form = format_of(answers.form, answers.out)
@@ -223,7 +221,7 @@ def _show_analysis(module: Any, answers: Answers) -> int:
 
 
 def write_analysis(module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: str, out: str | None) -> None:
-    """Analyse runs with their rows; write the module's frame for csv and json, else its titled tables."""
+    """Analyse (run, its rows) by `analyse_runs` of `module`; write its `frame` as csv or json, else its `sections`."""
     from reports.render import render, render_sections
 
     found = module.analyse_runs(pairs)

@@ -3,8 +3,7 @@
 With a small model (smollm2-135m) on real data sets profile `small` takes the place of `paper`, with the embedded model
 profile `pocket`, and the model plays the roles of all language models.
 
---list says what each table and figure needs, and what of it is on this machine; GPU memory is weights and cache of the
-row that takes most (reports/paper/needs.py).
+--list says what each table and figure needs (reports/paper/needs.py), and what of it is on this machine.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ def _suite_selection(chosen: RowOptions, suite: str) -> Selection:
 
 
 def _print_values(runs: list[StoredRun], item: TableOrFigure, pages: Pages) -> None:
-    """Print ours beside the printed values of the item, as far as there are any."""
+    """Print our values beside the printed ones of the table or figure, as far as there are any."""
     from reports.paper.all_values import NOT_RUN, tables, text
 
     named = tables(runs, item, margin=pages.margin)
@@ -152,7 +151,7 @@ def _print_values(runs: list[StoredRun], item: TableOrFigure, pages: Pages) -> N
 
 
 def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> None:
-    """Write each drawing of the item into a file beside the runs; print why where one cannot be drawn."""
+    """Write each drawing of the table or figure to a file in `out`, named after the suite; print why one fails."""
     from harness.cli.main import root
 
     folders = [str(run.path) for run in runs]
@@ -179,6 +178,7 @@ def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out:
 
 
 def _write_pages(runs: list[StoredRun], item: TableOrFigure | None, pages: Pages) -> None:
+    """Write our values beside the printed ones of `item`, None for all, to each file that is asked for."""
     from reports.paper.all_values import tables, text
 
     if not pages.files:
@@ -224,7 +224,7 @@ def _suite_checks(suite: suites.Suite) -> list[Check]:
 
 
 def _file_checks(found: Needs) -> Iterator[Check]:
-    """Yield a check of each data set, file of documents, weights, adapter and package."""
+    """Yield a check of each data set, file of documents, weights, adapter and package that is needed."""
     for name in found.datasets:
         yield check_rows(name)
     for name, place in found.documents.items():
@@ -271,7 +271,7 @@ def _gpu_check(found: Needs) -> Check:
 
 
 def _memory_and_lacks(checks: list[Check]) -> tuple[str, str]:
-    """GPU memory, and "ready" where all checks are ok, else "lacks 4 data sets, 1 GPU"."""
+    """The GPU memory needed, "16 GiB", and "ready" where all checks are ok, else "lacks 4 data sets, 1 GPU"."""
     memory, has_size, _ = next(check.text for check in checks if check.part == "GPU").partition(" for ")
     count = Counter(_NOUNS[check.part] for check in checks if check.state != "ok")
     lacks = ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())

@@ -91,7 +91,7 @@ def retrieve(
 def _resolve_configs(
     dataset: str, data: str | None, retriever: str, sets: list[str]
 ) -> tuple[DatasetConfig, EncoderConfig | None]:
-    """Resolve the data set and the encoder (None for BM25) that the options name. Raises UserError."""
+    """The data set and the encoder (None for BM25) that the options name; sets: of --set. Raises UserError."""
     from harness.config.resolve import part
 
     given = parse_sets(sets)
@@ -128,7 +128,7 @@ class _Progress:
             erase_line(sys.stderr)
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
-        """Show how far a stage is and the time that is left; not more often than a reader can follow."""
+        """Show how many of `total` items (None: unknown) are done and the time left; not faster than one can read."""
         now = time.monotonic()
         if stage != self._stage:
             self._stage, self._begun, self._first, self._shown = stage, now, done, 0.0
@@ -148,7 +148,7 @@ class _Progress:
 
 
 def _print_result(done: Written, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
-    """Print what was retrieved, its recall of answers, and how a run uses the file."""
+    """Print what was written to `target`, its recall of answers in `top` documents, and how a run uses the file."""
     recall, corpus = done.recall, done.facts["corpus"]
     words, characters = recall.share(recall.words), recall.share(recall.characters)
     if json:

@@ -6,8 +6,7 @@ a row that cannot be planned   -> its mistakes on stderr, the other rows run
 a row that stops midway        -> what was answered stays on disk
 the exit code is the worst     by _BY_SEVERITY; the last lines name the rows that did not run whole
 
-The rows are planned by harness/engine/plan.py and run by harness/engine/runner.py. What else options ask for is
-attached to these rows in run_hooks.py.
+Rows are planned by harness/engine/plan.py and run by harness/engine/runner.py; run_hooks.py attaches the rest.
 """
 
 import sys
@@ -51,7 +50,7 @@ def run_selection(
     repeat: Repeat = None,
     ran: list[Path] | None = None,
 ) -> int:
-    """Run the rows of a selection; returns the exit code. ran: gets the folder of each row that ran."""
+    """Run the rows of a selection; returns the exit code. sweep, repeat: as of `run`; ran: gets each run's folder."""
     command = ["harness", *sys.argv[1:]]
     with interrupt_on_signals():
         try:
@@ -70,7 +69,10 @@ def _run_all(
     command: list[str],
     folders: list[Path],
 ) -> int:
-    """Plan and run the rows; returns the worst exit code."""
+    """Plan and run the rows; returns the worst exit code.
+
+    suite: its name; command: its words, to print how to resume; folders: gets the folder of each row that ran.
+    """
     attached = Attachments(suite, options, scaling, command)
     wanted = attached.with_option_settings(rows)
     if options.plan:
@@ -111,7 +113,7 @@ def _print_all(
 
 
 def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int, str | None]:
-    """Print the result of a row. Returns its exit code, and why it did not finish (None where it did)."""
+    """Print a row's result, named if there are `several`. Returns its exit code, and why it did not finish or None."""
     name, result, error = outcome.plan.row_name, outcome.result, outcome.error
     if isinstance(error, HarnessError):
         if options.debug and isinstance(error, FirstFailure):

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class Attachments:
     """What the options of one command attach to its rows; its methods are called in their order.
 
-    suite: its name, None without one; hooks: what follows the rows (engine/rows_in_turn.py), complete after `begin`.
-    Raises UserError for options that do not fit together.
+    suite: its name; scaling: workers and limits; command: its words, for the command that resumes; hooks: what follows
+    the rows (engine/rows_in_turn.py), complete after `begin`. Raises UserError for options that do not fit together.
     """
 
     def __init__(self, suite: str | None, options: Execution, scaling: WorkerOptions, command: list[str]) -> None:
@@ -82,7 +82,7 @@ class Attachments:
             self._forecast(plans)
 
     def _forecast(self, plans: Sequence[Plan]) -> None:
-        """Print the forecast of a suite, and which limit will be reached."""
+        """Print the forecast of a suite, and which limit will be reached; add the hooks for both."""
         from harness.cli.forecast_table import BesideForecast, row_forecasts, suite_line
         from harness.engine.command_limits import LimitHook, first_limit_hit
 

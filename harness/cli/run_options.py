@@ -78,12 +78,12 @@ class Execution:
 
     @cached_property
     def folder(self) -> Path:
-        """The results folder."""
+        """The results folder: --out, or the local copy of the object store that it names. Raises UserError."""
         return working_copy(self.out)
 
     @property
     def asking(self) -> dict[str, Any]:
-        """Fields of harness.engine.runner.AskOptions."""
+        """The options that are fields of harness.engine.runner.AskOptions, by name: {"parallel": 4, ...}."""
         return {"retry_failed": self.retry_failed, "parallel": self.parallel, "fail_fast": self.fail_fast}
 
     @property

@@ -42,7 +42,7 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
 
 
 def print_result(result: RunResult, json: bool) -> None:
-    """Print the scores and counts of a run on stdout."""
+    """Print the scores and counts of a run on stdout, as lines or as one object of JSON."""
     if json:
         print(json_.dumps({"run": str(result.folder), "summary": result.summary}), flush=True)
         return
@@ -59,7 +59,7 @@ def print_result(result: RunResult, json: bool) -> None:
 
 
 def _unsent_requests(summary: Mapping[str, Any]) -> str:
-    """A note on how many requests to language models the cache of replies answered, indexes included; "" for none."""
+    """A note on how many requests the cache of replies answered, by a run's summary.json; "" for none."""
     answered = summary.get("n_total", 0) - summary.get("n_failed", 0)
     phases = [(phase, answered) for phase in summary.get("usage", {}).values()]
     phases += [(phase, 1) for phase in summary.get("index", {}).get("usage", {}).values()]

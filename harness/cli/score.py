@@ -53,7 +53,7 @@ def score(
 
 
 def _ask_for_trust(folders: list[Path]) -> None:
-    """Ask the user whether to import each function that the run folders name; raise UserError where not."""
+    """Ask the user whether to import each function that the run folders name. Raises UserError after a no."""
     for folder in folders:
         for target, key in registry.code_targets(run_yaml(folder)["config"].get("dataset")).items():
             if registry.is_trusted(target):

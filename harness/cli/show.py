@@ -30,8 +30,9 @@ _PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encode
 
 @dataclass(frozen=True)
 class ShownConfig:
-    """A configuration ready to print: flat key -> value, key -> origin, prompt name -> text; origins has "prompt NAME"
-    for each prompt that is replaced.
+    """A configuration ready to print. values, origins: by flat key, "method.params.k"; prompts: name -> text.
+
+    origins also has "prompt NAME" for each prompt that is replaced.
     """
 
     values: dict[str, Any]
@@ -96,7 +97,7 @@ def kind_of(name: str) -> str:
 
 
 def resolve_named(kind: str, name: str, selection: Selection | None = None) -> tuple[Resolution, Any]:
-    """Resolve one method, data set, model or encoder of this name with the layers that `selection` adds.
+    """Resolve the method, data set, model or encoder (`kind`) `name`, with the layers that `selection` adds.
 
     Returns the resolution, and its part for `kind`. Raises UserError.
     """
@@ -111,7 +112,7 @@ def resolve_named(kind: str, name: str, selection: Selection | None = None) -> t
 
 
 def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
-    """What is shown of `name`; of a method with --dataset, the whole configuration of a run."""
+    """What is shown of `name`, a name of `kind`; of a method with --dataset, the whole configuration of a run."""
     if kind == "scorers":
         return _shown_scorer(name)
     if kind in ("suites", "profiles"):
@@ -141,7 +142,7 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
 
 
 def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
-    """The notes on a data set: what to download, its options, and how retrieved documents are given."""
+    """Notes on a data set: lines on "download" and retrieved "documents", "options": name -> type, default, meaning."""
     from harness.datasets import documents_given, option_fields
 
     options = {
@@ -171,6 +172,7 @@ def _type_in_words(annotation: Any) -> str:
 
 
 def _print_notes(notes: dict[str, Any]) -> None:
+    """Print the notes of `_dataset_notes`, each below a heading; those that are empty or absent are left out."""
     if lines := notes.get("download"):
         print("\ndownload\n" + "\n".join(f"  {line}" for line in lines))
     if options := notes.get("options"):
@@ -181,7 +183,7 @@ def _print_notes(notes: dict[str, Any]) -> None:
 
 
 def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
-    """Values with their origins, a method's prompts and what its parameters mean, ready to print."""
+    """Values with origins, a method's prompts and what its parameters mean. parts: path -> part, as in Resolution."""
     from harness.engine.plan import awaited_params, make_method
     from harness.method import MethodConfig
 
@@ -224,7 +226,7 @@ def _shown_scorer(name: str) -> ShownConfig:
 
 
 def _print_difference(a: ShownConfig, b: ShownConfig, names: tuple[str, str], json: bool) -> None:
-    """Print the settings whose values differ, names left out, and the prompts that do; with `json` their texts, too."""
+    """Print settings and prompts that differ; names: of `a` and `b`; json: print JSON, with the prompts' texts."""
     both = {**a.values, **b.values}
     keys = [k for k in both if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())]
     prompts = [p for p in {**a.prompts, **b.prompts} if a.prompts.get(p) != b.prompts.get(p)]

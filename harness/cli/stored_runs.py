@@ -16,8 +16,7 @@ FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "stability"
 def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[StoredRun], int]:
     """Every run at or below the folders that can be shown, each once, and how many damaged ones were left out.
 
-    Warns about runs left out. hold: what of their records (harness.storage.run_folder.Hold). Raises UserError for a
-    folder without a run that can be shown.
+    Warns of runs left out. hold: what of their records is read (Hold). Raises UserError for a folder without such runs.
     """
     runs: dict[str, StoredRun] = {}
     count = 0

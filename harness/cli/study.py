@@ -1,7 +1,6 @@
 """`harness study`: figures of stored runs, each made by the module of its name in reports/figures/.
 
-No model is loaded, for lengths only the tokenizer of the model that a run read with. Texts, supporting marks and gold
-answers come from the data set.
+No model is loaded, for lengths only a run's tokenizer. Texts, supporting marks and gold answers are the data set's.
 """
 
 from typing import Annotated

@@ -74,7 +74,7 @@ def trace(
 
 
 def _page(search: Search, data: str | None) -> str:
-    """The page of this question alone. Raises UserError for a search without a graph."""
+    """The HTML page of this question alone; data: as --data. Raises UserError for a search without a graph."""
     from reports.details import Limits
     from reports.gold_rows import with_data_at
     from reports.page import page

@@ -83,7 +83,10 @@ def train(
 
 
 def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[str, str], str]:
-    """The training, its parameters for MLflow, and how its adapters are used; nothing is loaded. Raises UserError."""
+    """The training of a method, its parameters for MLflow, and a line on how to use its adapters. Raises UserError.
+
+    name: the method's preset; out: the training folder. No model is loaded.
+    """
     preset, method = _trainable_method(name)
     check_options(options.device, options.mlflow)
     if (options.teacher is None) != (options.dataset is None):
@@ -129,7 +132,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
 
 
 def _sets_by_target(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Split the assignments of --set by target: "model", "dataset", "teacher", and "" for the training itself."""
+    """Split --set, key -> value, by target: "model", "dataset", "teacher", and "" for the settings of the training."""
     routed: dict[str, dict[str, Any]] = {part: {} for part in (*_ROUTED, "")}
     for key, value in sets.items():
         head, _, rest = key.partition(".")
@@ -143,7 +146,7 @@ def _sets_by_target(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _trainable_method(name: str) -> tuple[str, Method]:
-    """The preset's name, and its method. Raises UnknownName, UserError for one without adapters."""
+    """The preset that `name` means, and its method. Raises UnknownName, UserError for one without adapters."""
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_part
     from harness.engine.plan import make_method
@@ -165,7 +168,7 @@ def _settings_name(name: str) -> str:
 
 
 def make_labels(options: TrainOptions, settings: Settings, teacher: ModelConfig, sets: Mapping[str, Any]) -> Labels:
-    """What a teacher is to label: it and its training questions. sets: of dataset.KEY and datasets.NAME.KEY.
+    """The teacher with the training questions that it is to label. sets: --set for dataset.KEY and datasets.NAME.KEY.
 
     Raises UserError for a split or file that is not a training one, and for paths that several sets would share.
     """
@@ -193,7 +196,7 @@ def make_labels(options: TrainOptions, settings: Settings, teacher: ModelConfig,
 
 
 def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Mapping[str, Any]) -> QuestionSet | None:
-    """The training questions of one data set; None for one that has no training split."""
+    """The training questions of the data set `name`; None without a training split. sets: as of `make_labels`."""
     from harness.config.resolve import part
     from harness.training.question_sets import QuestionSet, check_training
 

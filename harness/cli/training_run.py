@@ -110,7 +110,7 @@ def check_options(device: str, mlflow: str | None) -> None:
 def training_log(
     out: Path, mlflow: str | None, params: Mapping[str, str], experiment: str | None = None
 ) -> TrainingLog | None:
-    """The log of the training in `out` to a run of MLflow; None where logging is off."""
+    """The log of the training in `out` to MLflow, None for off. mlflow: URI; params: to show; experiment: its name."""
     if mlflow in (None, "off"):
         return None
     from harness.tracking.background import EXPERIMENT, TrainingLog
@@ -121,7 +121,8 @@ def training_log(
 def run_until_stopped(run: Callable[[Report, threading.Event], T], log: TrainingLog | None) -> tuple[bool, T | None]:
     """Run a training to its end or to the first signal, and close its MLflow run with the right status.
 
-    Returns whether it ended by itself, and what `run` returned (None where it was stopped at once).
+    run: gets `say` and an event that is set once it should stop. Returns whether it ended without a signal, and what
+    `run` returned (None where a second signal stopped it at once).
     """
     stop, status, result = threading.Event(), "FAILED", None
     try:

@@ -66,7 +66,7 @@ def ui(
 
 
 def _experiments(file: Path | None) -> list[tuple[str, str]]:
-    """Number and name of the data sets in a sqlite store, the newest run's first; [] for another store."""
+    """(number, name) of MLflow's experiments, one a data set, newest run first; [] where `file` is no sqlite store."""
     if file is None:
         return []
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as store:
@@ -76,7 +76,7 @@ def _experiments(file: Path | None) -> list[tuple[str, str]]:
 
 
 def _open_when_ready(port: int, page: str) -> None:
-    """Open a page in the user's browser once the server answers; this process is about to become the server."""
+    """Start a process that opens the page once the server answers; this process is about to become the server."""
     command = [sys.executable, "-m", "harness.cli.ui", str(port), page]
     quiet = subprocess.DEVNULL
     subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)

@@ -32,7 +32,7 @@ def validate(selection: Selection, sweep: Sweep = None, repeat: Repeat = None, j
 
 
 def _plan_line(plan: Plan, json: bool) -> str:
-    """A planned row as JSON, or in words."""
+    """A planned row as a line of JSON, or in words: questions, models, run folder, warnings."""
     questions = min(plan.config.limit or len(plan.dataset), len(plan.dataset))
     models = {role: model.name for role, model in plan.models.items()}
     encoders = {role: encoder.name for role, encoder in plan.encoders.items()}
@@ -48,7 +48,7 @@ def _plan_line(plan: Plan, json: bool) -> str:
 
 
 def _check_all(json: bool) -> int:
-    """Check each file of each kind: every key known, every name there, every implementation importable."""
+    """Check each file of each kind and print their counts; returns 0. Raises ConfigError with every mistake."""
     problems: list[str] = []
     counts: dict[str, int] = {}
     for kind in presets.KINDS:
@@ -69,7 +69,7 @@ def _check_all(json: bool) -> int:
 
 
 def check_file(kind: str, name: str) -> None:
-    """Check one configuration by itself, without data or models. Raises UserError."""
+    """Check keys, names and code of one configuration file, without data or models. Raises UserError, ConfigError."""
     if kind == "suites":
         _check_suite(name)
     elif kind == "profiles":
@@ -85,7 +85,7 @@ def check_file(kind: str, name: str) -> None:
 
 
 def _check_suite(name: str) -> None:
-    """A suite's settings must fit every method and data set it names."""
+    """Check that a suite's settings fit every method, data set and model it names. Raises ConfigError, UserError."""
     suite = suites.read_suite(name)
     problems: list[HarnessError] = []
     for part in suite.parts or (suite,):
@@ -99,7 +99,7 @@ def _check_suite(name: str) -> None:
 
 
 def _check_profile(name: str) -> None:
-    """A profile must fit every method; a key that it sets for all of them ("*") must exist in at least one."""
+    """Check that a profile fits every method; a key set for all ("*") must exist in one. Raises UserError."""
     known: set[str] = set()
     for method in presets.names("methods"):
         r = resolve(Choices(method=method, dataset=presets.names("datasets")[0], profile=name))
@@ -113,7 +113,7 @@ def _check_profile(name: str) -> None:
 
 
 def _check_dataset(config: DatasetConfig) -> None:
-    """Its format and its scorers must be there."""
+    """Check that a data set's format and scorers exist. Raises UserError, ConfigError."""
     if ":" in config.format:
         registry.load(config.format)
     elif config.format not in formats():

@@ -50,7 +50,7 @@ def verify(
 
 
 def _report_lines(bundle: str, report: Report) -> list[str]:
-    """What was checked, at most _SHOWN differences of each kind, and the verdict last."""
+    """Lines of text: what was checked, at most _SHOWN differences of each kind, and the verdict last."""
     lines = [f"{bundle}: contents sha256 {report.sha256}"]
     lines.append(
         f"  {report.runs} runs, {report.answers} answers; computed again: {report.scores} scores and {report.numbers} "

@@ -4,8 +4,7 @@
     http://127.0.0.1:PORT/TOKEN/state    what is new, which the page asks for
 
 Only this machine reaches the port. The token in the address keeps its other users out, and the check of the Host header
-keeps out pages of other sites whose name leads here (DNS rebinding). Nothing but these two addresses is served, and no
-file is written.
+pages of other sites whose name leads here (DNS rebinding). Only these two addresses are served; no file is written.
 """
 
 import json
@@ -82,7 +81,7 @@ class _Server(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
 
     def content(self, path: str) -> tuple[str, str] | None:
-        """Content type and text at a path, None where nothing is served."""
+        """Content type and text at the path of an address, "/TOKEN/state"; None where nothing is served."""
         from reports.page import page
 
         with self._lock:
@@ -98,7 +97,7 @@ class _Server(ThreadingHTTPServer):
             return "text/html", made
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is no error; anything else is a bug."""
+        """Print the traceback of the exception that a request raised, unless the browser has gone away."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -108,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """Answer one request."""
+        """Answer with the page or the state; 403 for a foreign Host header, 404 for another path."""
         if not _OWN_HOST.fullmatch(self.headers.get("Host", "")):
             self.send_error(403, "this page is for the machine that serves it")
             return

@@ -114,7 +114,8 @@ class WorkerOptions:
     ) -> Iterator[Callable[[Plan], RunResult]]:
         """Yield the function that runs a plan: in this process, one shard of it, or by the workers of an engine.
 
-        plans: of all rows, which workers begin before their turn; chain: the choices from which a worker makes a plan.
+        command: for the manifest; plans: of all rows, which workers begin before their turn; chain: gives the choices
+        from which a worker makes a plan again (NumbersFromRows.choices_with_sources).
         """
         from harness.engine import runner
 
@@ -145,7 +146,7 @@ class WorkerOptions:
         yield here
 
     def _driver(self, options: Execution, asking: dict[str, Any]) -> Driver | SlurmDriver:
-        """The driver of the engine: it gives plans to workers and waits for them."""
+        """The driver of the engine: it gives plans to workers and waits for them. asking: for runner.run."""
         out, progress = options.folder, _make_progress(options)
         if self.engine == "slurm":
             return self._slurm_driver(out, progress, asking)
@@ -158,6 +159,7 @@ class WorkerOptions:
         return Driver(pool, out, progress, **own)
 
     def _slurm_driver(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:
+        """The driver of Slurm; out: results folder; options: for runner.run. Raises UserError for wrong options."""
         from harness.config.yaml_tree import parse_assignments, parse_scalar
         from harness.scale.slurm_engine import SlurmDriver
 

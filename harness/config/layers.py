@@ -49,7 +49,7 @@ class Choices:
 
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
-    """Read suite, profile, files, --set and flags of `c` as layers, lowest first; mistakes go to `problems`."""
+    """Read suite, profile, files, --set and flags of `c` as layers, lowest first; mistakes are added to `problems`."""
     files = [(name, attempt(problems, read_yaml, Path(name).expanduser()) or {}) for name in c.files]
     # A run.yaml has the configuration beside its origins, with ~ for the home folder, also in a method's parameters.
     files = [
@@ -73,7 +73,10 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
 
 
 def _untrusted_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> list[HarnessError]:
-    """Refuse code that a configuration file names: the file may be untrusted."""
+    """An error for each piece of code that a config file names and the user did not: the file may be a foreign one.
+
+    label: the file, for messages; values: its content; sets: the user's --set, which may allow trust_remote_code.
+    """
     foreign = {target: key for target, key in code_targets(values).items() if not is_trusted(target)}
     sentences = [f"{label}: {refusal_message(target, key)}" for target, key in foreign.items()]
     for key, value in flatten(values).items():
@@ -105,7 +108,7 @@ def untrusted_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: 
 
 
 def _suite_layer(suite: Suite, method: str | None, problems: list[HarnessError]) -> list[Layer]:
-    """The settings of a suite as layers, without its profile."""
+    """A suite's settings as layers, without its profile; method: of the row; mistakes are added to `problems`."""
     label = f"suite {suite.name}"
     made: dict[str, Any] = {}  # one layer, so that settings beside a model's name belong to that model
     for item in suite.sets.items():
@@ -124,7 +127,7 @@ def _deep_merge(below: Any, above: Any) -> Any:
 
 
 def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
-    """The command line's layers: --set, then the flags."""
+    """The layers of the command line, --set and then the flags; mistakes are added to `problems`."""
     layers: list[Layer] = []
     flags = {"dataset.data": c.data, "limit": c.limit, "seed": c.seed, "model": c.model, "model.name": c.model}
     flags["sample"] = c.sample
@@ -150,7 +153,7 @@ def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
 
 
 def _parse_typed_values(values: Any) -> Any:
-    """`values` with text typed after --set parsed as YAML, None where that fails: such text names no code."""
+    """`values` with each text typed after --set parsed as YAML; None where it is no YAML, so that it names no code."""
     if isinstance(values, dict):
         return {key: _parse_typed_values(value) for key, value in values.items()}
     try:
@@ -160,7 +163,7 @@ def _parse_typed_values(values: Any) -> Any:
 
 
 def _normalise_file(problems: list[HarnessError], values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """A file's mapping with names as {"name": ...} and without `profile`; mistakes are added to `problems`."""
+    """A file's mapping with "model: NAME" as {"name": NAME}, without `profile`; mistakes are added to `problems`."""
     out: dict[str, Any] = {}
     for key, value in values.items():
         if key not in _FILE_KEYS:
@@ -180,7 +183,7 @@ def _normalise_file(problems: list[HarnessError], values: dict[str, Any], origin
 
 
 def _nearest_settings(key: str, method: str | None) -> list[str]:
-    """Settings to suggest for an unknown key: those with the same last part, else those spelt like it."""
+    """Keys to suggest for an unknown one, of `method` too: those with the same last part, else those spelt like it."""
     parts = (("dataset", DatasetConfig), ("model", ModelConfig), ("encoder", EncoderConfig))
     known = [f"{part}.{name}" for part, config in parts for name in config.model_fields]
     with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
@@ -194,8 +197,8 @@ def _nearest_settings(key: str, method: str | None) -> list[str]:
 def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str, Any]:
     """Turn a --set key and value into a layer: "method.k", 3 -> {"method": {"params": {"k": 3}}}.
 
-    A Raw value stays as typed: Tree.merge parses it. method: of the row, for hints. Raises UserError for a key that
-    cannot be set.
+    A Raw value stays as typed: Tree.merge parses it. origin: for messages, "--set"; method: of the row, for hints.
+    Raises UserError for a key that cannot be set.
     """
     root, *rest = key.split(".")
     if root in ("profile", "suite", "data", "out"):

@@ -20,9 +20,11 @@ from harness.errors import HarnessError, UserError, close_matches, unknown
 
 
 def by_name(kind: str, table: dict[str, Any], name: str, origin: str, implementation: str = "") -> list[dict[str, Any]]:
-    """What a layer's mapping `table` sets for the preset `name`; for a method, "*" comes before its own settings.
+    """The settings that a layer gives the preset `name`, as mappings to merge in order; of a method, "*" and its own.
 
-    Raises UserError for an unknown name, and for what is no mapping of settings.
+    kind: "methods" or "datasets"; table: what the layer has under `kind`, preset or "*" -> settings; origin: of the
+    layer, for messages; implementation: the method's class, whose parameters alone are taken from "*". Raises UserError
+    for an unknown name, and for what is no mapping of settings.
     """
     known = {presets.fold(n): n for n in presets.names(kind)} if table else {}
     for key, params in table.items():
@@ -50,7 +52,7 @@ def by_name(kind: str, table: dict[str, Any], name: str, origin: str, implementa
 
 
 def role_models(layers: list[Layer], method: MethodChoice | None, problems: list[HarnessError]) -> list[Layer]:
-    """Insert after each layer the role models that it sets under `methods` for the method that is run."""
+    """`layers`, each followed by one with the role models that it sets for `method`; mistakes go to `problems`."""
     out: list[Layer] = []
     for origin, values in layers:
         out.append((origin, values))
@@ -68,7 +70,7 @@ def role_models(layers: list[Layer], method: MethodChoice | None, problems: list
 
 
 def with_prompts(values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """A method's settings with `prompts` (a mapping or a file) as name -> turns."""
+    """`values`, a method's settings, with its `prompts` read as `_replacements` does; origin: of the layer."""
     params = values.get("params")
     if not isinstance(params, dict) or "prompts" not in params:
         return values
@@ -76,9 +78,9 @@ def with_prompts(values: dict[str, Any], origin: str) -> dict[str, Any]:
 
 
 def _replacements(prompts: object, origin: str) -> dict[str, dict[str, object]]:
-    """A layer's `prompts` as name -> turns; text typed after `--set` is taken as it is.
+    """A layer's `prompts`, a mapping or a file's name, as prompt name -> {"user" or "system": text}.
 
-    Raises UserError for what is neither a mapping nor a file with one.
+    Text typed after `--set` is taken as it is. Raises UserError for what is neither a mapping nor a file with one.
     """
     if isinstance(prompts, str):
         prompts = read_yaml(Path(prompts).expanduser(), prompts)

@@ -49,7 +49,7 @@ def shipped_only() -> Iterator[None]:
 
 
 def _files_in_folder(label: str, kind: str, folder: Path) -> dict[str, tuple[str, Path]]:
-    """Name -> (shown path, path) of the files of a kind in a folder; of two names that fold to one, the first."""
+    """Name -> (path for messages, with `label` for `folder`; path) of a kind's files; of names alike, the first."""
     by_name: dict[str, tuple[str, tuple[str, Path]]] = {}
     for path in sorted((folder / kind).rglob("*.yaml")):
         inside = path.relative_to(folder / kind)
@@ -63,7 +63,7 @@ _shipped = functools.cache(functools.partial(_files_in_folder, "configs", folder
 
 
 def _preset_files(kind: str) -> dict[str, tuple[str, Path]]:
-    """Name -> (shown path, path). Raises UserError when HARNESS_CONFIGS is no folder."""
+    """Name -> (path for messages, path) of a kind's presets. Raises UserError when HARNESS_CONFIGS is no folder."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
     files = dict(_shipped(kind))
@@ -83,7 +83,10 @@ def _preset_files(kind: str) -> dict[str, tuple[str, Path]]:
 
 
 def _twin_suite(values: dict[str, Any], shown: str) -> dict[str, Any]:
-    """The twin of a suite: its methods and sweep over twins of its data sets, with configs/twins.yaml and `twin`."""
+    """The values of suite "pocket-NAME", from `values` of NAME: its methods and sweep over the data sets' twins.
+
+    configs/twins.yaml and what NAME has under `twin` are laid over them. shown: the path for messages.
+    """
     own = values["twin"] or {}
     if not isinstance(own, dict):
         raise ConfigError([f"{shown}: 'twin' must be a mapping of a suite's keys, or empty"])
@@ -104,7 +107,7 @@ def names(kind: str) -> list[str]:
 
 
 def find(kind: str, name: str) -> str:
-    """The registered spelling of `name`. Raises UnknownName with close matches."""
+    """The spelling under which a preset is registered: "Full_Context" -> "full-context". Raises UnknownName."""
     known = names(kind)
     if alike := [candidate for candidate in known if fold(candidate) == fold(name)]:
         return name if name in alike else alike[0]
@@ -113,7 +116,7 @@ def find(kind: str, name: str) -> str:
 
 
 def see(listed: str = "harness list") -> str:
-    """Where names are listed and those of the user's own are looked for, as messages say it."""
+    """The end of a message about an unknown name: the command that lists names, and the folder of the user's own."""
     folder = os.environ.get(ENV)
     return f"{listed}; {ENV} is '{folder}'" if folder else f"{listed}; for your own set {ENV}=FOLDER"
 
@@ -142,7 +145,7 @@ def _read_layer(kind: str, name: str) -> tuple[str, dict[str, Any]]:
 def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
     """Replace names of files in `folder`, {"data": "a.jsonl"}, by absolute paths.
 
-    Other values stay: a hub id, or a path from the current folder.
+    key: under which `values` stands. Other values stay: a hub id, or a path from the current folder.
     """
     if isinstance(values, dict):
         return {
@@ -162,12 +165,12 @@ def _parse_file(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]
 
 
 def _read_file(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
-    """A file's values, not to be changed, and the code targets in them; shipped files are parsed once."""
+    """A file's values, not to be changed, and the code ("module:name") in them; shipped files are parsed once."""
     return (_parse_file if path.is_relative_to(_SHIPPED) else _parse_file.__wrapped__)(path, shown)
 
 
 def _preset_values(kind: str, name: str) -> tuple[dict[str, Any], Collection[str]]:
-    """A preset's values, not to be changed, and the code targets in them; a derived suite's are made here."""
+    """A preset's values, not to be changed, and the code ("module:name") in them; suite "pocket-NAME" is made here."""
     shown, path = _preset_files(kind)[name]
     values, code = _read_file(path, shown.removesuffix(_IN_FILE))
     if shown.endswith(_IN_FILE):

@@ -53,7 +53,7 @@ def trust(*targets: str) -> None:
 
 
 def register_method(name: str, cls: type[Method]) -> None:
-    """Give a method's class a preset's name in this process."""
+    """Make a method's class the preset `name` in this process, as harness.run does with a class."""
     plugins(GROUPS["methods"])[name] = register_target(cls)
 
 
@@ -66,7 +66,7 @@ def register_target(value: Any) -> str:
 
 
 def is_trusted(target: str) -> bool:
-    """Whether the user chose `target`. Reads the files in the folder HARNESS_CONFIGS; imports nothing."""
+    """Whether the user chose `target`, "module:name". Reads the files in HARNESS_CONFIGS; imports nothing."""
     return target in _trusted or any(target in plugins(group).values() for group in GROUPS.values()) or _is_own(target)
 
 
@@ -79,7 +79,7 @@ def refusal_message(target: str, key: str) -> str:
 
 
 def code_targets(values: Any, path: str = "") -> dict[str, str]:
-    """Target -> key, for all code that a configuration names at any depth.
+    """Target -> key, for all code that `values`, the configuration at the key `path`, names at any depth.
 
     {"dataset": {"format": "mine:rows"}} -> {"mine:rows": "dataset.format"}
     """
@@ -132,7 +132,7 @@ def short_name(target: str) -> str:
 
 
 def model_hooks(package: str) -> Any | None:
-    """Import the module with which a package that carries a model checks it; None for a package without one."""
+    """Import the module that a package with a model registers for checks of its files; None where it has none."""
     module = shipped("packages").get(package)
     return None if module is None else importlib.import_module(module)
 
@@ -196,7 +196,7 @@ def import_target(target: str) -> Any:
 
 
 def _import_problem(target: str, module: str, error: Exception) -> UserError | None:
-    """What to tell of an error that importing `target` raised; None for a bug of this project."""
+    """The UserError that explains why importing `target` raised `error`; None for a bug of this project."""
     missing = getattr(error, "name", None) or "" if isinstance(error, ModuleNotFoundError) else ""
     if missing and f"{module}.".startswith(f"{missing}."):
         file = f"{module.partition('.')[0]}.py"
@@ -223,10 +223,7 @@ def plugins(group: str) -> dict[str, str]:
 
 
 def _has_entry_points(group: str) -> bool:
-    """Whether an installed package has entry points of `group`.
-
-    Reading the files takes 4 ms of processor time with 160 packages; importlib.metadata takes 45 ms.
-    """
+    """Whether an installed package has entry points of `group`; importlib.metadata takes 45 ms to say so, this 4."""
     for folder in map(Path, sys.path):
         if not folder.is_dir():
             if folder.is_file():

@@ -75,7 +75,7 @@ class Resolution:
         return RunConfig(**{path: part for path, part in self.parts.items() if "." not in path}, roles=roles)
 
     def add(self, path: str, model: Any, tree: Tree) -> None:
-        """Add a validated part, with the origin of each of its values."""
+        """Add `model`, the validated part at `path`, and of each of its values the origin that `tree` notes."""
         self.parts[path] = model
         self.raw.update({f"{path}.{leaf}": text for leaf, text in tree.raw.items()})
         for leaf in flatten(model.model_dump(mode="json")):
@@ -85,12 +85,12 @@ class Resolution:
             self.origins[f"{path}.{leaf}"] = tree.origins.get(known, "default")
 
     def add_problem(self, sentence: str) -> None:
-        """Add a mistake."""
+        """Add a mistake, which `config` raises with all others."""
         self.problems.append(UserError(sentence))
 
 
 def resolve(choices: Choices) -> Resolution:
-    """Resolve all that can be resolved. A user's mistake is not raised; it is added to `problems`."""
+    """Resolve every part of a run's configuration. A user's mistake is not raised; it is added to `problems`."""
     r = Resolution(choices)
     layers = read_layers(choices, r.problems)
     for part in _PARTS:
@@ -117,15 +117,12 @@ def resolve_part(kind: str, choices: Choices) -> Resolution:
 
 
 def part(kind: str, **choices: Any) -> Any:
-    """The validated configuration of one of `kind`; choices: fields of Choices. Raises as resolve_part does.
-
-    part("models", model="smollm2-135m")      a ModelConfig
-    """
+    """One validated part: part("methods", method="bm25") is a MethodChoice. choices: of Choices. Raises UserError."""
     return next(iter(resolve_part(kind, Choices(**choices)).parts.values()))
 
 
 def _resolve_one(r: Resolution, layers: list[Layer], path: str) -> None:
-    """Resolve a part: choose its name, merge its preset, and merge what the layers set over it."""
+    """Resolve the part at `path` ("model", "roles.builder") into `r.parts`; a part not asked for is left out."""
     if path == "encoder":
         layers = _default_encoder(r, layers)
     if (chosen := _choose_name(r, layers, path)) is not None:
@@ -143,7 +140,7 @@ def _choose_name(r: Resolution, layers: list[Layer], path: str) -> str | None:
 
 
 def _merge_part(r: Resolution, layers: list[Layer], path: str, chosen: str) -> None:
-    """Merge the preset `chosen`, then what the layers set, and add the validated part under its name for tables."""
+    """Merge the preset `chosen` and what the layers set over it, and add the validated part at `path` to `r`."""
     noun = "model" if path.startswith("roles.") else path
     kind, model = _PARTS[noun]
     sections, defining = [_values_at(values, path) for _, values in layers], {_DEFINING[kind], "backend"}
@@ -168,7 +165,7 @@ def _merge_part(r: Resolution, layers: list[Layer], path: str, chosen: str) -> N
 
 
 def _settings_by_layer(tree: Tree, kind: str, name: str, path: str, layers: list[Layer]) -> list[Layer]:
-    """(origin, settings) of a part from each layer; within a layer, settings by name come before the part's own."""
+    """(origin, settings) of the part at `path` by layer; in a layer those by `name` come first. tree: the preset."""
     implementation = str(tree.values.get("implementation"))
     settings = [
         (origin, each)
@@ -182,12 +179,12 @@ def _settings_by_layer(tree: Tree, kind: str, name: str, path: str, layers: list
 
 
 def _name_of_method(r: Resolution, path: str) -> str | None:
-    """The encoder or reranker that the method's preset names; a name in any layer comes before it."""
+    """The encoder or reranker that the method's preset names, else None; a name in any layer comes before it."""
     return getattr(r.parts.get("method"), path, None) if path in ("encoder", "reranker") else None
 
 
 def _default_name(r: Resolution, path: str) -> str | None:
-    """The default preset of a part; for the model by the data set's format, as the embedded one knows one world."""
+    """The preset of a part that nothing names, None without one; a model by the data set's format (registry.yaml)."""
     dataset: DatasetConfig | None = r.parts.get("dataset")
     if path == "model" and dataset is not None:
         readers = registry.shipped("readers")
@@ -216,7 +213,7 @@ def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
 
 
 def _nest_options(settings: list[Layer], tree: Tree) -> list[Layer]:
-    """Move a data set's own options under "options": dataset.tokens becomes dataset.options.tokens."""
+    """Move options of the format under "options": dataset.tokens becomes dataset.options.tokens; tree: the preset."""
     fields = set(DatasetConfig.model_fields)
     if all(fields.issuperset(values) for _, values in settings):
         return settings
@@ -233,12 +230,15 @@ def _values_at(values: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def _name_in_layers(layers: list[Layer], path: str) -> str | None:
-    """The name that the highest layer gives a part."""
+    """The name that the highest layer gives a part; None where no layer does."""
     return next((str(n) for _, v in reversed(layers) if (n := _values_at(v, path).get("name"))), None)
 
 
 def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) -> str:
-    """Merge the preset's own layers, or those of a folder or hub id; return the name for tables."""
+    """Merge preset `name` into `tree`, or `name` as source where it is a folder or hub id; return the name for tables.
+
+    defined: whether the layers describe the part, so that no preset need exist; dataset: whose `by_dataset` is merged.
+    """
     if kind in ("models", "encoders"):
         folder = Path(name).expanduser()
         is_file = kind == "models" and folder.suffix == ".gguf"
@@ -262,7 +262,7 @@ def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str 
 
 
 def _execution_settings(r: Resolution, values: dict[str, Any], origin: str, noun: str, name: str) -> dict[str, Any]:
-    """Keep only execution settings of a layer that was made for another name; a warning lists the others."""
+    """Of `values`, set for another `noun` than `name`, keep only dtype, device, ...; r.warnings lists the rest."""
     keep = _EXECUTION.get(_PARTS[noun][0], set())
     if ignored := ", ".join(sorted(set(values) - keep - {"name"})):
         r.warnings.append(f"{origin} sets {ignored} of {noun} '{values['name']}'; not used, as '{name}' was chosen")
@@ -270,7 +270,7 @@ def _execution_settings(r: Resolution, values: dict[str, Any], origin: str, noun
 
 
 def _resolve_role(r: Resolution, layers: list[Layer], role: str) -> None:
-    """A role's model: its own preset, or the reader with some settings changed."""
+    """Resolve a role's model into `r.parts`: its own preset, or the reader with the settings that layers change."""
     path = f"roles.{role}"
     if role == "reader":
         raise UserError("the reader is set with --model and --set model.KEY=VALUE, not as a role")
@@ -292,7 +292,7 @@ def _resolve_role(r: Resolution, layers: list[Layer], role: str) -> None:
 
 
 def _resolve_scalars(r: Resolution, layers: list[Layer]) -> None:
-    """seed, limit, failed and the profile's name, checked by RunConfig's own fields."""
+    """Resolve seed, limit, failed, ... and the profile's name into `r.parts`, checked by RunConfig's own fields."""
     tree = Tree()
     for origin, values in layers:
         attempt(r.problems, tree.merge, {k: values[k] for k in (*SCALARS, "profile") if k in values}, origin)

@@ -23,13 +23,16 @@ _NAMED = 2  # settings by name in a mark; more are counted
 
 
 def label(method: Mapping[str, Any]) -> str:
-    """The name of a method in tables; a run from before there were marks has its name alone."""
+    """The method's name in tables, "pecan [pocket]"; without a mark (older runs have none) the preset's name alone."""
     text = method.get("mark")
     return f"{method['name']} [{text}]" if text else str(method["name"])
 
 
 def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]) -> str:
-    """How a method differs from its preset, "pocket, k=3": profiles, then settings; "" if it does not."""
+    """How a method differs from its preset, "pocket, k=3": profiles, then settings; "" if it does not.
+
+    method: as it runs; choice: its settings; dataset: name; origins: "method.params.k" -> what set it.
+    """
     param_origins = {
         key.removeprefix(_PARAMS): origin
         for key, origin in origins.items()
@@ -60,7 +63,7 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
 
 
 def _paper_method(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
-    """The method of the preset under profile `paper`; None without such a preset, or for another implementation."""
+    """The method as its preset sets it under profile `paper`; None without a preset, or with another implementation."""
     from harness.config.resolve import part
 
     named = choice.name.partition("[")[0]  # without the encoder that stands in
@@ -75,7 +78,7 @@ def _paper_method(method: Method, choice: MethodChoice, dataset: str) -> Method 
 
 
 def _prediction_settings(method: Method) -> dict[str, Any]:
-    """Key -> value of what changes a prediction: parameters, and prompts in use as "prompt NAME"."""
+    """What changes a prediction: parameter ("a.b" where nested) -> value, and "prompt NAME" -> text in use."""
     left_out = {"prompts", *method.recording_fields}
     params = method.config.model_dump(mode="json", exclude=left_out, warnings=False)
     return {**flatten(params), **{f"prompt {name}": text for name, text in method.prompts().items()}}

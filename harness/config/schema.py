@@ -41,7 +41,7 @@ def canonical(value: Any) -> str:
 
 
 def _by_field(value: Any) -> dict[str, Any]:
-    """A dataclass as a shallow dict; dataclasses.asdict would copy every value and double a data set's check."""
+    """A dataclass as field -> value, for json.dumps; its values are not copied, as asdict would. Raises TypeError."""
     if not dataclasses.is_dataclass(value):
         raise TypeError(f"a {type(value).__name__} is not a JSON value")
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -80,14 +80,14 @@ class MethodChoice(_Frozen):
 class DatasetConfig(_Frozen):
     """Where questions come from and how answers are judged.
 
-    format: registered loader; hub / subset / file: where the rows are on the hub; data: a local file or folder to load
-    instead; scorers: names, the first is the headline; answer_prefix: a phrase that a reply has before its final
-    answer; scorers then see only that answer; None = the reply is the answer; demonstration: a question with its reply,
-    shown behind the instruction as an example (both: harness/datasets/answer_prefix.py); keep_texts: whether run
-    folders hold its questions, gold answers and texts, which a licence may forbid; swap: "entities" for the twin with
-    other names and numbers (harness/datasets/twins.py), "entities:rules" with the recogniser named; swap_seed: another
-    one makes another twin; shots, shots_from, shots_by, shots_ids, shots_seed: solved examples of training rows
-    (harness/datasets/shots.py).
+    format: registered loader; hub, subset, revision, split: where the rows are on the hub; data: a local file or folder
+    to load instead; options: settings of the format; scorers: names, the first is the headline; answer_prefix: a phrase
+    that a reply has before its final answer; scorers then see only that answer; None = the reply is the answer;
+    demonstration: a question with its reply, shown behind the instruction as an example (both:
+    harness/datasets/answer_prefix.py); keep_texts: whether run folders hold its questions, gold answers and texts,
+    which a licence may forbid; swap: "entities" for the twin with other names and numbers (harness/datasets/twins.py),
+    "entities:rules" with the recogniser named; swap_seed: another one makes another twin; shots, shots_from, shots_by,
+    shots_ids, shots_seed: solved examples of training rows (harness/datasets/shots.py).
     """
 
     name: str
@@ -217,7 +217,7 @@ class ModelConfig(_Frozen):
 
 
 class EncoderConfig(_Frozen):
-    """A sentence encoder: everything about it that changes a vector is data.
+    """A sentence encoder, with everything about it that changes a vector.
 
     package: an installed package that carries the weights under `package_path`; sha256: of its model.safetensors.
     pooling: how tokens become one vector, None = as the folder says, else their mean; query_source: where the network

@@ -38,7 +38,7 @@ _KEYS = (*_LISTS, "profile", "limit", "sweep", "parts")
 
 @dataclass(frozen=True)
 class Suite:
-    """sets: as in Choices; params: parameters of single methods, by name; sweep: key -> values, as in config/sweep.py.
+    """A suite as in its file. sets: key of --set -> value; sweep: key -> values; params: method -> own parameters.
 
     limit: questions, as it stands in the file: the run's configuration checks it. parts: the suites that it is made of,
     () for one without; methods and datasets are then those of all parts.
@@ -80,7 +80,7 @@ def read_suite(name: str) -> Suite:
 
 
 def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
-    """The suite `name` without the settings `unset`; None for none. Raises UserError."""
+    """The suite `name` without the settings whose keys are `unset`; None where `name` is None. Raises UserError."""
     if name is None:
         if unset:
             raise UserError(f"--unset {','.join(unset)}: leaves out settings of a suite; name one with --suite")
@@ -89,7 +89,7 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
 
 
 def without_settings(suite: Suite, keys: Sequence[str]) -> Suite:
-    """The suite without some of its settings. Raises UserError for one that it does not have."""
+    """The suite without its settings of these keys. Raises UserError for a key that it does not set."""
     parts = suite.parts or (suite,)
     known = list(dict.fromkeys(key for part in parts for key in part.sets))
     for key in keys:
@@ -102,7 +102,7 @@ def without_settings(suite: Suite, keys: Sequence[str]) -> Suite:
 
 
 def _parse_suite(name: str, merged: dict[str, Any], shown: str) -> Suite:
-    """Parse the keys of a suite's file, or of one of its parts. Raises ConfigError with every mistake."""
+    """Parse `merged`, the keys of a suite or of one of its parts; shown: its file. Raises ConfigError for mistakes."""
     problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
     rows = merged["methods"] if isinstance(merged.get("methods"), list) else []
     own = [
@@ -132,7 +132,7 @@ def _parse_suite(name: str, merged: dict[str, Any], shown: str) -> Suite:
 
 
 def _parse_sets(value: Any, shown: str) -> tuple[dict[str, Any], list[str]]:
-    """Parse a suite's `set` into (settings, mistakes)."""
+    """Parse a suite's `set`, a list of "KEY=VALUE", into (settings, mistakes); shown: its file, for messages."""
     if value is not None and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
         return {}, [f"{shown}: 'set' must be a list of {_LISTS['set']}"]
     return parse_assignments(value or [], f"{shown}, set: ")

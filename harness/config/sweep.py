@@ -43,7 +43,7 @@ def parse_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
 
 
 def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
-    """Raise ConfigError unless each key can be swept and has values, none twice; returns the axes. where: source."""
+    """Return the axes; raise ConfigError for a key that cannot be swept, no values or one twice. where: "--sweep"."""
     problems = []
     for key, values in axes.items():
         texts = [value_text(value) for value in values]
@@ -61,17 +61,14 @@ def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
 
 
 def suite_axes(suite: Suite, model: str | None, sets: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """The axes of a suite, its models included, without keys that the command line sets. Raises ConfigError.
-
-    model: of --model; sets: of --set.
-    """
+    """A suite's axes and its models, but for keys fixed by --model (`model`) or --set (`sets`). Raises ConfigError."""
     axes = {"model": suite.models, **suite.sweep} if suite.models else dict(suite.sweep)
     given = {*sets, *(["model"] if model is not None else [])}
     return check_axes({key: values for key, values in axes.items() if key not in given}, f"suite {suite.name}")
 
 
 def expand_rows(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
-    """The rows at every point of the sweep, and a sentence for each method that lacks a swept parameter.
+    """The rows at every point of a sweep over `axes`, and a sentence for each method that lacks a swept parameter.
 
     Raises UserError for a parameter that no method of the rows has, and for a key that `--set` sets too.
     """
@@ -111,7 +108,7 @@ def expand_rows(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
 
 
 def point_text(point: Mapping[str, Any]) -> str:
-    """A point as labels and messages say it: "k=3 chunk_tokens=150", "" for the point of no sweep."""
+    """A point of a sweep as labels and messages say it: "k=3 chunk_tokens=150", "" without a sweep."""
     return " ".join(f"{key.removeprefix('method.')}={value_text(value)}" for key, value in point.items())
 
 
@@ -123,10 +120,7 @@ def value_text(value: Any) -> str:
 
 
 def method_of(row: Choices) -> tuple[MethodChoice, set[str]] | None:
-    """The method of a row, and the names of its parameters.
-
-    None where the row has a mistake, which is reported when it is planned.
-    """
+    """A row's method and the names of its parameters; None for a row with a mistake, which planning will report."""
     try:
         method: MethodChoice = resolve_part("methods", row).parts["method"]
         return method, parameters(method.implementation)

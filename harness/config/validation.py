@@ -68,7 +68,7 @@ def part_of_run(model: type[M], values: Any, place: str) -> M:
 def dataset_of_run(config: Mapping[str, Any], place: str) -> DatasetConfig:
     """The data set of a run's configuration, to score answers or to find rows; `place` names the run. Raises UserError.
 
-    A run made elsewhere does not say how its questions were asked, which neither depends on.
+    An imported run lacks instruction and max_answer_tokens; values that neither use reads stand in for them.
     """
     elsewhere = config["method"].get("implementation") == ELSEWHERE
     unknown = {"instruction": "", "max_answer_tokens": 1} if elsewhere else {}
@@ -80,14 +80,14 @@ def _dotted(loc: tuple[int | str, ...]) -> str:
 
 
 def _replace_at(values: dict[str, Any], loc: tuple[int | str, ...], text: str) -> dict[str, Any]:
-    """A copy of nested mappings with the value at `loc` replaced."""
+    """A copy of nested mappings with `text` as the value at the keys `loc`."""
     head, *rest = loc
     inner = _replace_at(values[str(head)], tuple(rest), text) if rest else text
     return {**values, str(head): inner}
 
 
 def error_sentences(error: ValidationError, model: type[BaseModel], path: str, origins: dict[str, str]) -> list[str]:
-    """One sentence for each error of pydantic. path: goes before every key; origins: key below it -> origin."""
+    """One sentence for each error in a `model`. path: goes before every key; origins: key below it -> its source."""
 
     def sentence(e: Any) -> str:
         loc = tuple(e["loc"])

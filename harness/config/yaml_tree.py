@@ -133,7 +133,7 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
 
 
 def flatten(value: Any, path: str = "") -> dict[str, Any]:
-    """{"a": {"b": 1}} -> {"a.b": 1}; an empty mapping is a leaf."""
+    """{"a": {"b": 1}} -> {"a.b": 1}; an empty mapping is a leaf. path: goes before every key."""
     if not isinstance(value, dict) or not value:
         return {path: value}
     out: dict[str, Any] = {}
@@ -143,7 +143,7 @@ def flatten(value: Any, path: str = "") -> dict[str, Any]:
 
 
 class Tree:
-    """Nested values with the origin of every leaf, and the text typed for those that came from `--set`."""
+    """Nested `values`; by dotted path of a leaf, its origin (file or flag) and, from `--set`, the raw text typed."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -151,7 +151,7 @@ class Tree:
         self.raw: dict[str, str] = {}
 
     def merge(self, values: dict[str, Any], origin: str) -> None:
-        """Lay `values` over the tree: deep for mappings, replacing for all else."""
+        """Lay `values` over the tree: mappings key by key, all else replaced. origin: the file or flag that sets it."""
         self._merge(self.values, values, "", origin)
 
     def _merge(self, into: dict[str, Any], values: dict[str, Any], path: str, origin: str) -> None:

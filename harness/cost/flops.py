@@ -51,7 +51,7 @@ class Flops(dict[str, float]):
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The sizes the formulas need. `vocab` is 0 for encoders (no head); tied: the head is the embedding table."""
+    """The sizes that the formulas need. vocab: 0 for encoders (no head); gated: m = 3; tied: the head is the table."""
 
     layers: int
     width: int
@@ -92,10 +92,7 @@ class ModelShape:
 
 
 def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
-    """FLOPs of `event` on a model of `shape`; 1 multiply-add = 2 FLOPs.
-
-    Raises ValueError for an unknown convention.
-    """
+    """FLOPs of `event` on a model of `shape`; 1 multiply-add = 2 FLOPs. Raises ValueError for an unknown convention."""
     if convention not in CONVENTIONS:
         raise ValueError(f"convention {convention!r} is not one of {CONVENTIONS}")
     if event.kind in ("embed", "rerank"):

@@ -19,7 +19,7 @@ from harness.cost.usage import usage_of
 
 
 class Branch:
-    """The events of one item of a tools.map call; inside the context, its thread records there."""
+    """The events of one item of a tools.map call: inside `with branch`, the thread records there. flops: sum so far."""
 
     def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
         self.events: list[Event] = []
@@ -40,9 +40,9 @@ class Branch:
 class Meter:
     """Collects events. One meter a question or a document; thread-safe, because tools.map may run calls together.
 
-    shapes: the sizes that its events name by key. Items that run together have a branch each, so that what is booked,
-    in which order and under which phase, does not depend on which of them was faster. A thread that belongs to no
-    branch books on the meter itself.
+    phase: of the first events; keeps_requests: whether `request` keeps texts; shapes: by `Event.shape`. Items that run
+    together have a branch each, so that the events, their order and phase do not depend on which of them was faster. A
+    thread that belongs to no branch records on the meter itself.
     """
 
     def __init__(self, phase: str = "answer", *, keeps_requests: bool = False) -> None:
@@ -73,7 +73,7 @@ class Meter:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Book the events inside under phase `name`, one of PHASES."""
+        """Count the events of the block under phase `name`, one of PHASES. Raises ValueError for another."""
         if name not in PHASES:
             raise ValueError(f"phase {name!r} is not one of {PHASES}")
         branch = self._branch
@@ -99,7 +99,7 @@ class Meter:
             self._branch.requests.extend(branch.requests)
 
     def record(self, event: Event, shape: ModelShape | None) -> None:
-        """Keep `event`; `shape` is the model's, None where FLOPs are unknown (a scripted model, or a server's)."""
+        """Keep `event`. shape: its model's sizes, None where FLOPs are unknown (a scripted model, or a server's)."""
         event = replace(event, shape="" if shape is None else shape.key)
         with self._lock:
             branch = self._branch
@@ -112,7 +112,8 @@ class Meter:
     def request(self, role: str, kind: str, prompt: Callable[[], str]) -> Iterator[list[str]]:
         """Keep the request made inside (see Request) if this meter keeps them; append its reply to the yielded list.
 
-        `prompt` is called only then. A request that fails is kept with an empty reply, as its cost is booked too.
+        prompt: returns the context as text, called only then. A request that fails is kept with an empty reply: its
+        cost is counted too.
         """
         replies: list[str] = []
         if not self.keeps_requests:
@@ -131,7 +132,7 @@ class Meter:
     def flops(self, convention: str) -> float: ...
 
     def flops(self, convention: str | None = None) -> Flops | float:
-        """FLOPs so far: by convention, or under one. Inside tools.map: those before the map and the item's own."""
+        """FLOPs so far, of all conventions or of one. Inside tools.map: those before the map and the item's own."""
         total = self._branch.flops
         return total if convention is None else total[convention]
 

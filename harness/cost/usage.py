@@ -8,7 +8,7 @@ from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape, flops
 
 
 def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str, dict[str, Any]]:
-    """Sum events by phase; `shapes` holds the sizes that they name by key.
+    """Sum events by phase: phase -> name -> sum. shapes: sizes of models by the keys (`Event.shape`) in the events.
 
     tokens_in counts tokens read (prefill, probe, score, embed, rerank), tokens_cached the context that a request did
     not have to re-send, uncounted the events of models whose shape is unknown, encoder_requests those of the requests
@@ -24,6 +24,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
 
 
 def _usage_of_event(e: Event, shape: ModelShape | None) -> dict[str, Any]:
+    """What one event adds to its phase, by the names in `usage_of`; shape: its model's sizes, None where unknown."""
     spent = {name: 0.0 if shape is None else flops(e, shape, name) for name in CONVENTIONS}
     usage = {
         "flops": spent,
@@ -51,7 +52,7 @@ def _usage_of_event(e: Event, shape: ModelShape | None) -> dict[str, Any]:
 
 
 def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:
-    """Number of texts that encoders and rerankers were given, and of those that they cut, over all phases.
+    """(texts that encoders and rerankers were given, those of them that they cut), summed over `usages` and phases.
 
     The first is None where an older run or index counted only the second.
     """
@@ -62,7 +63,7 @@ def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | No
 
 
 def add_usage(total: dict[str, Any], more: dict[str, Any]) -> None:
-    """Add `more` to `total` in place; both as `usage_of` returns them, or a part of it."""
+    """Add the numbers of `more` to those of `total`, in place; both as `usage_of` returns them, or one phase of it."""
     for key, value in more.items():
         if isinstance(value, dict):
             add_usage(total.setdefault(key, {}), value)

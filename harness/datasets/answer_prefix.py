@@ -18,7 +18,7 @@ EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 
 def task(dataset: DatasetConfig) -> Task:
-    """The task for every method: the instruction, with prefix, demonstration and shots if the data set has them."""
+    """The task for every method: the instruction, then the phrase, the example reply and solved examples, if given."""
     request = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
     request += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
     shots = shots_of(dataset)

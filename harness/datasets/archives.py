@@ -52,7 +52,7 @@ def _bad_archive(name: str, archive: Path, error: Exception) -> DataError:
 
 
 def members(archive: Path) -> list[str]:
-    """Names of the files in an archive. Raises DataError for another file."""
+    """Names of the files in a zip or tar archive. Raises DataError for a file that is none, or damaged."""
     try:
         if _is_zip(archive):
             with open(archive, "rb", opener=regular_only) as packed, zipfile.ZipFile(packed) as zipped:
@@ -89,6 +89,7 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
 
 @contextmanager
 def _in_zip(source: Member) -> Iterator[_Stream]:
+    """Open a file of a zip archive as a stream of bytes. Raises DataError if encrypted or packed by another method."""
     with open(source.archive, "rb", opener=regular_only) as packed, zipfile.ZipFile(packed) as archive:
         entry = archive.getinfo(source.name)
         if entry.flag_bits & 1:
@@ -101,6 +102,7 @@ def _in_zip(source: Member) -> Iterator[_Stream]:
 
 @contextmanager
 def _in_tar(source: Member) -> Iterator[_Stream]:
+    """Open a file of a tar archive as a stream of bytes. Raises KeyError where there is no such file."""
     with _tar(source.archive) as archive:
         entry = next((e for e in archive if e.isreg() and e.name.removeprefix("./") == source.name), None)
         inner = archive.extractfile(entry) if entry is not None else None
@@ -126,7 +128,7 @@ def _unzip_by_name(inner: _Stream, name: str) -> _Stream:
 
 
 def gunzipped(data: bytes, name: str) -> bytes:
-    """The bytes of a gzip file held in memory. Raises DataError."""
+    """Unpack the bytes of a gzip file. name: for messages. Raises DataError if damaged or suspiciously large."""
     packed = io.BytesIO(data)
     try:
         return ratio_checked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, name).read()

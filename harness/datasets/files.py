@@ -4,8 +4,7 @@
 
 The first character distinguishes .json from .jsonl, since ".json" files of JSON lines are common. A format whose
 files may be one object, {id: row, ...}, says which keys a row of its own can start with. Blank lines, a byte-order mark
-and CRLF line ends are tolerated. Nothing is repaired: what is not UTF-8 or not JSON is an error, and so is what exceeds
-the limits of harness/storage/limits.py.
+and CRLF are tolerated. Nothing is repaired: no UTF-8, no JSON or more than harness/storage/limits.py allows: an error.
 """
 
 import codecs
@@ -53,7 +52,7 @@ class RowPlace:
         return ", ".join([self.file, *found])
 
     def error(self, field: str | None, problem: str) -> DataError:
-        """A DataError that names this place."""
+        """A DataError for this place. field: the bad field (None: the whole row); problem: what is wrong with it."""
         if self.line is not None or self.row is None:
             return DataError(self.file, self.line, field, problem)
         return DataError(f"{self.file}, row {self.row}", None, field, problem)
@@ -75,6 +74,7 @@ def file_kind(path: Path | Member) -> str | None:
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of a JSON object, from its (key, value) pairs. Raises ValueError for a key that comes twice."""
     row = dict(pairs)
     if len(row) < len(pairs):
         key = Counter(key for key, _ in pairs).most_common(1)[0][0]
@@ -82,7 +82,7 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _refuse_constant(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:  # NaN or Infinity, which Python would take
     raise ValueError(f"{text} is not a JSON value")
 
 
@@ -90,6 +90,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated_keys, parse_const
 
 
 def _json_problem(error: Exception) -> str:
+    """What is wrong with a JSON text, in words, from the error that the decoder raised."""
     if isinstance(error, RecursionError):
         return nesting_problem()
     if isinstance(error, json.JSONDecodeError):
@@ -98,12 +99,12 @@ def _json_problem(error: Exception) -> str:
 
 
 def as_row(value: Any) -> dict[str, Any] | Broken:
-    """A JSON value as a row; only an object is one."""
+    """Return a JSON object as it is, as a row; for any other value a Broken that says what it is."""
     return value if isinstance(value, dict) else Broken(f"a row should be a JSON object, is {type_name(value)}")
 
 
 def parse_line(line: bytes) -> dict[str, Any] | Broken:
-    """The row of one line of JSON lines."""
+    """Parse one line of a JSON lines file: its row, or a Broken that says why there is none."""
     try:
         value = _DECODER.decode(line.decode("utf-8"))
         if too_deep(value, line.count(b"[") + line.count(b"{")):
@@ -116,6 +117,7 @@ def parse_line(line: bytes) -> dict[str, Any] | Broken:
 
 
 def _read_lines(name: str, stream: _Stream) -> Rows:
+    """Yield the rows of a JSON lines file, blank lines left out. name: the file. Raises DataError for a huge line."""
     for number, line in numbered_lines(name, stream):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
@@ -124,7 +126,7 @@ def _read_lines(name: str, stream: _Stream) -> Rows:
 
 
 class _JsonText:
-    """Parses the entries of a JSON list or object one by one. inside: begin after its first bracket."""
+    """A JSON text, parsed value by value. name: of the file, for errors; inside: begin behind the first bracket."""
 
     def __init__(self, name: str, stream: _Stream, *, inside: bool = True) -> None:
         self.name = name
@@ -143,10 +145,11 @@ class _JsonText:
         return at
 
     def _fail(self, at: int, problem: str) -> DataError:
+        """The error for broken JSON at the offset `at`, with its line."""
         return DataError(self.name, self.text.count("\n", 0, at) + 1, None, f"broken JSON: {problem}")
 
     def next_character(self) -> str:
-        """The next character, "" at the end."""
+        """The next character, which stays to be read; "" at the end."""
         return self.text[self.at : self.at + 1]
 
     def expect(self, expected: str, problem: str) -> None:
@@ -156,7 +159,7 @@ class _JsonText:
         self.at = self._skip_space(self.at + 1)
 
     def take(self, number: int) -> Any:
-        """Take the next value, which belongs to row `number`."""
+        """Parse and return the next value. number: its row, for errors. Raises DataError for broken JSON."""
         try:
             value, end = _DECODER.raw_decode(self.text, self.at)
             if too_deep(value, self.text.count("[", self.at, end) + self.text.count("{", self.at, end)):
@@ -170,13 +173,13 @@ class _JsonText:
         return value
 
     def expect_end(self, noun: str) -> None:
-        """Raise DataError where text follows."""
+        """Raise DataError where text follows. noun: what has ended (list, object, value), for the message."""
         if self.at < len(self.text):
             raise self._fail(self.at, f"text after the end of the {noun}")
 
 
 def _read_list_or_object(name: str, stream: _Stream, keyed: bool) -> Rows:
-    """The entries of a JSON list or, if `keyed`, of an object {id: row, ...}, each with its key as "id"."""
+    """Yield the rows of a JSON list or, if `keyed`, of an object {id: row, ...}; the latter get their key as "id"."""
     whole = _JsonText(name, stream)
     last, number = "}" if keyed else "]", 0
     more = whole.next_character() != last
@@ -190,7 +193,7 @@ def _read_list_or_object(name: str, stream: _Stream, keyed: bool) -> Rows:
 
 
 def _next_keyed_row(whole: _JsonText, number: int) -> dict[str, Any] | Broken:
-    """One `key: row` of an object."""
+    """Parse the next `id: row` of an object: the row with its "id", or a Broken. number: of the row, from 1."""
     key = whole.take(number)
     if not isinstance(key, str):
         raise RowPlace(whole.name, row=number).error(None, f"broken JSON: the key of a row is {type_name(key)}")
@@ -212,7 +215,7 @@ def _first_key_in(head: bytes) -> str | None:
 
 
 def _read_parquet(path: Path) -> Rows:
-    # Only this reader needs the packages; they take over a second to import.
+    """Yield the rows of a parquet file. Imports its packages, which takes a second. Raises CannotRun, DataError."""
     try:
         arrow, hf = importlib.import_module("pyarrow"), importlib.import_module("datasets")
         parquet = importlib.import_module("pyarrow.parquet")
@@ -233,7 +236,7 @@ def _read_parquet(path: Path) -> Rows:
 
 
 def _read_table(name: str, stream: _Stream) -> Rows:
-    """The rows of a tab-separated table with a header, every value a string."""
+    """Yield the rows of a tab-separated table with a header, every value a string. Raises DataError if unreadable."""
     text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
     max_bytes = limit("LINE_MIB") << 20
     reader = csv.DictReader(iter(partial(text.readline, max_bytes), ""), delimiter="\t")
@@ -287,7 +290,7 @@ def content_digest(source: Path | Member) -> bytes:
 
 
 def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> Rows:
-    """The rows of one file in order, streamed; blank lines hold no row.
+    """Yield (place, row) for each row of a file, in order; a Broken where a line or an entry is no row.
 
     row_keys: the keys of a row; given, a file that starts with an object whose first key is none of them holds one
     object {id: row, ...}. A file {"data": [row, ...]}, with a version or a name before it, holds that list. Raises

@@ -57,7 +57,7 @@ def loader_of(name: str) -> Any | None:
 
 
 def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
-    """Import the parser of the format's rows; also returns a row's keys if a file may be one object {id: row, ...}."""
+    """The parser of the format's rows, and the keys of a row where a file may be one object {id: row, ...}, else ()."""
     name = config.format
     known = registry.shipped("row_formats")
     module, _, function = known.get(name, name).partition(":")
@@ -77,7 +77,7 @@ def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
 
 
 def _run_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
-    """Parse a row by the user's own parser. Raises RowError, with the parser's line, for whatever that raises."""
+    """Parse a row by the user's parser, called `name`. Raises RowError for its errors, with the line that failed."""
     try:
         row = parser(raw)
         if isinstance(row, Row):
@@ -96,8 +96,8 @@ def _run_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> Row 
 def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[str, ...], Placement | None]:
     """Return (config, parser, row keys, placement): how to parse the rows of `config`.
 
-    The config lacks the options of the placement (None: no move). Row keys are those by which a file that is one
-    object {id: row, ...} is told from a row. Raises ConfigError, UnknownName.
+    The placement says where supporting paragraphs move (None: nowhere); the config returned lacks its options. Row keys
+    tell a row from a file that is one object {id: row, ...}. Raises ConfigError, UnknownName.
     """
     parser, row_keys = _find_parser(config)
     if config.format not in (*PLACED, LOOKED_UP):

@@ -30,7 +30,7 @@ class _HotpotRow(StrictRow):
 
 
 def _pairs(raw: dict[str, Any], name: str, second: str) -> Any:
-    """The pairs of a column-wise or object-wise field, [[title, second], ...]; official rows have them already."""
+    """The field raw[name] as [[title, value], ..], also from columns or objects with the keys "title" and `second`."""
     value = records_from_columns(raw[name], name)
     if not isinstance(value, list):
         return value

@@ -18,12 +18,12 @@ from harness.types import Example
 
 KINDS = ("hops", "type", "level")
 _AHEAD = 8  # documents with several questions among which the next one of a sample is chosen
-_RARE = 0.05  # first rows with shares that fewer random draws than this have are not like the rest
+_RARE = 0.05  # p-value below which the first rows are not like the rest
 _DRAWS = 999
 
 
 def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
-    """The official names of a question's kind; extra: `Gold.extra`.
+    """What kind a question is, in its data set's words: {"hops": "2", "type": "bridge"}. extra: Gold.extra.
 
     HotpotQA, MuSiQue and 2WikiMultihopQA have hops and type, HotpotQA a level; QuALITY's level is hard or easy (its
     `difficult`); Qasper's types are the kinds of its annotators' answers, "abstractive/extractive" where they differ.
@@ -37,7 +37,7 @@ def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
 
 
 def answer_kind(answers: Sequence[str]) -> str:
-    """yes/no, unanswerable, number (one with a digit, dates too) or text: the first gold answer's."""
+    """The kind of the first gold answer: "yes/no", "unanswerable" (or none), "number" (with a digit) or "text"."""
     first = answers[0].strip(" .").lower() if answers else "unanswerable"
     if first in ("yes", "no", "unanswerable"):
         return "unanswerable" if first == "unanswerable" else "yes/no"
@@ -45,7 +45,7 @@ def answer_kind(answers: Sequence[str]) -> str:
 
 
 def count_kinds(examples: Iterable[Example]) -> Counter[tuple[str, str]]:
-    """Questions by (name, kind): {("hops", "2"): 1252, ...}."""
+    """Count the questions of each (name, kind): {("hops", "2"): 1252, ...}."""
     return Counter(item for example in examples for item in kinds(example.gold.extra).items())
 
 
@@ -82,7 +82,7 @@ def _p_value(found: Sequence[int], of_all: Sequence[int]) -> float:
 
 
 def random_sample(dataset: Dataset, form: str, number: int, seed: int) -> Dataset:
-    """The data set with the first `number` questions of a random order, in the order of the data set.
+    """The data set with `number` random questions (the first of a random order), in the order of the data set.
 
     Kinds keep their shares: the order within a kind is random, and the kinds take turns by their size. Questions that
     share a document (form: the data set's format; stats/clusters.py) are drawn together, so there may be some more; of
@@ -114,13 +114,17 @@ def random_sample(dataset: Dataset, form: str, number: int, seed: int) -> Datase
 
 
 def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
-    """Order the units so that the shares of kinds stay near those of all: greedy among the next _AHEAD units."""
+    """Reorder `units`, the indices of examples that share a document, to keep shares of kinds near those of all.
+
+    Greedy: of the next _AHEAD units, the one that brings the shares nearest comes first.
+    """
     left = [(unit, count_kinds(examples[place] for place in unit)) for unit in units]
     total = sum((kinds_ for _, kinds_ in left), Counter[tuple[str, str]]())
     number = sum(map(len, units))
     so_far, size, order = Counter[tuple[str, str]](), 0, []
 
     def distance(at: int) -> float:
+        """How far the shares of kinds would be from those of all if the unit left[at] came next."""
         unit, own = left[at]
         return sum((so_far[k] + own[k] - (size + len(unit)) * n / number) ** 2 for k, n in total.items())
 

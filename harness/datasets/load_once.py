@@ -17,18 +17,17 @@ from harness.datasets.retrieved import NONE
 from harness.errors import CannotRun, HarnessError, Missing
 from harness.storage.code_version import own_code
 
-# Format of data sets -> their made-up twin, where they have none of their own name.
-_SHARED = {"retrieved": "pocket/retrieved"}
+_SHARED = {"retrieved": "pocket/retrieved"}  # format -> made-up data set, for those that have none of their own name
 
 _loaded: dict[str, Dataset | HarnessError] = {}
 
 
 def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
-    """Load once in a process: several methods over one data set share it, and an unreachable hub is tried once.
+    """Load the first `limit` questions (None: all) of a data set; a later call returns, or raises, the same.
 
-    Files that have changed since are read again, also by a reloaded parser of the user's own. limit: questions, None
-    for all. Raises what harness.datasets.load raises, each time; with an offer of made-up questions where the hub
-    cannot be reached.
+    So several methods share one data set, and an unreachable hub is tried once. After a change of its files, or of the
+    code of the user's own parser, it is loaded again. Raises what harness.datasets.load raises; where the hub cannot be
+    reached, the message offers made-up questions.
     """
     from harness.datasets import load
 
@@ -51,10 +50,10 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
 
 
 def load_asked(r: Resolution) -> Dataset:
-    """The rows of a resolved run within its limit, or its sample; warns where the first rows are not like the rest.
+    """Load the questions that a run asks: the first ones up to its limit, or a random sample. r: the run's settings.
 
-    Questions without documents are loaded for a method that reads none; the run's settings then say documents: [].
-    Raises as load_once does.
+    Adds a warning to `r` where the first questions are not like the rest. A method that reads no documents also gets
+    questions for which none were retrieved; `r` then says documents: []. Raises as load_once does.
     """
     config, limit, sample = r.parts["dataset"], r.parts.get("limit"), r.parts.get("sample")
     try:
@@ -82,6 +81,6 @@ def _file_states(config: DatasetConfig) -> list[tuple[str, int, int]]:
 
 
 def made_up_hint(config: DatasetConfig) -> str:
-    """The end of a sentence about rows that cannot be had: made-up questions of the same kind; "" without such."""
+    """The end of an error message that names made-up questions of the same kind; "" without such, and for a file."""
     twin = None if config.data is not None else presets.synthetic_twin(config.name) or _SHARED.get(config.format)
     return f"; made-up questions of its kind: --dataset {twin}" if twin else ""

@@ -3,8 +3,7 @@
     load(config)             config.data (file, folder, "package:...") if given, else config.hub
     load(config, limit=20)   the first 20 questions; the fingerprint is still that of all rows
 
-A format (formats.py) is a function that turns one raw row into a `Row`, `Group`, `Retrieved` or `Skip`, or a loader of
-its own that reads or makes what it needs.
+A format (formats.py) is a function of one raw row to a `Row`, `Group`, `Retrieved` or `Skip`, or a loader of its own.
 """
 
 import hashlib
@@ -23,20 +22,20 @@ from harness.types import Document, Example
 
 
 class Checker:
-    """Checks rows one after another: keeps counts, ids, the hash of all and the first bad row."""
+    """Checks the rows of a data set one by one: keeps counts, ids, a hash of all rows and the first bad row."""
 
     def __init__(self, parser: RowParser) -> None:
         self.parser = parser
         self.hash = hashlib.sha256(b"rows 1\n")
-        self.places: dict[str, RowPlace] = {}
-        self.skipped: Counter[str] = Counter()
+        self.places: dict[str, RowPlace] = {}  # id of a row or question -> where it stands
+        self.skipped: Counter[str] = Counter()  # reason -> rows left out
         self.rows = self.bad = 0
-        self.kinds: Counter[tuple[str, str]] = Counter()
+        self.kinds: Counter[tuple[str, str]] = Counter()  # ("hops", "2") -> questions
         self.first_error: tuple[RowPlace, RowError] | None = None  # bad row
-        self._documents: dict[str, bytes] = {}
+        self._documents: dict[str, bytes] = {}  # id -> sha256, of documents that rows share
 
     def check_rows(self, rows: Rows, limit: int | None) -> tuple[list[Example], dict[str, Document]]:
-        """Check all rows; return the first `limit` questions (None: all) and their documents by id."""
+        """Check all rows; return the first `limit` questions (None: all), documents by id. Errors: `raise_errors`."""
         examples: list[Example] = []
         documents: dict[str, Document] = {}
         for place, raw in rows:
@@ -57,7 +56,7 @@ class Checker:
         return examples, documents
 
     def _check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
-        """The row as questions with their documents; None when it is left out. Raises RowError for a bad row."""
+        """Parse and hash a row; return its questions and documents, None if it is left out. Raises RowError if bad."""
         if isinstance(raw, Broken):
             raise RowError(None, raw.problem)
         row = self.parser(raw)
@@ -78,7 +77,7 @@ class Checker:
         return row
 
     def _add_to_hash(self, place: RowPlace, field: str, key: str, line: bytes) -> None:
-        """Add a row to the hash. Raises RowError where another row has the id."""
+        """Hash a row's JSON `line`. key: its id, found in `field`. Raises RowError where an earlier row has that id."""
         earlier = self.places.get(key)
         if earlier is not None:
             raise RowError(field, f"'{key}' is also the id of the row at {earlier}; ids must differ")
@@ -86,7 +85,7 @@ class Checker:
         self.hash.update(line + b"\n")
 
     def raise_errors(self, name: str) -> None:
-        """Raise DataError for the first bad row, or where no row can be used. name: of the source."""
+        """Raise DataError for the first bad row, or where no row can be used. name: the source, for the message."""
         if self.first_error is not None:
             more = self.bad - 1
             tail = f" (and {more} more bad row{'s' if more > 1 else ''})" if more else ""

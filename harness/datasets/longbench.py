@@ -7,8 +7,7 @@ The text is shown as it is; questions on the same text share a document, named a
 marked as supporting. Fields that are not named here are left alone. LongBench-E's files ("qasper_e.jsonl") have the
 same rows; its scores are given apart by `length` (harness.scorers.groups).
 
-Supporting passages of multi-document texts are found by the original rows, so that they can be moved (QRMeM, table 3
-and figure 5):
+The original rows say which passages of multi-document texts are supporting, to move them (QRMeM, table 3, figure 5):
 
     LongBench row     question, "Passage 1:\\nTitle\\nText\\n\\nPassage 2:\\n..."      marks nothing
     original row      the same question, and the titles of its supporting paragraphs
@@ -74,8 +73,7 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None, question: str |
 def support_parser(config: DatasetConfig, support: str | None, where: Placement) -> Callable[[dict[str, Any]], Any]:
     """A parser of LongBench rows that marks their supporting passages and moves them to `where`.
 
-    support: a preset, or a file or folder, with the original rows. Raises ConfigError without one, and what reading
-    them raises.
+    support: a preset, file or folder with the original rows. Raises ConfigError without one, and as reading it does.
     """
     if not support:
         sentence = "name the original data set's rows, which mark the supporting paragraphs: --set dataset.support=FILE"
@@ -110,7 +108,10 @@ def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
 
 
 def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
-    """A LongBench row with its passages and those that the original row marks; Skip where they do not match."""
+    """Split a LongBench row into passages and mark those that its original row marks; Skip where they do not match.
+
+    originals: question in small letters with single spaces -> row of the original data set.
+    """
     example, text = group.examples[0], group.document.text
     original = originals.get(_folded(example.question.text))
     if original is None:
@@ -126,7 +127,7 @@ def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
 
 
 def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str) -> int | None:
-    """The passage with the title, of several the one with the text; None where there is none."""
+    """The index of the passage, (title, text), with `title`; of several, the one with `text`. None: not there."""
     named = [at for at, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
     return next((at for at in named if _folded(text)[:80] in _folded(passages[at][1])), named[0] if named else None)
 

@@ -33,7 +33,10 @@ class _Row(StrictRow):
 
 
 def four_options(key: str, asked: str, options: Sequence[str], label: int, document: Document, **extra: Any) -> Example:
-    """A question with four options. label: place of the right one, from 0. Raises RowError."""
+    """A question with four options. Raises RowError for another number, or a blank one.
+
+    key: its id; asked: its text; label: index of the right option, from 0; extra: what else Gold.extra gets.
+    """
     if len(options) != len(LETTERS):
         raise RowError("options", f"should be 4 options, are {len(options)}")
     if blank := [letter for letter, option in zip(LETTERS, options, strict=True) if not option.strip()]:

@@ -14,8 +14,7 @@ from typing import Any
 from harness.datasets.rows import Group, Row, RowError, StrictRow, assemble, refuse_blank, type_name
 from harness.types import Support
 
-# Type of question -> its prompt in configs/judges/longmemeval.yaml.
-PROMPTS = {
+PROMPTS = {  # type of question -> its prompt in configs/judges/longmemeval.yaml
     "single-session-user": "fact",
     "single-session-assistant": "fact",
     "multi-session": "fact",
@@ -42,6 +41,7 @@ class _Row(StrictRow):
 
 
 def _checked_row(raw: dict[str, Any]) -> _Row:
+    """Parse a row. Raises RowError: a blank text, an unknown type, more or fewer dates than sessions."""
     row = _Row.read(raw)
     if isinstance(row.answer, bool) or not isinstance(row.answer, str | int | float):
         raise RowError("answer", f"should be a string or a number, is {type_name(row.answer)}")
@@ -56,7 +56,7 @@ def _checked_row(raw: dict[str, Any]) -> _Row:
 
 
 def _session_text(date: str, turns: list[_Turn]) -> tuple[str, list[tuple[int, int]]]:
-    """The text of a session, and the spans in it of the turns with evidence."""
+    """The text of a session, and the spans (start, end) in it of the turns with evidence."""
     text, marked = f"Session Date: {date}\nSession Content:\n", []
     for turn in turns:
         text += "\n\n"
@@ -85,8 +85,7 @@ def parse_row(raw: dict[str, Any]) -> Group:
             answers=(str(row.answer),),
         )
     )
-    # A passage ends where its session's text ends.
-    marks = [
+    marks = [  # a passage ends where its session's text ends
         (n, passage.end - len(text) + start, passage.end - len(text) + end)
         for n, (passage, (text, marked)) in enumerate(zip(document.passages, sessions, strict=True), 1)
         for start, end in marked

@@ -41,7 +41,7 @@ class _MusiqueRow(StrictRow):
 
 
 def _positions(row: _MusiqueRow) -> dict[int, int]:
-    """Paragraph `idx` to position in the list; a hop that points elsewhere is an error."""
+    """Map each paragraph's idx to its position. Raises RowError if one is repeated, or a hop's is no paragraph's."""
     repeated = [idx for idx, n in Counter(p.idx for p in row.paragraphs).items() if n > 1]
     if repeated:
         raise RowError("paragraphs", f"idx {repeated[0]} is used twice")

@@ -10,9 +10,8 @@
 A story is one document, shared by its questions. Questions have no ids of their own: theirs is made of the first 12
 characters of the document's id and the first 8 hex digits of the sha256 of the question ("-2" for a repeated question).
 
-With a limit only the stories of the first questions are read; rows after the last one are neither read nor, on the
-hub, fetched. The fingerprint still covers all: the questions of the split, and of every story file size and checksum
-(archive) or sha256 (loose files).
+With a limit, stories and rows after the last question are neither read nor, on the hub, fetched. The fingerprint still
+covers all: the questions of the split, and of each story file size and checksum (archive) or sha256 (loose files).
 """
 
 import csv
@@ -49,17 +48,17 @@ _COLUMNS = {
 class _Collected:
     """Questions and stories that were read so far."""
 
-    limit: int | None
+    limit: int | None  # of questions; None: all
     examples: list[Example] = field(default_factory=list)
     documents: dict[str, Document] = field(default_factory=dict)
-    ids: Counter[str] = field(default_factory=Counter)
+    ids: Counter[str] = field(default_factory=Counter)  # ids of questions, to number repeated ones
 
     def full(self) -> bool:
         """Whether the limit of questions is reached."""
         return self.limit is not None and len(self.examples) >= self.limit
 
     def add(self, document: Document, question: str, answers: tuple[str, ...], extra: dict[str, Any]) -> None:
-        """Add a question with its story. Raises RowError for unusable text, and another text of the same story."""
+        """Add a question on a story. extra: Gold.extra. Raises RowError: unusable text, or a story with two texts."""
         canonical_line([question, answers, extra])
         question_id = f"{document.id[:12]}-{hashlib.sha256(question.encode()).hexdigest()[:8]}"
         self.ids[question_id] += 1
@@ -82,10 +81,7 @@ Options = FileOptions
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Load the first `limit` questions of a split (None: all) with their stories.
-
-    Every question of the split is checked, and every story or row that is read. Raises as harness.datasets.load.
-    """
+    """Load and check the first `limit` questions (None: all) with their stories. Raises as harness.datasets.load."""
     patterns = file_patterns(config, tuple(Options.model_fields))
     folder = _official_folder(config)
     if folder is not None and not patterns:
@@ -113,7 +109,7 @@ def _official_folder(config: DatasetConfig) -> Path | None:
 
 
 def _load_official(folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None) -> Dataset:
-    """Load the first `limit` questions from the published files; every row of the split is checked."""
+    """Load the first `limit` questions of the official files; check all. source, commit: said in the `Dataset`."""
     split_name = _SETS.get(config.split.lower(), config.split)
     kinds = {row["document_id"]: row for _, row in _read_table(folder, "documents.csv") if row["set"] == split_name}
     stories = stories_in(folder)
@@ -150,6 +146,7 @@ def _answers_of(row: dict[str, str], known: dict[str, dict[str, str]]) -> tuple[
 
 
 def _story_document(document_id: str, about: dict[str, str], stories: Stories, folder: Path) -> Document:
+    """The document of a story. about: its row of documents.csv; folder: for messages. Raises RowError if missing."""
     text = stories.read(document_id)
     if text is None:
         advice = f"put {document_id}.content into '{folder.name}' or its tmp/, or {STORIES} into '{folder.name}'"
@@ -160,7 +157,7 @@ def _story_document(document_id: str, about: dict[str, str], stories: Stories, f
 
 
 def _read_table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]:
-    """Yield the rows of a CSV table with their place. Raises DataError for a damaged table or a missing column."""
+    """Yield the rows of a CSV table, each with its place. name: a key of _COLUMNS. Raises DataError if damaged."""
     source: Path | Member = folder / name
     if not (folder / name).is_file():
         listed = members(folder / TABLES) if (folder / TABLES).is_file() else []

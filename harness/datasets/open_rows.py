@@ -29,7 +29,7 @@ from harness.datasets.rows import RowError, clean_answers, made_id, type_name
 
 @dataclass(frozen=True, slots=True)
 class OpenRow:
-    """A question without its documents. extra: what scorers need (short_answers), and the data set's own marks."""
+    """A question without its documents. extra: what Gold.extra gets, short_answers (ASQA) or type (PopQA)."""
 
     id: str
     question: str
@@ -38,7 +38,7 @@ class OpenRow:
 
 
 def _string(raw: Mapping[str, Any], key: str, at: str = "") -> str:
-    """A string of the row that is not blank."""
+    """The text raw[key]. at: path to `raw` in the row ("output[0]."). Raises RowError if it is no text, or blank."""
     value = raw.get(key)
     if not isinstance(value, str):
         why = "is missing" if key not in raw else f"should be a string, is {type_name(value)}"
@@ -49,7 +49,7 @@ def _string(raw: Mapping[str, Any], key: str, at: str = "") -> str:
 
 
 def _strings(value: Any, name: str) -> list[str]:
-    """A list of strings; one string is a list of one, and JSON of a list in a string is that list."""
+    """The strings of a list, a JSON list in a string, or a single string. name: the field. Raises RowError."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -69,7 +69,7 @@ def _answers(raw: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _row_id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
-    """The first id that the row has, "_id" after `keys`, else one made of the question."""
+    """The row's id, under the first of `keys` or "_id" that it has; else one made of the question. Raises RowError."""
     for key in (*keys, "_id"):
         value = raw.get(key)
         if isinstance(value, bool) or not isinstance(value, (str, int, type(None))):
@@ -82,6 +82,7 @@ def _row_id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
 
 
 def _objects(value: Any, name: str) -> list[dict[str, Any]]:
+    """Return `value` if it is a list of objects. name: its field, for the RowError that anything else raises."""
     if not isinstance(value, list):
         raise RowError(name, f"should be a list, is {type_name(value)}")
     for at, entry in enumerate(value):
@@ -91,7 +92,7 @@ def _objects(value: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
-    """{"short_answers": a list for each sub-question} of ASQA's question-answer pairs, {} where there are none."""
+    """{"short_answers": [answers of a sub-question, ..]} of ASQA's qa_pairs, {} without any. name: the field."""
     texts = []
     for at, pair in enumerate(_objects(pairs if pairs is not None else [], name)):
         answers = _strings(pair.get("short_answers"), f"{name}[{at}].short_answers")
@@ -101,6 +102,7 @@ def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
 
 
 def _flashrag_row(raw: dict[str, Any]) -> OpenRow:
+    """A row of FlashRAG, with short answers if its metadata has ASQA's pairs. Raises RowError."""
     question = _string(raw, "question")
     answers = _answers(raw, "golden_answers")
     metadata = raw.get("metadata")
@@ -111,6 +113,7 @@ def _flashrag_row(raw: dict[str, Any]) -> OpenRow:
 
 
 def _asqa_row(raw: dict[str, Any]) -> OpenRow:
+    """A row of ASQA's own file: the annotators' long answers, and the short ones. Raises RowError."""
     question = _string(raw, "ambiguous_question")
     annotations = _objects(raw.get("annotations"), "annotations")
     long = [_string(entry, "long_answer", f"annotations[{at}].") for at, entry in enumerate(annotations)]
@@ -119,6 +122,7 @@ def _asqa_row(raw: dict[str, Any]) -> OpenRow:
 
 
 def _popqa_row(raw: dict[str, Any]) -> OpenRow:
+    """A row of PopQA; the property that it asks for (prop) becomes its type. Raises RowError."""
     question = _string(raw, "question")
     answers = _answers(raw, "possible_answers")
     extra = {"type": raw["prop"]} if isinstance(raw.get("prop"), str) else {}
@@ -126,6 +130,7 @@ def _popqa_row(raw: dict[str, Any]) -> OpenRow:
 
 
 def _kilt_row(raw: dict[str, Any]) -> OpenRow:
+    """A row of a KILT task; outputs without an answer hold provenance only and are skipped. Raises RowError."""
     question = _string(raw, "input")
     output = _objects(raw.get("output"), "output")
     texts = [_string(o, "answer", f"output[{at}].") for at, o in enumerate(output) if o.get("answer") is not None]
@@ -133,6 +138,7 @@ def _kilt_row(raw: dict[str, Any]) -> OpenRow:
 
 
 def _trivia_row(raw: dict[str, Any]) -> OpenRow:
+    """A row of TriviaQA's files (Question, Answer) or of the hub copy (question, answer). Raises RowError."""
     official = "Question" in raw
     question = _string(raw, "Question" if official else "question")
     name = "Answer" if official else "answer"
@@ -149,7 +155,7 @@ def _trivia_row(raw: dict[str, Any]) -> OpenRow:
 
 
 def _plain_row(raw: dict[str, Any]) -> OpenRow:
-    """NQ-open, DPR and ALCE: a question, and answers under one of two names."""
+    """A row of NQ-open, DPR, ALCE, HotpotQA and others: a question and "answers" or "answer". Raises RowError."""
     question = _string(raw, "question")
     name = "answers" if "answers" in raw else "answer"
     if name not in raw:

@@ -25,7 +25,7 @@ class _Text(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.blocks: list[list[str]] = [[]]
-        self.silent = 0
+        self.silent = 0  # open elements whose text is not visible
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.silent += tag in _SILENT
@@ -68,6 +68,7 @@ def wiki_text(paragraphs: Sequence[str], title: str) -> str:
 
 
 def _wiki_line_text(line: str) -> str:
+    """One line of KILT's Wikipedia as text: the marks of headings and list items are replaced."""
     kind, mark, text = line.partition("::::")
     if mark and kind == "Section":
         *above, heading = text.removesuffix(".").split(".:")

@@ -79,7 +79,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[Placement | None, dict[st
 
 
 def rearrange(row: Row, placement: Placement) -> Row:
-    """The row with its supporting paragraphs moved; paragraph numbers in `extra` still count the original order."""
+    """The row with supporting paragraphs moved to `placement`; numbers in `extra` still count the original order."""
     sizes = [sum(map(len, part)) + all(part) + len(SEPARATOR) for part in row.paragraphs]
     order = _new_order(sizes, sorted(set(row.supporting)), placement)
     at = {old: new for new, old in enumerate(order)}
@@ -114,6 +114,7 @@ def _best_split(others: Sequence[int], needed: Sequence[int], placement: Placeme
     between = max(0.0, placement.distance * whole - apart) if len(needed) > 1 else 0.0
 
     def misplacement(choice: tuple[int, int]) -> float:
+        """Characters by which a (before, inside) misses the wanted distance and, for "middle", the centre."""
         before, inside = choice
         span = ends[before + inside] - ends[before]
         centre = ends[before] + (needed[0] + apart + span) / 2
@@ -123,7 +124,7 @@ def _best_split(others: Sequence[int], needed: Sequence[int], placement: Placeme
 
 
 def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterator[tuple[int, int]]:
-    """Yield the (before, inside) to compare; ends[i]: characters of the first i other paragraphs."""
+    """Yield the (before, inside) to try. ends[i]: characters of the first i others; between: those wanted inside."""
     last = len(ends) - 1
     for before in range(last + 1):
         if place == "head" and before:

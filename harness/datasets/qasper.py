@@ -58,7 +58,7 @@ _Spans = dict[str, tuple[int, int]]  # a paragraph with single spaces -> where i
 
 
 def _document(paper: _Paper) -> tuple[Document, _Spans]:
-    """The paper's text in passages (title with abstract, then each paragraph), and where each paragraph is."""
+    """The paper in passages (title with abstract, then each paragraph), and each paragraph's span. Raises RowError."""
     blocks = [(paper.title, [paper.title, paper.abstract])]
     for section in paper.full_text:
         name = section.section_name or ""
@@ -86,7 +86,7 @@ def _normalise_space(text: str) -> str:
 
 
 def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
-    """Text and kind of one annotator's answer, the kinds named as by the official evaluator."""
+    """Text of one annotator's answer, and its kind in the official evaluator's words. field: for the RowError."""
     if answer.unanswerable:
         return "Unanswerable", "none"
     if answer.extractive_spans:
@@ -99,7 +99,7 @@ def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
 
 
 def _evidence(question: _Question, document: Document, spans: _Spans) -> tuple[tuple[Support, ...], dict[str, int]]:
-    """The evidence of all annotators as spans, and counts of evidence that is a float or not in the text."""
+    """Spans of all annotators' evidence; counts of evidence_floats (tables, figures) and evidence_not_found, if any."""
     found: set[tuple[int, int]] = set()
     left = {"evidence_floats": 0, "evidence_not_found": 0}
     cited = (e for a in question.answers if not a.answer.unanswerable for e in a.answer.evidence if e.strip())
@@ -116,7 +116,7 @@ def _evidence(question: _Question, document: Document, spans: _Spans) -> tuple[t
 
 
 def _example(question: _Question, where: str, document: Document, spans: _Spans) -> Example:
-    """A question with the answers and the evidence of all annotators. Raises RowError."""
+    """A question with the answers and evidence of all annotators. where: its field, "qas[0]". Raises RowError."""
     refuse_blank({f"{where}.question_id": question.question_id, f"{where}.question": question.question})
     if not question.answers:
         raise RowError(f"{where}.answers", "the question has no answer")

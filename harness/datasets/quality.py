@@ -45,7 +45,10 @@ class _Single(StrictRow):
 
 
 def _example(row: _Question, where: str, document: Document) -> Example:
-    """A question with its gold. Gold.extra: gold_label (from 1), all_classes (the options), difficult where known."""
+    """A question with its gold answer. where: its field for a RowError, "questions[0]", or "" for a row of its own.
+
+    Gold.extra has gold_label (from 1), all_classes (the options), and difficult where known.
+    """
     head = f"{where}." if where else ""
     refuse_blank({f"{head}question_unique_id": row.question_unique_id, f"{head}question": row.question})
     options = tuple(row.options)
@@ -68,13 +71,14 @@ def _example(row: _Question, where: str, document: Document) -> Example:
 
 
 def _article_document(head: str, article: str, title: str) -> Document:
+    """An article as a document, HTML tags taken out. head: how its id begins. Raises RowError if it is blank."""
     text = page_text(article)
     refuse_blank({"article": text})
     return Document(made_id(head, text, 8), text, title)
 
 
 def _parse_hub_row(raw: dict[str, Any]) -> Group:
-    """A row of the hub copy: a question and its article."""
+    """Parse a row of the hub copy: a question, whose id is made of its texts, and its article. Raises RowError."""
     row = _Single.read(raw)
     document = _article_document("quality", row.article, "")
     options = row.options

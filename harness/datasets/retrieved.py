@@ -66,7 +66,7 @@ KILT's Wikipedia: dataset.documents=[RETRIEVED,PAGES]. PAGES is kilt_knowledgeso
 class _RowParser:
     """Parses a question and its documents. top: documents to keep (None: all); bare: questions without documents."""
 
-    store: Store | None
+    store: Store | None  # None: the documents are in the rows
     top: int | None
     bare: bool = False
 
@@ -109,7 +109,7 @@ def _read_file(file: Path | Member, split: str) -> Rows:
 
 
 def _read_split(value: dict[str, Any], name: str, split: str) -> Rows:
-    """Yield the rows of one split of {"dev": {id: row}}, each with its id."""
+    """Yield the rows of one split of {"dev": {id: row}}, with their ids. name: the file. Raises DataError."""
     key_of_split = next((n for n in _SPLITS.get(split.lower(), (split,)) if n in value), None)
     if key_of_split is None:
         raise DataError(name, None, None, f"has no split '{split}' among {', '.join(value)}; set dataset.split")
@@ -130,10 +130,7 @@ def _evidence_folder(config: DatasetConfig) -> str | None:
 
 
 def load_questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
-    """Load the first `limit` questions (None: all) for a retriever; documents in the rows are not read.
-
-    Raises ConfigError, DataError and CannotRun as harness.datasets.load.
-    """
+    """Load the first `limit` questions (None: all) without documents, for a retriever. Raises as datasets.load."""
     options = _checked_options(config)
     if options.documents or options.top:
         raise ConfigError(["dataset.documents and dataset.top: leave them out to retrieve documents"])

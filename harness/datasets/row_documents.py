@@ -37,11 +37,11 @@ _PAGE_KEYS = ("_id", "kilt_id", "wikipedia_id", "wikipedia_title")
 _PAGE_ID = re.compile(rb'"wikipedia_id":\s*"?(\d+)')
 _ROW_KEYS = (*_QUESTION_KEYS, "Filename", "text", "output", "answer", "answers", "golden_answers", "sample_id")
 
-Entry = tuple[Document, bool]
+Entry = tuple[Document, bool]  # a document, and whether it is marked as evidence for the answer
 
 
 def _parse_entry(value: Any, name: str) -> Entry:
-    """Parse an entry to a document and whether it is marked as evidence. Raises RowError, naming the entry `name`."""
+    """Parse an entry: (document, is it marked as evidence). name: its place in the row, "ctxs[0]". Raises RowError."""
     if isinstance(value, str):
         value = {"contents": value}
     if not isinstance(value, dict):
@@ -70,6 +70,7 @@ def _parse_entry(value: Any, name: str) -> Entry:
 
 
 def _parse_entries(value: Any, name: str) -> list[Entry]:
+    """Parse a list of documents, or its columns. name: the list in messages ("ctxs"). Raises RowError."""
     value = records_from_columns(value, name)
     if not isinstance(value, list):
         raise RowError(name, f"should be a list, is {type_name(value)}")
@@ -88,20 +89,17 @@ def documents_in_row(raw: Mapping[str, Any]) -> list[Entry] | None:
 
 @dataclass
 class Store:
-    """Documents kept apart from the questions: by question or id, by file name or page id, or as texts in a folder.
-
-    sources: files of pages, of which `read_pages` reads those that are named by id into `articles`.
-    """
+    """Documents kept apart from the questions: lists by question, pages by file name or id, or a folder of pages."""
 
     name: str
-    by_question: dict[str, Any] = field(default_factory=dict)
-    pages: dict[str, str] = field(default_factory=dict)
-    folder: Path | None = None
-    sources: list[Path] = field(default_factory=list)
-    articles: dict[str, Any] = field(default_factory=dict)
+    by_question: dict[str, Any] = field(default_factory=dict)  # text or id of a question -> its list of entries
+    pages: dict[str, str] = field(default_factory=dict)  # file name -> text (TriviaQA)
+    folder: Path | None = None  # of texts, one file a page
+    sources: list[Path] = field(default_factory=list)  # files of KILT's pages, read by `read_pages`
+    articles: dict[str, Any] = field(default_factory=dict)  # page id -> KILT page, of those that entries name
 
     def add(self, row: dict[str, Any]) -> None:
-        """Add a row of a file: a list of documents by question, or a page by file name. Raises RowError."""
+        """Add a row of a file: a question with its documents, or a page with its file name. Raises RowError."""
         if isinstance(row.get("Filename"), str):
             if not isinstance(row.get("text"), str):
                 raise RowError("text", "should be the text of the page")
@@ -116,7 +114,7 @@ class Store:
             self.by_question[_normalise_space(str(key))] = listed
 
     def read_pages(self, rows: Iterable[Any]) -> None:
-        """Read the pages whose ids the entries of this store (if it has none: of `rows`) name into `articles`."""
+        """Read the pages of `sources` that entries name by id: those of this store or, if it has none, of `rows`."""
         lists = self.by_question.values() or [_named_list(row)[1] for row in rows if isinstance(row, Mapping)]
         pages = {page for listed in lists if isinstance(listed, list) for entry in listed if (page := _page_id(entry))}
         for path in self.sources:
@@ -125,7 +123,7 @@ class Store:
                     self.articles[str(row["wikipedia_id"])] = row
 
     def _entries_with_pages(self, listed: Any, name: str) -> list[Entry]:
-        """Parse the entries of a list, with page ids replaced by their pages."""
+        """Parse a list of entries; a page id stands for its page. name: the list in messages. Raises RowError."""
         if not self.sources or not isinstance(listed, list):
             return _parse_entries(listed, name)
         for at, entry in enumerate(listed):
@@ -134,7 +132,7 @@ class Store:
         return _parse_entries([self.articles.get(_page_id(entry), entry) for entry in listed], name)
 
     def find(self, raw: Mapping[str, Any], *keys: str) -> list[Entry] | None:
-        """The documents of a question by one of its keys, or those that its row names. Raises RowError."""
+        """Documents stored under one of `keys` (id, text), or named by the row `raw`; None without. Raises RowError."""
         for key in keys:
             if (given := self.by_question.get(_normalise_space(key))) is not None:
                 return self._entries_with_pages(given, f"{self.name}: documents of '{key}'")
@@ -157,6 +155,7 @@ class Store:
         return documents or None
 
     def _page_text(self, file: str) -> str | None:
+        """The text of the page in `file`; None if it is not there. Raises RowError if it cannot be read."""
         if self.folder is None:
             return self.pages.get(file)
         path = self.folder / file
@@ -172,7 +171,7 @@ def _normalise_space(key: str) -> str:
 
 
 def _page_id(entry: Any) -> str:
-    """The page id of an entry without a text; "" for one with a text."""
+    """The page id of an entry that names a page instead of holding a text; "" for any other."""
     if not isinstance(entry, Mapping) or any(entry.get(key) is not None for key in _TEXTS):
         return ""
     return next((str(entry[k]) for k in _PAGE_IDS if isinstance(entry.get(k), (str, int)) and str(entry[k])), "")
@@ -187,7 +186,7 @@ def _holds_pages(path: Path) -> bool:
 
 
 def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
-    """Rows of a file of pages; JSON lines without one of `pages` are not parsed: the file has 35 GiB."""
+    """Yield the rows of a file of pages; JSON lines without an id of `pages` are not parsed: the file has 35 GiB."""
     if file_kind(path) != "json":
         yield from read_rows(path)
         return
@@ -199,7 +198,7 @@ def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
 
 
 def open_store(places: str | Sequence[str]) -> Store:
-    """Open `dataset.documents`: files of retrieved documents and of pages, or one folder of pages. Raises DataError."""
+    """Open the files of documents and of pages, or the one folder of pages, at the paths `places`. Raises DataError."""
     places = [places] if isinstance(places, str) else places
     if len(places) == 1:
         return _open_one(places[0])
@@ -215,7 +214,7 @@ def open_store(places: str | Sequence[str]) -> Store:
 
 
 def _open_one(place: str) -> Store:
-    """The store of one file or folder."""
+    """Open one file or folder of documents. place: its path. Raises DataError for a missing or unusable one."""
     path = Path(place).expanduser()
     if path.is_dir():
         return Store(path.name, folder=path)
@@ -238,7 +237,7 @@ def _open_one(place: str) -> Store:
 
 
 def _named_list(row: Mapping[str, Any]) -> tuple[str, Any]:
-    """The list of documents of a row with its name, one of those that files use; the list is None without one."""
+    """Return (field name, list of documents) of a row: the first field that may hold such a list; None without one."""
     output = row.get("output")
     inner = output.get("retrieval_result") if isinstance(output, dict) else None
     named = ((name, row[name]) for name in LISTS if row.get(name) is not None)
@@ -246,7 +245,7 @@ def _named_list(row: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _provenance(row: Mapping[str, Any]) -> list[Any] | None:
-    """The result of a KILT retriever for a question: the first provenance among its outputs."""
+    """The documents that a KILT retriever found for a question: its outputs' first provenance; None without one."""
     outputs = row["output"] if isinstance(row.get("output"), list) else []
     first = next(
         (entry["provenance"] for entry in outputs if isinstance(entry, dict) and entry.get("provenance")), None

@@ -3,8 +3,7 @@
 Row(id="q1", question="Who ...?", paragraphs=(("Title", "Text."),), answers=("Ada",), supporting=(0,))
   ─► Document(id="q1", text="Title\\nText.", passages=(Passage("Title", 0, 11),)), Example(...)
 
-Formats in which questions share a document turn a row into a `Group` instead, those with documents that a retriever
-returned into a `Retrieved`.
+Formats in which questions share a document turn a row into a `Group`, those with retrieved documents into `Retrieved`.
 """
 
 import hashlib
@@ -48,7 +47,7 @@ class StrictRow(BaseModel):
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> Self:
-        """The checked row. Raises RowError for its first mistake."""
+        """Check a raw row and return it as an object of this class. Raises RowError for its first mistake."""
         try:
             return cls.model_validate(raw)
         except ValidationError as error:
@@ -63,14 +62,14 @@ class StrictRow(BaseModel):
 
 
 def _to_records(value: Any) -> Any:
+    """`records_from_columns` as a pydantic validator, which may raise only pydantic's errors."""
     try:
         return records_from_columns(value, "")
     except RowError as error:
         raise PydanticCustomError("columns", "{problem}", {"problem": error.problem}) from None
 
 
-Records = Annotated[list[T], BeforeValidator(_to_records)]
-"""The type of a StrictRow's field that holds a list of objects or, as Hugging Face may store it, its columns."""
+Records = Annotated[list[T], BeforeValidator(_to_records)]  # field: list of objects, or columns as on Hugging Face
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A checked row: paragraphs are (title, text), `supporting` their positions, `extra` the data set's own fields."""
+    """A checked row. paragraphs: (title, text); supporting: indices of those with evidence; extra: for `Gold.extra`."""
 
     id: str
     question: str
@@ -105,14 +104,14 @@ class RowFields(StrictRow):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A document and questions about it: a row that holds several, or one of several rows that hold one document."""
+    """What one row holds of a document: its text and questions about it. Other rows may hold the same document."""
 
     document: Document
     examples: tuple[Example, ...]
 
     @property
     def documents(self) -> tuple[Document, ...]:
-        """The document, as the only one."""
+        """The document in a tuple, as `Retrieved` has several."""
         return (self.document,)
 
 
@@ -125,7 +124,7 @@ class Retrieved:
 
     @property
     def examples(self) -> tuple[Example, ...]:
-        """The question, as the only one."""
+        """The question in a tuple, as `Group` has several."""
         return (self.example,)
 
 
@@ -141,17 +140,14 @@ def made_id(head: str, text: str, digits: int = 12) -> str:
 
 
 def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, ...]:
-    """The answer, then its aliases, as `clean_answers`. Raises RowError where `answer` is missing or blank."""
+    """The answer, then its aliases, without repeats and blanks. Raises RowError if `answer` is missing or blank."""
     if answer is None or not answer.strip():
         raise RowError("answer", "the row has no answer (test splits are published without; use the validation split)")
     return clean_answers((answer, *aliases), "answer")
 
 
 def clean_answers(texts: Iterable[str], name: str) -> tuple[str, ...]:
-    """The answers without repeats and blanks (a blank one would match every prediction).
-
-    Raises RowError, naming the field `name`, where none is left.
-    """
+    """Answers without repeats and blanks (they match anything). Raises RowError, for field `name`, if none is left."""
     answers = tuple(dict.fromkeys(text for text in texts if text.strip()))
     if not answers:
         raise RowError(name, "the row has no answer")
@@ -161,7 +157,7 @@ def clean_answers(texts: Iterable[str], name: str) -> tuple[str, ...]:
 def records_from_columns(value: Any, name: str) -> Any:
     """Turn columns, {"title": [..], "text": [..]}, into a list of objects; any other value is returned as it is.
 
-    Hugging Face stores nested lists either way. Raises RowError where the columns differ in length.
+    Hugging Face stores nested lists either way. name: the field. Raises RowError where the columns differ in length.
     """
     if not isinstance(value, Mapping) or not value or not all(isinstance(v, list) for v in value.values()):
         return value
@@ -186,7 +182,7 @@ def type_name(value: Any) -> str:
 
 
 def canonical_line(value: Any) -> bytes:
-    """Canonical JSON as bytes. Raises RowError for a lone surrogate, which can be neither hashed nor stored."""
+    """JSON with sorted keys, as bytes to hash. Raises RowError for a lone surrogate, which is not valid text."""
     try:
         return canonical(value).encode()
     except UnicodeEncodeError as error:
@@ -195,7 +191,7 @@ def canonical_line(value: Any) -> bytes:
 
 
 def assemble(row: Row) -> tuple[Example, Document]:
-    """The question with its gold, and its own document: passages (title, newline, text) joined by a blank line.
+    """A row's question with its gold answers, and its document: passages (title, newline, text), blank lines between.
 
     Raises RowError for what is empty (id, question, paragraph, document), and a supporting paragraph that is not there.
     """

@@ -27,8 +27,7 @@ from harness.stats.rng import Dice
 from harness.types import Example, Question
 
 SHOT = "Question: {question}\nAnswer: {answer}\n"
-COUNTER = re.compile(r"(?:[A-Za-z]+[_-])?\d{1,7}")
-"""Such an id can be another question's elsewhere."""
+COUNTER = re.compile(r"(?:[A-Za-z]+[_-])?\d{1,7}")  # ids that only count: a training row may have one of them too
 _known: dict[str, Shots] = {}
 
 
@@ -38,7 +37,7 @@ def folded(text: str) -> str:
 
 
 class Shots:
-    """The examples that may be shown. config: with shots; pool: training rows that are not asked."""
+    """Solved examples for questions. config: how many, chosen how; pool: training rows that the run does not ask."""
 
     def __init__(self, config: DatasetConfig, pool: Sequence[Example]) -> None:
         from rank_bm25 import BM25Okapi

@@ -22,17 +22,14 @@ from harness.storage.paths import inside
 from harness.storage.untrusted import package_folder
 
 PACKAGE = "package:"
-# How file names say a split; the same words Hugging Face `datasets` looks for.
-_SPLIT_WORDS = {
+_SPLIT_WORDS = {  # how file names say a split; the same words Hugging Face `datasets` looks for
     "validation": ("validation", "valid", "dev", "val"),
     "train": ("train", "training"),
     "test": ("test", "testing"),
 }
-# Parts of one file: "-00001-of-00003" in a name (with a hash in older uploads), or a name that is a number (what the
-# hub itself converts).
+# Parts of one file: "-00001-of-00003" in a name (older: and a hash), or a name that is a number (converted by the hub).
 _SHARD = re.compile(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?|(?<=/)\d{4}(?=\.)")
-# QuALITY's release has each split twice: with HTML, and with its tags taken out by the authors.
-_STRIPPED = ".htmlstripped"
+_STRIPPED = ".htmlstripped"  # QuALITY's release has each split with HTML, and with its tags taken out by the authors
 _BY_LENGTH = sorted(SUFFIXES, key=len, reverse=True)
 _NOT_DATA = ("dataset_infos.json", "dataset_info.json", "config.json", "package.json")
 
@@ -63,7 +60,7 @@ class Source:
 
 
 def file_patterns(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tuple[str, ...]:
-    """options.files as patterns. Raises ConfigError for that and for options that are not `known`."""
+    """The file names or patterns in options.files. Raises ConfigError for malformed ones and options not `known`."""
     problems = []
     for key in config.options:
         if key not in known:
@@ -81,7 +78,8 @@ def file_patterns(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tupl
 def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
     """The files that hold the rows of `config`; known: the options that its format has.
 
-    Raises ConfigError for a config that says nothing or two things, DataError for a local place, CannotRun for others.
+    Raises ConfigError for a config without a place, or with a revision of a local one; DataError for a local place that
+    does not hold them, CannotRun for a package or the hub.
     """
     patterns = file_patterns(config, known)
     if config.data is not None:
@@ -106,6 +104,7 @@ def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source
 
 
 def _package_source(reference: str) -> Source:
+    """The data file that `reference`, "package:NAME/PATH", names. Raises CannotRun where there is no such file."""
     package, _, inner = reference.removeprefix(PACKAGE).partition("/")
     root = package_folder(package)
     if root is None:
@@ -117,7 +116,7 @@ def _package_source(reference: str) -> Source:
 
 
 def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
-    """Rows of this machine: a file, an archive, or the split's files in a folder. Raises DataError, ConfigError."""
+    """A file, or the split's files in an archive or folder. data: its path. Raises DataError, and ConfigError."""
     path = Path(data).expanduser()
     if path.is_file() and is_archive(path.name):
         inside = _members_of_split(path, config, patterns)
@@ -154,7 +153,7 @@ def _folder_source(folder: Path, data: str, config: DatasetConfig, patterns: tup
 def _choose_local_files(
     names: Sequence[str], config: DatasetConfig, patterns: tuple[str, ...], place: str, *, shards_only: bool
 ) -> list[str]:
-    """The files of one split among `names`; a folder or archive of one subset need not name it."""
+    """As `choose_files`; a subset that no name has does not count. place: of the files, named in a DataError."""
     subset = config.subset if config.subset and _subset_files(names, config.subset) else None
     try:
         return choose_files(names, split=config.split, subset=subset, patterns=patterns, shards_only=shards_only)
@@ -171,7 +170,7 @@ def _members_of_split(archive: Path, config: DatasetConfig, patterns: tuple[str,
 
 
 class Ambiguous(Exception):
-    """No file, or several that are not parts of one: the message goes into a sentence after the place's name."""
+    """`choose_files` finds no file, or several that are not parts of one. The message follows the place's name."""
 
 
 def _words_in_path(path: str) -> set[str]:
@@ -196,7 +195,7 @@ def _data_files(names: Iterable[str]) -> list[str]:
 
 
 def _names_split(path: str, split: str) -> bool | None:
-    """Whether the path names this split; None if it names no split."""
+    """Whether the path names `split`, by one of its usual names; None if it names no split at all."""
     words = _words_in_path(path)
     synonyms = _SPLIT_WORDS.get(split.lower(), (split.lower(),))
     if words.intersection(synonyms):
@@ -210,7 +209,7 @@ def _list_some(paths: Iterable[str], limit: int = 8) -> str:
 
 
 def _split_files(paths: list[str], split: str) -> list[str]:
-    """The paths that name the split, or all where none names any; of a file with and without HTML the one without."""
+    """Paths that name `split`, all if none names any; HTML ones with a stripped copy left out. Raises Ambiguous."""
     named = {path: _names_split(path, split) for path in paths}
     if any(answer is not None for answer in named.values()):
         paths = [path for path, answer in named.items() if answer]

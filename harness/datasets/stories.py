@@ -29,7 +29,7 @@ LINES = ("stories.jsonl", "stories.jsonl.gz")
 
 
 class Stories(Protocol):
-    """Texts by document id."""
+    """Where the stories are: a folder, an archive or a file of lines. Texts are read by document id."""
 
     def read(self, document_id: str) -> str | None:
         """The text of a story, None where it is not there. Raises DataError for one that cannot be read."""
@@ -50,7 +50,7 @@ def decode_story(data: bytes, name: str = "a story") -> str:
 
 
 class _Folder:
-    """One file a story."""
+    """The `Stories` of a folder, or of its tmp/: one file each."""
 
     def __init__(self, folder: Path) -> None:
         self._folders = (folder, folder / "tmp")
@@ -60,6 +60,7 @@ class _Folder:
         return next((path for place in self._folders if (path := inside(place, name)).is_file()), None)
 
     def read(self, document_id: str) -> str | None:
+        """The text of a story's file, None without one. Raises DataError for one that cannot be read."""
         path = self._path(document_id)
         try:
             return None if path is None else decode_story(read_plain(path), path.name)
@@ -75,7 +76,7 @@ class _Folder:
 
 
 class _Archive:
-    """One member a story; the archive's directory knows size and checksum of each."""
+    """The `Stories` of a zip archive: one member each, with size and checksum in the archive's directory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -87,6 +88,7 @@ class _Archive:
         self._members = {PurePosixPath(entry.filename).name.removesuffix(SUFFIX): entry for entry in stories}
 
     def read(self, document_id: str) -> str | None:
+        """The text of a story's member, None without one. Raises DataError for a damaged archive."""
         entry = self._members.get(document_id)
         if entry is None:
             return None
@@ -102,7 +104,7 @@ class _Archive:
 
 
 class _Lines:
-    """One file with all stories: read up to the requested story, which is kept with those before it."""
+    """The `Stories` of one JSON lines file, read up to the requested one, which is kept with those before it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -110,6 +112,7 @@ class _Lines:
         self._seen: dict[str, str] = {}
 
     def read(self, document_id: str) -> str | None:
+        """Read on in the file until the story comes; None at its end. Raises DataError for a bad row."""
         while document_id not in self._seen:
             try:
                 place, row = next(self._rows)
@@ -128,7 +131,7 @@ class _Lines:
 
 
 def stories_in(folder: Path) -> Stories:
-    """The stories of a folder of official files; loose files where there is nothing else."""
+    """The stories of a folder of official files: its archive, else its file of lines, else its loose files."""
     if (folder / STORIES).is_file():
         return _Archive(folder / STORIES)
     lines = [folder / name for name in LINES if (folder / name).is_file()]

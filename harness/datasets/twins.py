@@ -50,7 +50,7 @@ _CODAS = ("", "", "", "l", "n", "r", "s", "k")
 
 
 def twin(dataset: Dataset, kind: str, seed: int) -> Dataset:
-    """The twin of `dataset`; kind: "entities", or with a recogniser "entities:rules".
+    """The data set with names and numbers replaced, by `seed`. kind: "entities", or with a recogniser "entities:rules".
 
     Its fingerprint is a hash of the original's and of what made it (`Dataset.twin`). Ids stay, except those of
     documents that were retrieved: their twins depend on what else was retrieved, so a hash of the text is added.
@@ -96,14 +96,14 @@ def contained(answer: str, text: str) -> bool:
 
 
 class _World:
-    """Documents that are read together, with their twins and the replacement of each of their names."""
+    """The documents of a question with one replacement for each name in them, and their twins. tool: finds names."""
 
     def __init__(self, documents: Sequence[Document], tool: Recogniser, seed: int) -> None:
         self.documents, self.tool, self.seed = documents, tool, seed
         self.vocabulary = {w for document in documents for w in _words(document.text)}
         small = {w for document in documents for w in _lower_case_words(document.text)}
         names = {w for document in documents for w in _name_words(document, tool)} - small
-        self.names = _replacement_words(names, self.vocabulary, seed)
+        self.names = _replacement_words(names, self.vocabulary, seed)  # word in small letters -> what stands for it
         self._swap = _Swap(self.names, seed)
 
     @cached_property
@@ -142,7 +142,7 @@ class _World:
 
 
 def _name_words(document: Document, tool: Recogniser) -> Iterator[str]:
-    """Yield the words of a document's names; one that only ever opens a sentence counts in longer names or titles."""
+    """Yield the words of a document's names; a name of one word also has to stand inside a sentence or in a title."""
     inside = {m.group().casefold() for m in TOKEN.finditer(document.text) if not is_opening(document.text, m.start())}
     titles = {w for title in (document.title, *(p.title for p in document.passages)) for w in _words(title)}
     for name in tool.names(document.text):
@@ -185,7 +185,7 @@ def _strings_in(value: Any) -> Iterator[str]:
 
 
 def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict[str, str]:
-    """Map each word to a made-up one: no two alike, none in `avoid`."""
+    """Map each word to a made-up one, which follows from it and `seed`: no two alike, none in `avoid`."""
     given: dict[str, str] = {}
     taken = avoid | _KEPT
     for word in sorted(words):
@@ -198,7 +198,7 @@ def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict
 
 
 def _pseudoword(word: str, seed: int, number: int) -> str:
-    """A made-up word that can be pronounced, about as long as `word`; number: of the attempt."""
+    """A made-up word that can be pronounced, about as long as `word`. number: of the attempt, from 0."""
     value = int.from_bytes(hashlib.sha256(f"{seed} {number} {word}".encode()).digest())
     parts: list[str] = []
     for _ in range(2 if len(word) < 8 else 3):
@@ -210,7 +210,7 @@ def _pseudoword(word: str, seed: int, number: int) -> str:
 
 @dataclass(frozen=True)
 class _Swap:
-    """Replaces words and numbers of texts. names: word in small letters -> what stands for it."""
+    """Replaces words and numbers of texts. names: word in small letters -> its replacement; seed: that of numbers."""
 
     names: Mapping[str, str]
     seed: int
@@ -239,7 +239,10 @@ class _Swap:
         return [self.value(inner) for inner in value] if isinstance(value, list | tuple) else value
 
     def offset_map(self, text: str) -> Callable[[int, bool], int]:
-        """A function (offset in `text`, is it an end?) -> offset in the twin; inside a word: its start, or end."""
+        """Return a function (offset in `text`, is it the end of a span?) -> offset in the twin.
+
+        An offset inside a word becomes the offset of its start or, for the end of a span, of its end.
+        """
         starts, ends, shifts = [0], [0], [0]
         for match in TOKEN.finditer(text):
             made = self.token(match.group())
@@ -260,7 +263,7 @@ class _Swap:
 
 
 def _replace_number(token: str, seed: int) -> str:
-    """Another number of the same size; no two become one, as each range is rotated within itself."""
+    """Another number of about the same size, shifted by `seed`; the same up to 31. No two numbers become one."""
     value = int(token.replace(",", ""))
     if token.startswith("0") or value <= 31:
         return token
@@ -278,7 +281,7 @@ def _replace_number(token: str, seed: int) -> str:
 
 
 def _twin_document(document: Document, swap: _Swap, retrieved: bool) -> Document:
-    """The document with names and numbers replaced; a retrieved one gets a hash of its new text in its id."""
+    """The document with names and numbers replaced; if `retrieved`, its id gets a hash of the new text."""
     moved, text = swap.offset_map(document.text), swap.text(document.text)
     passages = tuple(Passage(swap.text(p.title), moved(p.start, False), moved(p.end, True)) for p in document.passages)
     name = document.id
@@ -288,7 +291,7 @@ def _twin_document(document: Document, swap: _Swap, retrieved: bool) -> Document
 
 
 def _twin_example(example: Example, world: _World) -> Example:
-    """The question and gold with names, numbers and spans replaced as in the documents' twins."""
+    """A question with its gold, names, numbers and spans replaced as in its documents. world: the documents."""
     question, gold = example.question, example.gold
     swap = world.swap_for(question, gold)
     options = None if question.options is None else tuple(map(swap.text, question.options))

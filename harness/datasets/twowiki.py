@@ -29,6 +29,7 @@ def _with_sentence_spaces(context: Any) -> Any:
 
 
 def _checked_triples(value: Any) -> list[list[str]]:
+    """The triples of `evidences` as lists, [] for None. Raises RowError for anything else."""
     if value is None:
         return []
     fine = isinstance(value, list) and all(isinstance(t, list) and len(t) == 3 for t in value)

@@ -21,7 +21,7 @@ _PAPER_ENCODER = ("mpnet", 512)
 
 
 def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
-    """Facts of the encoder or reranker that `config` names; never raises for one that is merely unusable."""
+    """Identity and problems of the encoder or reranker that `config` names; one that is missing is a problem, too."""
     try:
         folder, of_queries = encoder_folder(config, role), query_folder(config)
         sentences = [conflict(tower, config) for tower in dict.fromkeys((folder, of_queries))]
@@ -43,9 +43,7 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
 def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
     """The folder with the encoder's files: an installed package's, a local one, or a hub snapshot.
 
-    role: encoder or reranker, for messages.
-
-    Raises CannotRun when it is missing or its weights are not those of `config.sha256`.
+    role: encoder or reranker, for messages. Raises CannotRun if it is missing or its weights are not `config.sha256`.
     """
     root = package_folder(config.package or "")
     if config.package and root is None:
@@ -91,7 +89,7 @@ def max_tokens(config: EncoderConfig) -> int | None:
 
 
 def _token_limit(path: Path, key: str) -> int | None:
-    """A positive number of tokens at `key` of a JSON file, None where it says none."""
+    """The number of tokens under `key` of a JSON file; None without file, key or limit."""
     try:
         tokens = read_object(path).get(key)
     except (OSError, ValueError):
@@ -100,7 +98,7 @@ def _token_limit(path: Path, key: str) -> int | None:
 
 
 def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -> str | None:
-    """The warning for a run whose encoders cut `cut` of `texts` texts; None below 1 %, which the tables note alone."""
+    """The warning for a run whose encoders cut `cut` of `texts` (None: unknown) texts; None below 1 %."""
     if cut < 0.01 * (texts or 1):
         return None
     used = list(configs)
@@ -111,7 +109,7 @@ def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -
 
 
 def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
-    """The warning before a run whose chunks of `tokens` tokens are longer than the encoder's limit, else None.
+    """The warning before a run whose chunks of `tokens` tokens exceed the encoder's limit, None where they do not.
 
     The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely smaller.
     """
@@ -170,6 +168,7 @@ def conflict(folder: Path, config: EncoderConfig) -> str | None:
 
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
+    """The modules in modules.json of an encoder's folder, [] without this file. Raises CannotRun."""
     path = folder / MODULES
     modules = list(_read_json(path, list)) if path.exists() else []
     if not all(isinstance(module, dict) for module in modules):
@@ -178,6 +177,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def _read_json(path: Path, expected: type) -> Any:
+    """The value in a JSON file, of type `expected` (list or dict). Raises CannotRun."""
     try:
         content = parse_json(read_plain(path))
     except (OSError, ValueError) as error:

@@ -27,7 +27,7 @@ _kept: dict[tuple[str, str], Any] = {}
 
 
 def load_once(config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]) -> tuple[Any, dict[str, Any]]:
-    """The network of `config`, made by load(folder, device) once a process, and its identity. what: for messages.
+    """(what load(folder, device) returned for `config`, called once a process, its identity). what: for messages.
 
     Raises CannotRun when it is missing, is not what it says, or cannot be loaded.
     """
@@ -50,7 +50,7 @@ def load_once(config: EncoderConfig, what: str, load: Callable[[str, str | None]
 
 
 def with_token_counts(event: Event, lengths: Sequence[int], limit: int) -> Event:
-    """`event` with the counts of a batch of texts. lengths: tokens of each, no padding; limit: most that is read."""
+    """`event` with counts of a batch of texts. lengths: tokens of each; limit: tokens that the encoder reads of one."""
     read = [min(n, limit) for n in lengths]
     cut = sum(n > limit for n in lengths)
     return replace(event, new=sum(read), pairs=sum(n * n for n in read), requests=1, texts=len(lengths), cut=cut)
@@ -62,7 +62,7 @@ class SentenceEncoder:
     def __init__(
         self, config: EncoderConfig, nets: tuple[Any, Any], identity: dict[str, Any], meter: Meter, role: str
     ) -> None:
-        """nets: the SentenceTransformers for passages and for questions, the same one where the encoder has one."""
+        """nets: SentenceTransformers for passages and questions, or the same one twice; role: for the meter."""
         self.name, self.identity = config.name, identity
         self._config, self._meter, self._role = config, meter, role
         self._net, self._query_net = nets
@@ -87,7 +87,7 @@ class SentenceEncoder:
         return vectors
 
     def _run(self, net: Any, texts: list[str]) -> tuple[np.ndarray, list[int]]:
-        """Vectors and the length of each text in tokens."""
+        """Vectors [len(texts), width] of `net`, and the length of each text in tokens, also beyond its limit."""
         vectors = net.encode(
             texts,
             batch_size=self._config.batch_size,
@@ -99,7 +99,7 @@ class SentenceEncoder:
         return np.asarray(vectors, dtype=np.float32), [len(i) for i in ids]
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
-        """Scores [passages]; cosine vectors are normalised already, so both measures are dot products."""
+        """Scores [passages] of vectors from `encode`; those for cosine have length 1, so both are dot products."""
         return np.asarray(passages @ query)
 
 
@@ -116,7 +116,7 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str) -> SentenceEnco
 
 
 def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> Any:
-    """One SentenceTransformer. Raises what the libraries raise for a folder that they cannot read."""
+    """The SentenceTransformer in `folder`, pooling as it says, else by `config`. Raises what the libraries raise."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
@@ -140,10 +140,7 @@ class CrossEncoderReranker:
         self._shape: ModelShape = shape_of(net.model.config)
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
-        """Raw logit of every (query, passage) pair, shape [passages], higher is better; ranking needs no sigmoid.
-
-        Raises ModelOutputError on NaN.
-        """
+        """Raw logit of each (query, passage) pair, [passages], higher is better. Raises ModelOutputError on NaN."""
         if not passages:
             return np.zeros(0, dtype=np.float32)
         began = time.perf_counter()
@@ -159,7 +156,7 @@ class CrossEncoderReranker:
         return scores
 
     def _run(self, pairs: list[tuple[str, str]]) -> tuple[np.ndarray, list[int]]:
-        """Scores and the length of each pair in tokens."""
+        """Scores [pairs], and the length of each pair in tokens, also beyond the limit."""
         logits = self._net.predict(
             pairs, batch_size=self._config.batch_size, activation_fn=lambda logits: logits, show_progress_bar=False
         )

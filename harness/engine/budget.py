@@ -68,12 +68,12 @@ class Budget:
             self.spend(row["usage"])
 
     def spent(self) -> dict[str, float]:
-        """What was spent so far, by the names of limits."""
+        """What was spent so far: {"tokens", "tflops", "hours", "money"}."""
         hours = self._earlier + (time.monotonic() - self._begun) / 3600
         return {"tokens": self._tokens, "tflops": self._tflops, "hours": hours, "money": hours * self.price}
 
     def may_continue(self) -> bool:
-        """Whether a further question may be begun; after the first that may not, none may."""
+        """Whether a further question may be begun; sets `hit` at the first that may not, and none may after it."""
         with self._lock:
             spent = self.spent()
             name = next((name for name, limit in self.limits.items() if spent[name] >= limit), None)

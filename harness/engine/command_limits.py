@@ -25,7 +25,7 @@ class LimitHook(Hook):
     def __init__(
         self, budget: Budget, plans: Sequence[Plan], out: Path, command: Sequence[str], note: Callable[[str], None]
     ) -> None:
-        """Raises UserError where --max-tflops cannot be counted."""
+        """command: as typed, to be printed with a higher limit. Raises UserError if --max-tflops cannot be counted."""
         self._budget, self._out, self._command, self._note = budget, out, command, note
         for plan in plans if "tflops" in budget.limits else ():
             if unknown := sorted(role for role in plan.facts if shape_of_role(plan, role) is None):
@@ -35,7 +35,7 @@ class LimitHook(Hook):
                 )
 
     def ready(self, plan: Plan) -> Plan:
-        """Raise LimitReached for a row that has no folder yet, once a limit is hit."""
+        """Return the plan; raise LimitReached for one that has no run folder yet, once a limit is hit."""
         if not (self._out / plan.folder / RUN).exists() and not self._budget.may_continue():
             raise LimitReached(f"not begun, as {self._budget.hit} is reached")
         return plan
@@ -45,7 +45,7 @@ class LimitHook(Hook):
         self._budget.open_row(self._out / plan.folder)
 
     def closed(self) -> int:
-        """Print the command that resumes, where a limit was hit."""
+        """Print the command that resumes, where a limit was hit. Returns 0."""
         if self._budget.hit:
             self._note("what was answered is saved; the same command with a higher limit resumes:")
             self._note(shlex.join(map(masked, self._budget.command_with_higher_limit(self._command))))

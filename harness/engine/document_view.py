@@ -32,7 +32,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class View:
-    """Documents as a method sees them; pieces: id of a document of the view -> where its characters come from."""
+    """Documents as a method sees them. pieces: id of a document of the view -> where its characters come from."""
 
     documents: tuple[Document, ...]
     pieces: dict[str, tuple[Piece, ...]]
@@ -45,9 +45,9 @@ class View:
         one_document: bool,
         notes: dict[str, Any],
     ) -> View:
-        """The whole documents, or their `supporting` parts alone; joined where `one_document`.
+        """The whole documents, or only their `supporting` parts; joined into one where `one_document`.
 
-        Adds "view" and "joined" to the record's notes.
+        notes: of the record; gets "view" ("evidence" or NO_EVIDENCE) and "joined" (number of documents) if they apply.
         """
         view = cls.of(documents)
         if supporting is not None:
@@ -60,12 +60,12 @@ class View:
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> View:
-        """The documents as they are."""
+        """The view of the documents as they are."""
         return cls(tuple(documents), {d.id: (Piece(0, len(d.text), d.id, 0),) for d in documents})
 
     @classmethod
     def evidence(cls, documents: Sequence[Document], supporting: Sequence[Support]) -> View:
-        """Only the supporting parts, in the order of the text; documents without any are left out.
+        """The view of the supporting parts alone, in text order; documents without any are left out.
 
         If nothing is marked, as for a question that cannot be answered: the first document without its text.
         """
@@ -83,7 +83,7 @@ class View:
         return cls(tuple(kept), pieces)
 
     def joined(self) -> View:
-        """The documents in order as a single document, a blank line between them."""
+        """The view of the documents in order as a single one, a blank line between them."""
         titled = any(d.passages for d in self.documents)
         passages: list[Passage] = []
         pieces: list[Piece] = []
@@ -116,7 +116,7 @@ class View:
         )
 
     def _original_step(self, step: Step) -> Step:
-        """The step, showing a span of an original document or a text with several sources."""
+        """The step with what it shows in original documents: one span, or a text whose sources are several spans."""
         assert step.shown is not None
         originals = self._to_original(step.shown)
         if len(originals) == 1:
@@ -126,7 +126,7 @@ class View:
         return replace(step, shown=replace(step.shown, document_id="", start=0, end=0, sources=sources))
 
     def _to_original(self, shown: Shown) -> list[Shown]:
-        """A span as spans of the original documents; of a generated text its sources."""
+        """A shown span as spans of the original documents; a generated text as one, with its sources mapped back."""
         if shown.kind == "generated":
             sources = tuple(span for source in shown.sources for span in self._original_spans(*source))
             return [replace(shown, sources=sources)]
@@ -136,7 +136,7 @@ class View:
         ]
 
     def _original_spans(self, document_id: str, start: int, end: int) -> list[tuple[str, int, int]]:
-        """The parts of original documents in [start, end) of a document of the view. Raises ValueError."""
+        """(document id, start, end) of the original parts in [start, end) of the view's document. Raises ValueError."""
         if document_id not in self.pieces:
             raise ValueError(f"the method showed document '{document_id}', which it was not handed")
         size = next(len(d.text) for d in self.documents if d.id == document_id)
@@ -162,7 +162,7 @@ def _merge_overlaps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _cut_to_spans(document: Document, spans: Sequence[tuple[int, int]]) -> tuple[Document, tuple[Piece, ...]]:
-    """The document cut to `spans`, a blank line between them; passages are cut alike."""
+    """The document cut to `spans`, a blank line between them, passages too; and where its pieces come from."""
     pieces: list[Piece] = []
     passages: list[Passage] = []
     at = 0
@@ -178,7 +178,7 @@ def _cut_to_spans(document: Document, spans: Sequence[tuple[int, int]]) -> tuple
 
 
 def joined_id(ids: Sequence[str]) -> str:
-    """The id of documents that are joined into one."""
+    """The id of the document that joins those of `ids`: "a+b", shortened to a hash beyond 80 characters."""
     name = "+".join(ids)
     if len(name) <= 80:
         return name

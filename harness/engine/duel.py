@@ -33,9 +33,9 @@ from harness.types import Example
 
 @dataclass(frozen=True)
 class Entrant:
-    """One method of a duel: its run, the questions that it answered for the duel, and what they cost.
+    """One method of a duel. result: its run; questions: how many it answered for the duel, `of` how many.
 
-    tokens and seconds are those of the answers in the race, with the indexes that were built for them.
+    tokens, seconds: sums over these answers and the indexes that were built for them.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Outcome:
     left_out: int = 0
 
     def ranks(self, name: str) -> tuple[int, int]:
-        """The best and the worst place of a method that no verdict excludes; 1 is the best of all."""
+        """The best and the worst place, from 1, that the verdicts leave possible for the method `name`."""
         own = [pair.better for pair in self.pairs if name in (pair.a, pair.b) and pair.better is not None]
         wins = own.count(name)
         return 1 + len(own) - wins, len(self.entrants) - wins
@@ -88,14 +88,14 @@ class QuietStandings(Standings, Quiet):
 
 
 class _RaceScores(Silent):
-    """Score and cost of each record of one method; passes the record on to the duel's line."""
+    """Score and cost of one method's records. shown: the duel's line, told of each; values, costs: by question id."""
 
     def __init__(self, shown: Progress, score: str) -> None:
         super().__init__()
         self.shown, self.score = shown, score
         self.part, self.note = shown.part, shown.note  # type: ignore[method-assign]
         self.values: dict[str, float] = {}
-        self.costs: dict[str, tuple[float, float]] = {}
+        self.costs: dict[str, tuple[float, float]] = {}  # tokens, seconds
 
     def seen(self, row: dict[str, Any]) -> None:
         """Keep a record of an earlier start."""
@@ -108,6 +108,7 @@ class _RaceScores(Silent):
         self.shown.done(row)
 
     def _keep(self, row: dict[str, Any]) -> None:
+        """Keep score (0 for a failed question) and cost of a record. Raises UserError for a score outside [0, 1]."""
         value = 0.0 if row["error"] is not None else float(row["scores"].get(self.score, 0.0))
         if not 0.0 <= value <= 1.0:
             raise UserError(f"{self.score} is {value:g} for question '{row['question_id']}'; a duel needs 0 to 1")
@@ -116,7 +117,7 @@ class _RaceScores(Silent):
 
 
 def _tokens_and_seconds(row: Mapping[str, Any]) -> tuple[float, float]:
-    """Tokens and seconds of a record or of an index, over all phases."""
+    """Tokens and seconds of a record or of a line of documents.jsonl, over all phases."""
     phases = row["usage"].values()
     tokens = sum(phase["tokens_in"] + phase["tokens_out"] for phase in phases)
     return tokens, sum(phase.get("seconds", 0.0) for phase in phases)
@@ -138,7 +139,7 @@ def question_clusters(plan: Plan, score: str) -> tuple[list[list[Example]], int]
 
 
 def check_plans(plans: Sequence[Plan], rules: Rules) -> str:
-    """Return the name of the score that decides. Raises UserError for plans that cannot be in one duel."""
+    """Return the name of the score that decides the duel. Raises UserError for plans that cannot be in one."""
     first = plans[0].config
     if len({plan.config.dataset.name for plan in plans}) > 1:
         raise UserError("a duel is over one data set; name one with --dataset")
@@ -206,7 +207,7 @@ def _race(
     parallel: int,
     progress: Standings,
 ) -> None:
-    """Ask each cluster of every method with an open pair, and look after each cluster."""
+    """Ask every method with an open pair each cluster in turn and update `races`; jobs, tallies: by method name."""
     batch: list[list[Example]] = []  # as many clusters as give each place a question
     for number, cluster in enumerate(clusters, start=1):
         batch.append(cluster)
@@ -226,7 +227,7 @@ def _race(
 def _finish_entrant(
     name: str, job: Job, tally: _RaceScores, clusters: Sequence[list[Example]], races: PairRaces, score: str
 ) -> Entrant:
-    """Write a method's summary, with why it ended early; return its part in the duel."""
+    """Write a method's summary, with why it ended early; return its Entrant. clusters: all, in their order."""
     raced = [e.question.id for cluster in clusters[: races.entered[name]] for e in cluster]
     total = len(job.examples)
     early_stop = None

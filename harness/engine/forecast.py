@@ -45,7 +45,7 @@ _NOT_THE_TEXTS = ("questions", "seed", "files")  # options of a data set that le
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One row of a plan. done: questions recorded already; tokens, tflops: of the others, None if unknown.
+    """One row of a plan. done: questions recorded; tokens, tflops: of the others, None if unknown; how: from what.
 
     questions: 0 if unknown; hours: of one worker like this machine, None if no run here says it; speed: by which runs.
     """
@@ -69,7 +69,7 @@ class Cost:
     flops: float | None
 
     def plus(self, other: Cost, times: float = 1.0) -> Cost:
-        """The sum, with `times` of the other."""
+        """This cost and `times` the `other`; FLOPs are None if those of one are."""
         known = self.flops is not None and other.flops is not None
         total = (self.flops or 0.0) + times * (other.flops or 0.0) if known else None
         return Cost(self.tokens + times * other.tokens, total)
@@ -79,7 +79,7 @@ _NO_COST = Cost(0.0, 0.0)
 
 
 class _RemainingWork:
-    """What a plan has still to do. own: its run folder so far; asked: its questions; left: those without a record."""
+    """What a plan has still to do. own: its run so far, if any; asked: its questions; left: those without a record."""
 
     def __init__(self, plan: Plan, own: StoredRun | None, convention: str) -> None:
         self.plan, self.own, self.convention = plan, own, convention
@@ -90,7 +90,7 @@ class _RemainingWork:
 
     @cached_property
     def indexes(self) -> int:
-        """Number of indexes without a record in the run's own folder."""
+        """How many indexes have no record in the run's own folder yet."""
         known = sum(row["status"] != "failed" for row in self.own.documents) if self.own else 0
         return max(len(self._keys) - known, 0)
 
@@ -156,7 +156,7 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
 
 
 def _read_or_none(folder: Path) -> StoredRun | None:
-    """The run in a folder, None if it is absent or damaged: a forecast is no reason to stop."""
+    """The run in a folder, None if there is none or it is damaged: a forecast must not stop a command."""
     try:
         return read_run(folder)
     except UserError:
@@ -164,7 +164,7 @@ def _read_or_none(folder: Path) -> StoredRun | None:
 
 
 def _comparable_runs(plan: Plan, out: Path, own: StoredRun | None) -> Iterator[StoredRun]:
-    """The run's own folder, then those of the method with equal `_cost_settings`."""
+    """Yield `own`, if any, then other runs in `out` of its method, model and data set with equal `_cost_settings`."""
     if own is not None:
         yield own
     here = out / plan.folder
@@ -178,7 +178,7 @@ def _comparable_runs(plan: Plan, out: Path, own: StoredRun | None) -> Iterator[S
 
 
 def _cost_settings(config: dict[str, Any]) -> tuple[Any, ...]:
-    """The settings that a cost depends on."""
+    """The settings that a cost depends on, comparable by ==; config: as in run.yaml."""
     dataset = config["dataset"]
     options = {k: v for k, v in (dataset.get("options") or {}).items() if k not in _NOT_THE_TEXTS}
     dataset_settings = (dataset["name"], dataset["max_answer_tokens"], options)
@@ -189,7 +189,7 @@ def _cost_settings(config: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _mean_cost(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
-    """The mean cost of some questions or indexes; None if there is none."""
+    """The mean cost of questions or indexes, None for none; usages: of each, phase -> sums, as records hold them."""
     phases = [phase for usage in usages for phase in usage.values()]
     if not usages:
         return None
@@ -208,7 +208,7 @@ def text_tokens(text: str) -> float:
 
 
 def _declared_cost(work: _RemainingWork) -> Cost | None:
-    """Cost of the open questions by `Method.reads`; None if the method declares nothing."""
+    """Cost of the questions left and their indexes by `Method.reads`; None where the method declares nothing."""
     plan = work.plan
     cap, window = plan.task.max_answer_tokens, int((plan.facts.get("reader") or {}).get("window") or 0)
     if plan.missing and not window:
@@ -234,9 +234,9 @@ def _declared_cost(work: _RemainingWork) -> Cost | None:
 
 
 def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, convention: str = DEFAULT) -> Cost:
-    """The cost of one call of `new` tokens behind `cached` ones, by the formulas; without an encoder's attention.
+    """The cost of one call of `new` tokens behind `cached` ones, by formula; FLOPs None for an unknown `shape`.
 
-    A prefill computes the logits of its last position, decoding those of every token.
+    Logits: of the last position in a prefill, of each token in decoding. An encoder's attention is not counted.
     """
     logits = {"prefill": 1, "decode": new}.get(kind, 0)
     pairs = new * cached + new * (new + 1) // 2 if logits else 0
@@ -249,7 +249,7 @@ def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, conv
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A stored run. tokens: read and written by all calls; seconds: their wall time."""
+    """A stored run. model: name and dtype; hardware: the GPU, or "8 CPUs"; tokens: of all calls; seconds: they took."""
 
     method: str
     dataset: str
@@ -260,7 +260,7 @@ class MeasuredRun:
 
 
 def measured_runs(out: Path) -> list[MeasuredRun]:
-    """The runs below `out` that have a summary and took time; damaged ones are left out."""
+    """The runs below `out` that have a summary and took time, for `expected_hours`; damaged ones are left out."""
     runs = []
     for path in sorted(Path(out).rglob(RUN)):
         try:
@@ -272,7 +272,7 @@ def measured_runs(out: Path) -> list[MeasuredRun]:
 
 
 def _measured_run(folder: Path) -> MeasuredRun | None:
-    """Tokens and seconds of a run; None without summary or manifest, or without time."""
+    """Tokens and seconds of the run in `folder`; None without a summary, a manifest, tokens or time."""
     summary, manifest = read_json(folder / SUMMARY), read_json(folder / MANIFEST)
     if not summary or not manifest:
         return None
@@ -295,7 +295,7 @@ def _model(name: str, identities: dict[str, Any]) -> str:
 
 
 def expected_hours(plan: Plan, tokens: float | None, known: Sequence[MeasuredRun]) -> tuple[float | None, str]:
-    """Hours of one worker for `tokens` of the plan (None: unknown), and in words by which runs, or why None."""
+    """(hours of one worker for `tokens`, by which runs in words), or (None, why); known: runs whose speed is taken."""
     if tokens is None:
         return None, "unknown"
     here, model = f"{os.cpu_count()} CPUs", _model(plan.config.model.name, plan.facts)
@@ -317,7 +317,7 @@ def expected_hours(plan: Plan, tokens: float | None, known: Sequence[MeasuredRun
 
 
 def append_actual(out: Path, row: str, folder: str, workers: int, expected: float, took: float) -> None:
-    """Add a line to forecasts.jsonl in `out`: forecast and actual hours of a row; a failure to write is ignored."""
+    """Add a line to forecasts.jsonl in `out`, if it can be written. folder: of the row's run; expected, took: hours."""
     line = {"row": row, "run": folder, "workers": workers, "forecast_hours": expected, "hours": took}
     with contextlib.suppress(OSError), open(out / "forecasts.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")

@@ -35,7 +35,7 @@ class HeadScores:
 
 
 def find_heads(plan: Plan, say: Callable[[str], None]) -> HeadScores:
-    """Score all heads of the plan's reader; `say` prints progress. Raises UserError where no question can be used."""
+    """Score all heads of the plan's reader; `say` prints progress. Raises UserError if no question can be used."""
     models = Models(plan)
     tools = EngineTools(models, Meter(), plan.task, lambda *_: None)
     total, used = np.zeros(()), 0
@@ -63,7 +63,7 @@ def find_heads(plan: Plan, say: Callable[[str], None]) -> HeadScores:
 
 
 def _passages(documents: list[Document], supporting: tuple[Support, ...]) -> tuple[list[str], list[bool]]:
-    """The passages of the documents, and which of them hold supporting text."""
+    """The texts of all passages of the documents, and for each whether it holds supporting text."""
     texts, gold = [], []
     for document in documents:
         marks = [(s.start, s.end) for s in supporting if s.document_id == document.id]

@@ -28,7 +28,7 @@ _KEPT = 4  # indexes held in memory at least: questions on one document follow e
 
 
 class Indexer:
-    """Indexes for the questions of one run, several of which may ask at once: an index is built by one of them."""
+    """Indexes for the questions of one run; of several that need one, one builds it. kept: how many stay in memory."""
 
     def __init__(self, plan: Plan, models: Models, cache: IndexCache, store: RunStore, progress: Progress) -> None:
         self._plan, self._models, self._cache = plan, models, cache
@@ -43,10 +43,10 @@ class Indexer:
         self._indexed: set[str] = set()  # ids of documents that were indexed, or failed; no question waits for them
 
     def choose_next(self, examples: Iterable[Example]) -> int:
-        """The position of the question to answer next: the first whose documents no other question is indexing, else 0.
+        """The position in `examples`, the questions left, of the next one: the first whose documents no other indexes.
 
         So several documents are indexed at the same time, also where many questions on one follow each other. Marks the
-        documents of the one it found as being indexed until `documents_done`; if it found none, it marks nothing.
+        documents of the one it found as being indexed until `documents_done`; if it finds none: 0, marking nothing.
         """
         if self._plan.method.scope != "document":
             return 0
@@ -85,7 +85,7 @@ class Indexer:
         return found
 
     def _load_or_build(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
-        """The index from memory, from the cache, or built now and cached. Raises Failed."""
+        """The index from memory or cache, or built and cached now. key, digest: index_key and hash. Raises Failed."""
         if digest in self._failed:  # the other questions of this document do not pay for the same failure again
             raise Failed(self._failed[digest])
         with self._lock:
@@ -147,7 +147,7 @@ class Indexer:
     def _record_status(
         self, document: Document, question: Question | None, digest: str, status: str, usage: dict[str, Any]
     ) -> None:
-        """Append a line to documents.jsonl, and count the index's cost."""
+        """Append an index's line to documents.jsonl and count its cost. digest: of its key; status: see the module."""
         row: dict[str, Any] = {"document_id": document.id, "key": digest, "status": status, "usage": usage}
         if question is not None:
             row["question_id"] = question.id
@@ -159,7 +159,7 @@ class Indexer:
 
 
 class _IndexSettings:
-    """A method's configuration while it builds an index: fields in the cache key alone."""
+    """A method's configuration while it builds an index: reading a field that `fields` lacks raises LookupError."""
 
     def __init__(self, method: Method, fields: Sequence[str]) -> None:
         self._method, self._fields = method, {*fields, "prompts"}

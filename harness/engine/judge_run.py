@@ -30,30 +30,29 @@ from harness.storage.summary import KEPT, summarise_with
 from harness.types import Example
 
 MAX_IN_A_ROW = 5
-"""Requests that may fail one after the other before the work ends: a server that is down would fail them all, slowly.
-"""
+"""Failed requests in a row that end the work: a server that is down would fail all, slowly."""
 
 
 @dataclass
 class Judged:
-    """Result of `judge_run`, by question id: judgements, failures (why it could not be judged); the new summary."""
+    """Result of `judge_run`. judgements, failures (why not judged): by question id; summary: the run's new one."""
 
     judgements: dict[str, Judgement] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
 
     def count(self, verdict: str) -> int:
-        """Judgements with this verdict."""
+        """How many judgements have this verdict (model_judge.YES and others)."""
         return sum(judgement.verdict == verdict for judgement in self.judgements.values())
 
     @property
     def replied(self) -> int:
-        """Replies of the model, those that an earlier call had paid for included."""
+        """How many replies of the model there are, cached ones included."""
         return sum(judgement.reply is not None for judgement in self.judgements.values())
 
     @property
     def cached(self) -> int:
-        """Replies that an earlier call had paid for."""
+        """How many replies came from the cache: an earlier call paid for them."""
         return sum(judgement.cached for judgement in self.judgements.values())
 
     @property
@@ -68,7 +67,7 @@ class Judged:
 def judge_run(
     folder: Path, examples: Mapping[str, Example], judge: Judge, *, parallel: int, progress: Progress
 ) -> Judged:
-    """Judge every answer of a run folder and store the scores; examples: its questions with their gold answers.
+    """Judge every answer of a run folder, store the scores. examples: by question id; parallel: requests in flight.
 
     A question that failed scores 0, as by every scorer. Raises UserError, SaveError, and CannotRun once the model can
     judge no more; what was judged before is then stored.
@@ -101,7 +100,7 @@ def judge_run(
 def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example], published: bool) -> Case:
     """The judge's input for an answer; of a reply with an answer prefix only the text after it, as for scorers.
 
-    published: for prompts of the data set's authors.
+    row: a record; published: whether the judge uses prompts of the data set's authors, which see their own question.
     """
     name = row["question_id"]
     if name not in examples:
@@ -115,7 +114,7 @@ def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example],
 
 
 class _JudgeWork:
-    """The cases of one run folder, judged one by one or several in flight."""
+    """Judges the `n_cases` cases of one run folder, one by one or several in flight; judged: the result so far."""
 
     def __init__(self, judge: Judge, progress: Progress, n_cases: int) -> None:
         self.judged = Judged()
@@ -139,13 +138,14 @@ class _JudgeWork:
         in_flight(open_cases, places, self._ask, self._finish)
 
     def _ask(self, case: Case) -> tuple[Case, Judgement | QuestionError]:
+        """The case with the model's judgement, or the error that prevented it."""
         try:
             return case, self._judge.request(case)
         except QuestionError as error:
             return case, error
 
     def _finish(self, outcome: tuple[Case, Judgement | QuestionError]) -> None:
-        """Keep a judgement or a failure and show progress. Raises CannotRun after MAX_IN_A_ROW failures."""
+        """Keep what `_ask` returned and show progress. Raises CannotRun after MAX_IN_A_ROW failures in a row."""
         case, result = outcome
         if isinstance(result, Judgement):
             self._failed_in_a_row = 0
@@ -165,7 +165,7 @@ class _JudgeWork:
 def _store_judgements(
     store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], judge: Judge, judged: Judged
 ) -> None:
-    """Write the judge's description into the manifest, then the judgements into the records.
+    """Write the judge's description into the manifest, then the judgements into `rows` (records by question id).
 
     After a kill between the two the same command writes the records, from the cache.
     """

@@ -52,12 +52,9 @@ def utc_now() -> str:
 
 
 def git_state(root: Path) -> dict[str, Any] | None:
-    """{"commit", "dirty"} of the checkout whose top folder is `root`; None where `root` is no top folder of one.
+    """{"commit", "dirty"} of the git checkout whose top folder is `root` (commit None before the first), else None."""
 
-    The commit is None before the first.
-    """
-
-    def git(*words: str) -> str | None:
+    def git(*words: str) -> str | None:  # what the command prints; None if it fails
         try:
             done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10)
         except (OSError, subprocess.TimeoutExpired):
@@ -73,12 +70,12 @@ def git_state(root: Path) -> dict[str, Any] | None:
 
 @cache
 def _own_git_state() -> dict[str, Any] | None:
-    """This project's checkout at the first run: nearest to the code that was imported."""
+    """`git_state` of this project, read once a process: at the first run it is nearest to the code imported."""
     return git_state(Path(__file__).resolve().parents[2])
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """The manifest without the times, the command and the first prompts."""
+    """The parts of a plan's manifest that are known before it starts: no times, command or first prompts."""
     dataset, numbers = plan.dataset, amounts_of(plan)
     described = {
         "method": plan.config.method.name,
@@ -112,7 +109,7 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 
 def _servers(plan: Plan) -> dict[str, Any]:
-    """Addresses of the models behind servers, and the sizes of all models; a plan never holds an API key.
+    """{"servers": role -> address, if any, "shapes": role -> sizes of its model, None where unknown}; no API key.
 
     The sizes change no answer and are in no hash, but FLOPs are counted by them: a later start records their change.
     """
@@ -151,7 +148,7 @@ def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
 def with_start(
     before: dict[str, Any], described: dict[str, Any], command: list[str], parallel: int = 1
 ) -> dict[str, Any]:
-    """The manifest with one more start: `before`, or a new one of `described` where it has none.
+    """The manifest `before` with one more start, or a new one made of `described` (`describe`) where it has none.
 
     command: what was typed; parallel: questions in flight at most.
     """
@@ -168,7 +165,7 @@ def with_start(
 
 
 def with_first_prompts(manifest: dict[str, Any], prompts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The manifest with the first prompt of each role that it has none of; itself if there is no new one."""
+    """The manifest with `prompts` (role -> first prompt) of roles it has none of; the same object if none is new."""
     known = manifest.get("first_prompts", {})
     if not (new := {role: prompt for role, prompt in prompts.items() if role not in known}):
         return manifest
@@ -191,6 +188,7 @@ def _packages() -> dict[str, str]:
 
 
 def _memory_gib() -> float | None:
+    """Main memory of the machine in GiB, None where it is unknown."""
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (ValueError, OSError):

@@ -102,7 +102,7 @@ class Judgement:
 
     @property
     def flag(self) -> str | None:
-        """Why the score is 0 although the judge did not say no."""
+        """Why the score is 0 although the judge did not say no; None where that does not apply."""
         return {
             UNCLEAR: "the judge's reply is neither yes nor no",
             EMPTY: "an empty answer is not judged",
@@ -122,7 +122,7 @@ def parse_verdict(reply: str) -> str:
 
 
 def read_prompt(path: str | None) -> tuple[Prompt, str]:
-    """The prompt in a file, or the built-in one, with its version: a file's is its hash. Raises UserError."""
+    """The prompt in the file `path` (None: the built-in one) and its version, a hash for a file. Raises UserError."""
     if path is None:
         return PROMPT, VERSION
     file = Path(path).expanduser()
@@ -138,7 +138,7 @@ def read_prompt(path: str | None) -> tuple[Prompt, str]:
 
 @dataclass(frozen=True)
 class PublishedPrompts:
-    """One file. version: its name and hash."""
+    """The judge's prompts of one file of configs/judges. version: its name and hash; prompts: by kind, as "fact"."""
 
     version: str
     source: str
@@ -147,7 +147,7 @@ class PublishedPrompts:
 
 
 def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
-    """The published prompts that a run's questions name in `Gold.extra`, all in one file; None where they name none."""
+    """The published prompts that the questions' `Gold.extra` names, None for none. examples: by id, all of one file."""
     first = next(iter(examples.values()), None)
     name = "" if first is None else str(first.gold.extra.get("judge", "")).partition("/")[0]
     if name not in _PUBLISHED:  # a name of a received run opens nothing
@@ -159,7 +159,7 @@ def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
 
 
 class JudgeReplies:
-    """Cache of replies, a JSON file each: <root>/<first 2>/<digest>.json. They hold no text of a data set."""
+    """Cache of replies, a JSON file each: <root>/<first 2 of digest>/<digest>.json, without a data set's texts."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -174,7 +174,7 @@ class JudgeReplies:
             return None
 
     def put(self, key: Mapping[str, Any], reply: str, usage: Mapping[str, Any]) -> None:
-        """Store a reply; any thread may call it. Raises SaveError."""
+        """Store a reply and its cost under `key`; any thread may call it. Raises SaveError."""
         path = self._path(key)
         # A server may send half a character, which UTF-8 cannot hold.
         value = {"reply": reply.encode("utf-8", "replace").decode(), "usage": dict(usage)}
@@ -191,10 +191,10 @@ class JudgeReplies:
 
 @dataclass
 class Judge:
-    """A model and its prompt; name: of its score, for instance "judge.endpoint".
+    """A model and its prompt. name: of its score, for instance "judge.endpoint"; max_tokens: of a reply.
 
-    identity: everything that changes the model's output, as in a run's manifest; published: prompts that take the place
-    of `prompt`.
+    identity: everything that changes the model's output, as in a run's manifest; replies: its cache; published: prompts
+    that take the place of `prompt`.
     """
 
     name: str
@@ -218,7 +218,7 @@ class Judge:
         return f"{self.prompt_version} ({self.max_tokens} tokens, model {model})"
 
     def without_request(self, case: Case) -> Judgement | None:
-        """The judgement of an answer if no request is needed for it, else None."""
+        """The judgement of an answer that is empty, lacks gold or has a cached reply; None: the model must be asked."""
         if not case.answer.strip():
             return Judgement(case.question_id, EMPTY)
         if not case.gold:
@@ -259,7 +259,7 @@ class Judge:
         return self.published.prompts[case.prompt]
 
     def _key(self, case: Case) -> dict[str, Any]:
-        """All that the reply depends on: the key of JudgeReplies."""
+        """All that the reply to `case` depends on: its key in JudgeReplies."""
         return {
             "prompt": [self.prompt_version, self._prompt(case).text],
             "model": self.identity,
@@ -288,7 +288,7 @@ def make_judge(
     name: str | None = None,
     max_tokens: int | None = None,
 ) -> Judge:
-    """Make a judge without loading its model. sets: {"model.KEY": value}; prompt: a file. Raises UserError."""
+    """A judge, not loaded yet. sets: {"model.KEY": value}; prompt: a file; name: of its score. Raises UserError."""
     if foreign := [key for key in sets if key.partition(".")[0] != "model"]:
         raise UserError(f"--set {foreign[0]}: only settings of the model that judges can be set here (model.KEY=VALUE)")
     config = check_greedy(part("models", model=model, sets=dict(sets)), "a judge")

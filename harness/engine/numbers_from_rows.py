@@ -88,7 +88,7 @@ def order_by_source(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[l
 
 
 def _missing_source(plan: Plan, name: str, preset: str) -> str:
-    """The message for a row that takes `name` from `preset`, which is not run."""
+    """The message for a plan whose field `name` comes from `preset`, which the command does not run."""
     method = plan.config.method.name
     printed = f"{plan.choices.method or method}-printed"  # a name in tables may have an encoder behind it
     known = {presets.fold(each) for each in presets.names("methods")}
@@ -100,7 +100,7 @@ def _missing_source(plan: Plan, name: str, preset: str) -> str:
 
 
 def with_numbers(plan: Plan, before: Mapping[RowKey, Plan], out: Path) -> Plan:
-    """`plan` with its numbers from the rows `before` it, whose runs are in `out`, and from the folders it names.
+    """`plan` with its numbers from the runs in `out` of the rows `before` it, and from the folders that it names.
 
     Raises RowWaits for a row that has not run to its end, UserError for a run that has no such number.
     """
@@ -144,7 +144,7 @@ class NumbersFromRows(Hook):
 
 
 def _finished_run(name: str, preset: str, source: Plan | None, out: Path) -> StoredRun:
-    """A row's run, with the records that this command asks for. Raises RowWaits."""
+    """The run of `source` in `out`, with the records of its plan. Raises RowWaits where an answer is missing."""
     waits = f"method.{name} comes from the row of '{preset}'"
     if source is None or source.awaits:
         raise RowWaits(f"{waits}, which did not run")

@@ -79,7 +79,7 @@ def plan_with_amounts(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> 
 
 
 def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any]:
-    """The number of field `name`, with its source."""
+    """The number of field `name` from `run`, named `called` in notes: {"value", "note", "mean", "unit", "run", ...}."""
     rows = [row for row in run.records if row["error"] is None]
     if not rows:
         raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
@@ -101,7 +101,7 @@ def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any
 
 
 def visited_nodes(record: Mapping[str, Any]) -> int:
-    """Nodes that the search of a record visited, the first ones included, up to its own stop."""
+    """How many nodes the search of a record visited, the first ones included, up to its own stop."""
     return sum(step.get("node") is not None and step["action"] != _STUDY for step in record["steps"])
 
 
@@ -117,7 +117,7 @@ def nearest_count(cost: Callable[[int], float], target: float) -> int:
 
 
 def _pieces_of_equal_cost(plan: Plan, name: str, rows: Sequence[Mapping[str, Any]]) -> tuple[int, float, str]:
-    """How many pieces cost what the run's questions cost, that mean cost, and its unit."""
+    """(k, cost, unit): how many pieces cost what the answered `rows` of a run cost on average, that cost, its unit."""
     piece = plan.method.piece_tokens()
     if piece is None:
         raise UserError(f"method.{name} does not fix what is shown with these settings; give it a number")
@@ -134,7 +134,7 @@ def _pieces_of_equal_cost(plan: Plan, name: str, rows: Sequence[Mapping[str, Any
 def cost_of(
     prompt: float, piece: int, written: int, reader: ModelShape | None, embedded: Cost | None = None
 ) -> Callable[[int], Cost]:
-    """cost(k) as above: tokens of the prompt, of a piece and of the answer; what embedding the question costs."""
+    """The function cost(k) above. prompt, piece, written: f, p, g; embedded: the cost embed(q), None for no encoder."""
 
     def cost(k: int) -> Cost:
         read = round(prompt + k * piece)
@@ -145,7 +145,7 @@ def cost_of(
 
 
 def _cost_by_pieces(plan: Plan, piece: int, written: int) -> Callable[[int], Cost]:
-    """The predicted mean cost of a question of the plan by the number of pieces."""
+    """cost(k): the predicted mean cost of the plan's questions; piece, written: tokens of a piece, of the answer."""
     questions = [example.question for example in plan.dataset.examples[: plan.config.limit]]
     count, turn = _token_counter(plan)
     prompt = turn + sum(count(plan.method.frame(question, plan.task)) for question in questions) / len(questions)
@@ -157,7 +157,7 @@ def _cost_by_pieces(plan: Plan, piece: int, written: int) -> Callable[[int], Cos
 
 
 def _token_counter(plan: Plan) -> tuple[Callable[[str], float], int]:
-    """How to count the reader's tokens, and its template's tokens; estimates without a tokenizer."""
+    """A function that counts a text's tokens, and the number of the template's; estimates without a tokenizer."""
     from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
 
     model = plan.models["reader"]

@@ -61,7 +61,7 @@ class Pair:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words; an open pair's is what is known so far."""
+        """The verdict in words; of an open pair, what is known so far."""
         mean = self.race.mean or 0.0
         low, high = self.interval
         told = f"{100 * mean:+.1f} points [{100 * low:.1f}, {100 * high:.1f}], n = {self.race.n}"
@@ -83,7 +83,7 @@ class Pair:
 
 
 class PairRaces:
-    """All pairs of a duel. sizes: questions of each cluster; entered: how many clusters each method was scored on."""
+    """All pairs of a duel. sizes: questions of each cluster; entered: method -> how many clusters it was scored on."""
 
     def __init__(self, names: Sequence[str], sizes: Sequence[int], rules: Rules) -> None:
         self.names, self.rules = names, rules

@@ -131,7 +131,7 @@ def _make_plan(
     encoders: dict[str, EncoderConfig],
     identities: dict[str, dict[str, Any]],
 ) -> Plan:
-    """The plan of checked settings: the method's row name gets its mark, the run its hash."""
+    """The plan of checked settings: adds the row name's mark of changed settings, the hash and the run folder."""
     choice: MethodChoice = r.parts["method"]
     label = mark(method, choice, dataset.name, r.origins)
     r.parts["method"] = choice.model_copy(update={"mark": label})
@@ -161,7 +161,7 @@ def _make_plan(
 def _hash_inputs(
     config: RunConfig, method: Method, dataset: Dataset, task: Task, identities: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """All that changes a prediction and nothing else (a user's code comes later): no limit, path, scorer or device."""
+    """All that changes a prediction, to be hashed: no limit, path, scorer or device; the caller adds users' code."""
     return {
         "method": {
             "implementation": config.method.implementation,
@@ -203,13 +203,13 @@ def make_method(r: Resolution) -> Method:
 
 
 def awaited_params(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters whose number another run will give: {"max_nodes": "from:pecan"}."""
+    """The parameters (of `params`, name -> value) whose number another run gives: {"max_nodes": "from:pecan"}."""
     texts = {name: params[name] for name in cls.takes if isinstance(params.get(name), str)}
     return {name: text for name, text in texts.items() if text.startswith(FROM)}
 
 
 def _resolve_method(r: Resolution) -> Method:
-    """Make the method, and write its defaults into the parameters of `r`. Raises as `make_method` does."""
+    """Make the method and write its defaults, with origin "default", into `r`. Raises as `make_method` does."""
     method, choice = make_method(r), r.parts["method"]
     params = method.config.model_dump(mode="json") | awaited_params(type(method), choice.params)
     r.parts["method"] = choice.model_copy(update={"params": params})
@@ -222,7 +222,7 @@ def _resolve_method(r: Resolution) -> Method:
 
 
 def _check_dataset(r: Resolution) -> None:
-    """Add a problem for each scorer that cannot be used, and for prompts that must not be kept."""
+    """Add to `r` a problem for each scorer that cannot be used, and for --keep-prompts where texts must not be kept."""
     config: DatasetConfig = r.parts["dataset"]
     for sentence in scorers.problems(list(config.scorers)):
         r.add_problem(sentence)
@@ -231,7 +231,7 @@ def _check_dataset(r: Resolution) -> None:
 
 
 def _check_rows(r: Resolution, dataset: Dataset) -> None:
-    """Add problems and warnings about rows that are missing, or lack the marks that the method needs."""
+    """Add to `r` problems and warnings about rows that are missing, or lack the supporting marks that a view needs."""
     if not len(dataset):
         r.add_problem(f"the data set '{dataset.name}' has no questions ({dataset.source})")
         return

@@ -22,7 +22,7 @@ from harness.method import Method
 
 
 def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, ModelConfig]:
-    """The model of each role that the method needs, checked; adds what identifies each to `identities`."""
+    """Role -> checked model, for each role that the method needs; adds role -> what identifies it to `identities`."""
     parts = r.parts
     models: dict[str, ModelConfig] = {}
     known: dict[str, ModelFacts] = {}
@@ -52,7 +52,7 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
 
 
 def _check_reply_cache(r: Resolution, models: Mapping[str, ModelConfig]) -> None:
-    """Add what --cache replies cannot keep; warn of a server's unknown weights."""
+    """Add a problem for replies that --cache replies cannot keep; warn that a server does not show its weights."""
     if r.parts.get("cache") is None:
         return
     dataset: DatasetConfig | None = r.parts.get("dataset")
@@ -68,7 +68,7 @@ def _check_reply_cache(r: Resolution, models: Mapping[str, ModelConfig]) -> None
 
 
 def _check_sampling(r: Resolution) -> None:
-    """Sampling is a setting of the reader, and top_p one of sampling."""
+    """Add a problem for sampling settings of another role than the reader, and for top_p without temperature."""
     reader: ModelConfig = r.parts["model"]
     if "top_p" in reader.sampling and not reader.temperature:
         r.add_problem("model.top_p is for sampled replies; set model.temperature too, or leave it out")
@@ -78,14 +78,14 @@ def _check_sampling(r: Resolution) -> None:
 
 
 def _add_problems(r: Resolution, facts: ModelFacts) -> None:
-    """Add what is wrong with a model or an encoder; what is only absent here becomes Missing."""
+    """Add to `r` what is wrong with a model or encoder; what is only absent on this machine is added as Missing."""
     for sentence in facts.problems:
         absent = facts.absent.get(sentence)
         r.problems.append(UserError(sentence) if absent is None else Missing(sentence, absent))
 
 
 def _check_compressor(r: Resolution, method: Method) -> None:
-    """Warn if the reader compresses its own text: the papers use a smaller model for it."""
+    """Warn if the reader also compresses texts for the method (no roles.compressor): the papers use a smaller model."""
     parts = r.parts
     if "compressor" not in method.needs or "roles.compressor" in parts or parts["model"].embedded:
         return
@@ -100,7 +100,7 @@ def _check_compressor(r: Resolution, method: Method) -> None:
 
 
 def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig) -> ModelConfig:
-    """The role's model with the adapters that the method uses; a missing one is a problem."""
+    """The model `config` of a role with the adapters that the method uses; adds a problem for one that is missing."""
     used = method.adapters().get(role, {}).values()
     config = with_bundled_adapters(config, [use.name for use in used])
     missing = list(dict.fromkeys(use.name for use in used if use.needed and use.name not in config.adapters))
@@ -139,7 +139,7 @@ _LOADED_ONLY = {"attention": "attention", "cache": "a cache that can be cut"}
 
 
 def _check_needs(r: Resolution, method: Method, role: str, facts: Any) -> None:
-    """Add a problem where the model lacks a capability or the window that is needed."""
+    """Add a problem where the role's model, known by its ModelFacts, lacks a capability or window that is needed."""
     if facts.problems:
         return  # nothing is known of a model that cannot be used
     name = r.parts["method"].name
@@ -169,7 +169,7 @@ def _check_needs(r: Resolution, method: Method, role: str, facts: Any) -> None:
 
 
 def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, EncoderConfig]:
-    """The encoder and reranker that the method uses, checked; adds what identifies each to `identities`."""
+    """Role -> checked encoder or reranker that the method uses; adds role -> what identifies it to `identities`."""
     parts = r.parts
     # Chunks of whole sentences are mostly shorter than chunk_tokens; the others are as long as it.
     by_tokens = getattr(method.config, "chunks", None) not in ("sentences", "words")

@@ -35,7 +35,7 @@ class Progress:
     _result_follows = True  # whether the scores are printed after the last line, which then leaves them out
 
     def __init__(self, stream: TextIO | None = None, name: str = "") -> None:
-        """name: of the row, before the live line of a terminal; a log has it in a line of its own."""
+        """stream: None for stderr; name: of the row, before the live line; a log has it in a line of its own."""
         self._name = name
         self._stream = sys.stderr if stream is None else stream
         self._live = self._stream.isatty()
@@ -58,17 +58,17 @@ class Progress:
         self._total += count
 
     def seen(self, row: dict[str, Any]) -> None:
-        """Count a record of an earlier start of the same run."""
+        """Count a record (its keys COUNTED) of an earlier start of the same run."""
         self.budget.spend(row["usage"])
         self._count(row)
 
     def check(self) -> None:
-        """Raise LimitReached where questions were left out."""
+        """Raise LimitReached where the budget left questions out."""
         if self.budget.hit and (left := self._total - self._done):
             raise LimitReached(f"stopped at {self.budget.hit}: {left} of {self._total} questions are not answered yet")
 
     def done(self, row: dict[str, Any]) -> None:
-        """Count a record of this start, and draw."""
+        """Count a record of this start and redraw the line."""
         with self._lock:
             self._count(row)
             self._done_now += 1
@@ -96,7 +96,7 @@ class Progress:
             self._write(self._named_line() + "\n" if self._done_now else "")
 
     def line(self) -> str:
-        """What is done and spent so far, in a line as in the module's docstring."""
+        """What is done and spent so far, as the line in the module's docstring."""
         parts = [f"{self._done}/{self._total}"]
         if self._failed:
             parts.append(f"{self._failed} failed")
@@ -115,6 +115,7 @@ class Progress:
         return f"{self._name} {self.line()}".lstrip()
 
     def _count(self, row: dict[str, Any]) -> None:
+        """Add a record to the counts, sums and the mean score that `line` shows."""
         self._done += 1
         self._failed += row["error"] is not None
         self._score += row["scores"].get(self._headline) or 0.0
@@ -124,7 +125,7 @@ class Progress:
             self._uncounted |= bool(usage.get("uncounted"))
 
     def _time(self) -> str:
-        """The time that is left; at the end the time that this start took."""
+        """The time left, by the mean of this start's questions; at the end the time that it took."""
         passed, left = time.monotonic() - self._begun, self._total - self._done
         return duration(passed) if left <= 0 else f"{duration(round(passed / self._done_now * left))} left"
 
@@ -149,6 +150,7 @@ class Progress:
         self._write(self.line() + "\n")
 
     def _write(self, text: str) -> None:
+        """Write `text` in place of the live line; nothing any more once the terminal is closed."""
         if self._closed:
             return
         try:
@@ -166,14 +168,14 @@ class Notebook(Progress):
     _result_follows = False
 
     def start(self, total: int, headline: str) -> None:
-        """A run over `total` questions begins."""
+        """Begin a run over `total` questions and show the bar."""
         from tqdm.auto import tqdm
 
         super().start(total, headline)
         self._widget = tqdm(total=total, bar_format="{n_fmt}/{total_fmt} {bar} {desc}")
 
     def stop(self) -> None:
-        """The run ends: the bar stays as it is."""
+        """End the run; the bar stays as it is."""
         self._log()
         self._widget.close()
 

@@ -10,7 +10,7 @@ from harness.errors import UserError
 
 
 def distinct_repeats(rows: Sequence[Choices], repeat: int | None, note: Callable[[str], None]) -> list[Choices]:
-    """The rows without repeats that differ by a seed that changes nothing; a sentence about them goes to `note`.
+    """The rows with one repeat of each row whose answers no seed changes; `note` gets a sentence about these.
 
     repeat: the number of seeds of each row, which are in the points of the rows; None leaves the rows as they are.
     """
@@ -37,9 +37,9 @@ def distinct_repeats(rows: Sequence[Choices], repeat: int | None, note: Callable
 
 
 def _draws_nothing(row: Choices) -> tuple[bool, bool]:
-    """Whether no seed changes the row's answers, and whether it takes a number of another row.
+    """(whether no seed changes the row's answers, whether it takes a number from another row).
 
-    Neither where it has a mistake, which is reported when it is planned.
+    (False, False) for a row with a mistake, which is reported when it is planned.
     """
     try:
         method = resolve_part("methods", row).parts["method"]

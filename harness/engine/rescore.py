@@ -33,7 +33,7 @@ from harness.types import Example, Gold
 def rescored(
     rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the records with new scores. gold: by question id; None for the gold answers in the records themselves.
+    """Yield the records with new scores. gold: by question id, or None to use those in the records themselves.
 
     Raises UserError for a question that the data set does not have any more.
     """
@@ -74,7 +74,7 @@ def rescore(
 
 
 def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
-    """Raise UserError for code that the run folder names and the user did not."""
+    """Raise UserError for untrusted code ("module:name") in `values`, the data set's settings from the run folder."""
     named = registry.code_targets(values)
     if foreign := [target for target in named if not registry.is_trusted(target)]:
         raise UserError(
@@ -84,7 +84,7 @@ def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
 
 
 def _rescore_config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None) -> DatasetConfig:
-    """The run's data set with the scorers to compute. Raises UserError for none."""
+    """The run's data set with the scorers to compute (see `rescore`). Raises UserError where there is none."""
     config = dataset_of_run(stored.config, str(stored.path))
     own = [name for name in config.scorers if not name.startswith(LOGGED)]
     names = tuple(dict.fromkeys([*(() if only and scorers else own), *scorers]))
@@ -121,7 +121,7 @@ def _rescore_folder(stored: StoredRun, config: DatasetConfig, dataset: Dataset |
 
 
 def _rescored(records: StreamedRecords, config: DatasetConfig, dataset: Dataset | None) -> Iterator[dict[str, Any]]:
-    """As `rescored`; dataset: None for gold answers of the records. Raises DataError."""
+    """As `rescored`, by the gold answers of `dataset`, or if None of the records: an error is then a DataError."""
     gold = None if dataset is None else {example.question.id: example.gold for example in dataset.examples}
     try:
         yield from rescored(records, config, gold)
@@ -138,9 +138,9 @@ def _rescored(records: StreamedRecords, config: DatasetConfig, dataset: Dataset 
 
 
 def rescore_outdated(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:
-    """Score all records again if names or versions of their scorers are not the plan's, and report it.
+    """Score all records again, and say so by `note`, if names or versions of their scorers are not the plan's.
 
-    unscored_too: also if a scorer failed on an answer. Raises what `rescored` raises, and SaveError.
+    unscored_too: also if a scorer failed on one of them. Raises what `rescored` raises, and SaveError.
     """
     now = {name: scorers.version(name) for name in plan.config.dataset.scorers}
     manifest = store.manifest()
@@ -158,10 +158,7 @@ def rescore_outdated(store: RunStore, plan: Plan, note: Callable[[str], None], *
 
 
 def score_unscored(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
-    """Score and record the answers that a stopped run left, and bring the texts of all records up to date.
-
-    Raises SaveError.
-    """
+    """Score and record the answers that a stopped run left; bring all records' texts up to date. Raises SaveError."""
     if left := store.unscored_answers():
         gold = _gold_by_id(plan, {row["question_id"]: row for row in left})
         for row in rescored(left, plan.config.dataset, gold):
@@ -201,7 +198,7 @@ def answered_ids(
 
 
 def _scored_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
-    """Whether a record has a score or flag of each of `names`, others by judges only."""
+    """Whether a record has a score or flag by each scorer of `names` (-> version), and others by judges only."""
     notes = row.get("notes") or {}
     held = row["scores"].keys() - (notes.get(JUDGES) or {}).keys()
     flagged = notes.get("flags") or {}
@@ -209,7 +206,7 @@ def _scored_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
 
 
 def _gold_by_id(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
-    """Gold answers by question id; of all questions if `rows` go beyond the plan's limit."""
+    """Gold answers by question id; of all questions if `rows` (by question id) go beyond the plan's limit."""
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if rows.keys() <= gold.keys():
         return gold

@@ -33,7 +33,7 @@ _MAX_REPEATS = 3  # rows that may share a sentence before it is said once for al
 
 @dataclass
 class Planned:
-    """The plans of the rows that can be run; lost: the others, with why; code: the exit code so far."""
+    """The plans of the rows that can be run; lost: the other rows, with why; code: the exit code so far."""
 
     plans: list[Plan] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
@@ -127,13 +127,13 @@ def _with_distinct_points(rows: Iterable[Choices], common: Collection[str]) -> l
 
 
 def _in_part(named: Sequence[str], own: Sequence[str], whole: Sequence[str]) -> list[str]:
-    """The names that a part runs: its own, or the given ones that it or no part has."""
+    """The names that a part runs: its `own`, or those `named` by the command that it has or the `whole` suite lacks."""
     part, suite = {presets.fold(name) for name in own}, {presets.fold(name) for name in whole}
     return [name for name in named or own if presets.fold(name) in part or presets.fold(name) not in suite]
 
 
 def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choices, Swept]:
-    """`shared` and `swept` with an axis of `repeat` seeds, from the chosen seed on. Raises UserError."""
+    """`shared` and `swept` with an axis of `repeat` seeds from the chosen one on; None adds none. Raises UserError."""
     if repeat is None:
         return shared, swept
     if "seed" in swept or "seed" in shared.sets:
@@ -185,7 +185,7 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
 
 
 def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) -> list[str]:
-    """Sentences behind their rows' names; what more than `max_repeats` share is said once."""
+    """One line for each (sentence, row name) of `wrong`; a sentence of more than `max_repeats` rows has one for all."""
     rows: dict[str, list[str]] = {}
     for sentence, name in wrong:
         rows.setdefault(sentence, []).append(name)
@@ -212,7 +212,7 @@ def _unfit_settings(choices: Sequence[Choices]) -> list[str]:
 
 
 def _belongs_to_other_formats(key: str, row: Choices) -> bool:
-    """Whether only data sets of another format than the row's have the key."""
+    """Whether the setting dataset.`key` exists, but only for data sets of another format than the row's."""
     from harness.datasets import formats
 
     assert row.suite is not None
@@ -227,5 +227,5 @@ def _belongs_to_other_formats(key: str, row: Choices) -> bool:
 
 
 def bug_sentence(error: Exception) -> str:
-    """Why a row did not run whose traceback was printed."""
+    """The sentence for a row that a bug ended; the caller has printed the traceback."""
     return f"a bug, see the traceback above ({type(error).__name__})"

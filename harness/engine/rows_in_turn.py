@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 class Hook:
-    """What follows the rows of a command; each method may be left out."""
+    """Base of what a command does around its rows; a subclass overrides the calls that it needs."""
 
     def ready(self, plan: Plan) -> Plan:
         """The plan as it can run, called before the row runs. Raises RowWaits where it cannot yet, UserError."""
         return plan
 
     def started(self, plan: Plan) -> None:
-        """The row is about to write its folder."""
+        """Called when the row is about to write its run folder."""
 
     def ended(self, plan: Plan, result: RunResult) -> None:
-        """The row ran to its end; some questions may have failed."""
+        """Called when the row ran to its end; some questions may have failed."""
 
     def closed(self) -> int:
-        """All rows have had their turn. Returns the exit code that this asks for, 0 if all is well."""
+        """Called when all rows have had their turn; returns the exit code that this hook asks for, 0 for none."""
         return 0
 
 
@@ -53,7 +53,7 @@ class Lost:
 def in_turn(
     plans: Sequence[Plan], execute: Callable[[Plan], RunResult], hooks: Sequence[Hook] = ()
 ) -> Iterator[Outcome]:
-    """Run the plans one after the other and yield what became of each. Raises KeyboardInterrupt alone."""
+    """Run each plan by `execute`, with calls to the hooks around it, and yield what became of it, errors included."""
     for plan in plans:
         try:
             ready = plan

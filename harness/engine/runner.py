@@ -56,7 +56,7 @@ from harness.types import Answer, Example, Record
 class RunResult:
     """A finished run. `failed` counts questions; `save_problems` are sentences about what could not be written.
 
-    part: the number of the part that it is, None for the whole run.
+    part: its number where this is a part of a run (harness/scale), None for a whole run.
     """
 
     folder: Path
@@ -67,7 +67,7 @@ class RunResult:
 
 
 class Interrupted(KeyboardInterrupt):
-    """The run was stopped by a signal; partial results are in `folder`, and `resume_command` goes on."""
+    """A signal stopped the run. folder: of partial results; resume_command: what to type to go on, as shell text."""
 
     def __init__(self, folder: Path, command: Sequence[str]) -> None:
         self.folder, self.resume_command = folder, shlex.join(map(masked, command))
@@ -92,8 +92,8 @@ class AskOptions:
 def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
 
-    asking: fields of AskOptions. Stored answers are scored again if the plan's scorers are not those of the records.
-
+    out: the results folder; command: words of the command line, for the manifest; asking: fields of AskOptions. Scores
+    stored answers again if the records are of other scorers than the plan's.
     Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on SIGINT, SIGTERM or SIGHUP.
     """
     try:
@@ -131,7 +131,7 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
 
 
 def _check_ids(plan: Plan) -> None:
-    """Check that question ids are unique, because the id alone identifies a question, and that documents exist."""
+    """Raise UserError where two questions share an id, which alone identifies one, or a document is missing."""
     seen: set[str] = set()
     for example in plan.dataset.examples:
         question = example.question
@@ -143,7 +143,7 @@ def _check_ids(plan: Plan) -> None:
 
 
 class Job:
-    """One start of a run, from the first question to the summary. examples: what the plan asks, within its limit."""
+    """One start of a run, from the first question to the summary. examples: the questions to ask, answered ones too."""
 
     def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], asking: AskOptions) -> None:
         self.plan, self.store, self.progress, self.asking = plan, store, progress, asking
@@ -161,7 +161,7 @@ class Job:
         self.manifest |= store.place.manifest(len(asked))
 
     def record_early_end(self, error: BaseException) -> None:
-        """Write the summary of what was answered before `error`, with the run's state."""
+        """Write the summary of what was answered before `error`, with state "interrupted" or "stopped"."""
         if isinstance(error, KeyboardInterrupt):
             self._write_summary("interrupted")
             return
@@ -265,7 +265,7 @@ class Job:
         return replace(answer, stop_reason=notes["view"]) if notes.get("view") == NO_EVIDENCE else answer
 
     def _score_and_record(self, outcome: tuple[Example, dict[str, Any]] | None) -> None:
-        """Score the answer of `_ask_one` and append its record; nothing for None."""
+        """Score the result of `_ask_one` and append its record; do nothing for None. Raises FirstFailure."""
         if outcome is None:
             return
         example, kept = outcome
@@ -295,7 +295,7 @@ class Job:
         return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.place.part)
 
     def _write_summary(self, state: str, early_stop: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sort the records, then write and return the summary; a failure to save goes to `problems`."""
+        """Sort the records, write and return the summary ({} if it cannot be written: `problems` says so)."""
         self.progress.stop()
         config, examples = self.plan.config, self.plan.dataset.examples
         summary: dict[str, Any] = {}

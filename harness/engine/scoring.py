@@ -29,14 +29,14 @@ SCORING_NOTES = ("flags", PREFIX, "scored", COUNTS)
 
 @dataclass(frozen=True)
 class Verdict:
-    """scores: by scorer; notes: to be added to the record's."""
+    """The result of scoring one answer. scores: by scorer; notes: to be added to the record's."""
 
     scores: dict[str, float]
     notes: dict[str, Any] = field(default_factory=dict)
 
 
 def score_reply(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold) -> Verdict:
-    """Score a reply, or only the text after the data set's answer prefix. Raises as scorers.score_record does."""
+    """Score a reply, or its text after the data set's answer prefix. shown: its evidence. Raises as score_record."""
     notes: dict[str, Any] = {}
     text = reply
     if dataset.answer_prefix is not None:

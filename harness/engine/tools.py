@@ -44,10 +44,7 @@ def seed_everything(seed: int) -> None:
 
 @contextlib.contextmanager
 def _global_draws_restored(seed: int) -> Iterator[None]:
-    """Restore the global generators after the block, so that loading a model changes no later draw.
-
-    seed: for torch, where it is first imported inside.
-    """
+    """Restore the global generators after the block (a load changes no draw). seed: torch's, if imported inside."""
     python, array = random.getstate(), np.random.get_state()
     before = sys.modules.get("torch")
     state = before.get_rng_state() if before else None
@@ -65,7 +62,7 @@ def _global_draws_restored(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def warn_of_global_draws(note: Callable[[str], None], seed: int) -> Iterator[None]:
-    """Seed the global generators, which questions in flight share, and call `note` if the block drew from them."""
+    """Seed the global generators, which questions in flight share, and warn by `note` if the block drew from them."""
     seed_everything(seed)
     before = _generator_states()
     yield
@@ -87,7 +84,7 @@ def _generator_states() -> dict[str, object]:
 
 
 class Models:
-    """The models of a plan by role, loaded at their first use; roles with equal configs share one. Seeds draws, too."""
+    """The models of a plan by role, loaded at first use; equal configs share one. seed: of the last `reseed`."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -96,7 +93,7 @@ class Models:
         self.seed = 0
 
     def reseed(self, *parts: str) -> None:
-        """Seed the global generators by the run's seed and `parts`; not while several questions are in flight."""
+        """Seed the global generators by the run's seed and `parts`; does nothing with several questions in flight."""
         if current() is None:
             self.seed = derived_seed(self.plan.config.seed, *parts)
             seed_everything(self.seed)
@@ -119,7 +116,7 @@ class Models:
         return self._loaded[key]
 
     def bound(self, load: Callable[[EncoderConfig, Meter, str], T], role: str, meter: Meter) -> T:
-        """The encoder or reranker of `role`, by its `load`, bound to `meter`. Raises as `model` does."""
+        """The encoder or reranker of `role`, from `load` (load_encoder, load_reranker). Raises as `model` does."""
         config = self.plan.encoders.get(role)
         if config is None:
             raise LookupError(_undeclared_role("encoders", role, self.plan.encoders))
@@ -139,7 +136,7 @@ def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class IndexScope:
-    """What building an index may use: the roles in its cache key, and the store of its finished parts."""
+    """What building an index may use. roles: in its cache key; parts: store of finished parts; claims: their locks."""
 
     roles: tuple[str, ...]
     parts: Parts
@@ -149,9 +146,9 @@ class IndexScope:
 class EngineTools:
     """Implements harness.method.Tools for one question, or for one index.
 
-    While an index is built (`scope` is given) a role that is not in the method's `index_roles`, and the task where the
-    index belongs to the document alone (`task` is None), are refused: they would change the index unseen by its key.
-    `question` is set while an index of scope "question" is built, and while a question is answered.
+    While an index is built (`scope` is given) a role outside the method's `index_roles`, and the task where the index
+    belongs to the document alone (`task` is None), are refused: the index's key does not cover them. `question` is set
+    while a question is answered or its own index is built. report(done, total, what): shows a long step's progress.
     """
 
     def __init__(
@@ -203,12 +200,12 @@ class EngineTools:
         return self._models.bound(load_reranker, role, self.meter)
 
     def _check_role(self, role: str) -> None:
-        """Raise LookupError while an index is built for a role that its key does not cover."""
+        """Raise LookupError where an index is being built whose cache key does not cover `role`."""
         if self._scope is not None and role not in self._scope.roles:
             raise LookupError(_undeclared_role("index_roles", role, self._scope.roles))
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Apply `fn` to every item, order kept; in parallel if the run has free places, else one after the other.
+        """Return [fn(item), ...] in order; in parallel if the run has free places, else one after the other.
 
         The first exception in the order of the items is raised. Inside, `meter.flops()` counts what came before the
         map and the item's own.
@@ -219,7 +216,7 @@ class EngineTools:
         return map_together(scheduler, fn, list(items), self.meter)
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return fn(), or what a stopped run kept under `key` of this index; tuples come back as lists.
+        """Return fn(), or its result kept under `key` by a stopped build of this index; tuples come back as lists.
 
         Raises LookupError while answering: parts belong to an index.
         """
@@ -240,7 +237,7 @@ class EngineTools:
         return self._scope.parts.share(shared, lambda: self._with_own_draws(f"share {name}", fn), self.meter)
 
     def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Call fn with generators of its own: a stored part must change no later draw."""
+        """Return fn(), run with global generators seeded by `key`, then restored: a part must change no later draw."""
         if current() is not None:
             return fn()
         seed = derived_seed(self.seed, key)
@@ -255,5 +252,5 @@ class EngineTools:
         return self.meter.phase(name)
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """Report the progress of a long step."""
+        """Report that a long step is at `done` of `total`."""
         self._report(done, total, what)

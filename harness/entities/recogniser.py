@@ -71,7 +71,7 @@ def install_problem(name: str, rules: str = "method.recogniser=rules") -> str:
 
 
 def _fetch_command(library: str, model: str) -> str:
-    """The command that fetches a model."""
+    """The shell command that fetches the library's model."""
     if library == "spacy":
         return f"python -m spacy download {model}"
     return f"python -c \"import stanza; stanza.download('{model}', processors='tokenize,ner')\""
@@ -95,7 +95,7 @@ def recogniser(name: str) -> Recogniser:
 
 
 class _Library:
-    """spaCy or Stanza: both give a text's entities as `ents` with a `text`."""
+    """A recogniser by spaCy or Stanza, which both give a text's entities as `ents` with a `text`."""
 
     def __init__(self, name: str, library: str, model: str) -> None:
         try:
@@ -118,7 +118,7 @@ class _Library:
         self.identity = {"library": library, "model": model, "version": str(getattr(module, "__version__", "unknown"))}
 
     def names(self, text: str) -> list[str]:
-        """The names of the entities that the library finds in a text, in order."""
+        """The entities that the library finds in `text`, in order, none twice."""
         names = (" ".join(str(entity.text).split()) for entity in self._pipeline(text).ents)
         return list(dict.fromkeys(name for name in names if name))
 
@@ -168,14 +168,14 @@ class _Rules:
         self.identity = {"library": "rules", "version": "2"}
 
     def names(self, text: str) -> list[str]:
-        """The names that the rules find in a text, in order."""
+        """The names that the rules find in `text`, in order, none twice."""
         dates = [match.span() for match in _DATE.finditer(text)]
         spans = [*dates, *_capitalised_runs(text, dates)]
         return list(dict.fromkeys(" ".join(text[a:b].split()) for a, b in sorted(spans)))
 
 
 def _capitalised_runs(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Spans of the runs of capitalised words outside `taken`."""
+    """Yield the (start, end) of the runs of capitalised words that are names, outside the spans `taken` by dates."""
     free = [w for w in _WORD.finditer(text) if not any(a < w.end() and w.start() < b for a, b in taken)]
     small = {w.group() for w in free if w.group()[0].islower()}
     run: list[re.Match[str]] = []
@@ -200,7 +200,7 @@ def _is_common(word: re.Match[str]) -> bool:
 
 
 def _is_acronym(words: Sequence[re.Match[str]], at: int) -> bool:
-    """Whether a function word is written as an acronym: "US", and the words beside it are not all in capitals too."""
+    """Whether words[at] is written as an acronym, "US": it is all in capitals, and the words beside it are not."""
     beside = (w.group() for w in (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2]))
     return _all_capitals(words[at].group()) and not any(map(_all_capitals, beside))
 
@@ -214,7 +214,7 @@ def _is_capitalised(word: re.Match[str]) -> bool:
 
 
 def _continues_name(text: str, run: list[re.Match[str]], word: re.Match[str]) -> bool:
-    """Whether `word` continues the name `run`."""
+    """Whether `word`, the next one in `text`, continues the name whose words so far are `run`."""
     last = run[-1].group()
     gap = text[run[-1].end() : word.start()]
     if last.endswith(("'s", "’s")):
@@ -224,6 +224,6 @@ def _continues_name(text: str, run: list[re.Match[str]], word: re.Match[str]) ->
 
 
 def is_opening(text: str, start: int) -> bool:
-    """Whether a sentence or a line begins at `start`."""
+    """Whether a sentence or a line of `text` begins at character `start`."""
     before = text[max(0, start - 40) : start].rstrip(_OPENING + " \t")
     return not before or before[-1] in ".!?…:\n"

@@ -12,11 +12,6 @@ bundle.json says of each run its data set's fingerprint and licence, the version
 a digest of the answer and one of the texts (question, options, gold answers); `table` has the numbers of `harness
 report`. The checksum of bundle.json covers everything else, so it stands for the whole: `export` and `verify` print it.
 
-A zip file that others made, read without harm; and one whose bytes depend on its contents alone.
-
-    write_zip(file, {"runs/musique/bm25--.../run.yaml": [b"..."]})     sorted names, one fixed time
-    read_zip(path, folder, damaged)                                    names and files, all checks passed
-
 Records are read, scored and written one after the other: a large run does not fit in memory.
 
 Nothing is unpacked by the names in the file. Refused with a sentence: names that lead out of a folder, links,
@@ -62,7 +57,7 @@ _NAME = re.compile(r"[^/\\\x00-\x1f\x7f:]{1,255}(/[^/\\\x00-\x1f\x7f:]{1,255})*"
 
 
 def write_zip(held: IO[bytes], files: Mapping[str, Iterable[bytes]]) -> None:
-    """Write the zip file of `files`, each in pieces: the same files are the same bytes, with one version of zlib."""
+    """Write `files` (name -> pieces of its bytes) to `held` as a zip; equal files give equal bytes with one zlib."""
     with zipfile.ZipFile(held, "w") as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, _TIME)
@@ -73,9 +68,9 @@ def write_zip(held: IO[bytes], files: Mapping[str, Iterable[bytes]]) -> None:
 
 
 def read_zip(path: Path, folder: Path, damaged: list[str]) -> dict[str, Path]:
-    """Unpack a bundle under numbers in `folder`: name -> file; the names of damaged ones go to `damaged`.
+    """Unpack a bundle into `folder`, its files named by numbers; returns name in the bundle -> file.
 
-    Raises DataError for what is no zip file, or must not be read.
+    damaged: gets names of damaged files. Raises DataError for what is no zip file, or must not be read.
     """
     found: dict[str, Path] = {}
     try:
@@ -119,7 +114,7 @@ def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterable[str]:
 
 
 def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, damaged: list[str]) -> None:
-    """Write the content to `path`; where its checksum does not fit, as much of it as can be read."""
+    """Write an entry's content to `path`; if its checksum does not fit, what can be read, and its name to `damaged`."""
     with path.open("wb") as held:
         try:
             with archive.open(entry) as file:
@@ -152,8 +147,9 @@ _FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS)
 class Bundle:
     """A bundle that was read.
 
-    sha256: of bundle.json; damaged: files whose bytes are not those that were written; lost: runs that cannot be read
-    because of that; canonical: whether the zip file itself is, to the byte, what this installation writes.
+    index: bundle.json; runs: folder in the bundle -> run; sha256: of bundle.json; damaged: names of files with other
+    bytes than were written; lost: folders of runs that cannot be read because of that; canonical: whether the zip file
+    itself is, to the byte, what this installation writes.
     """
 
     path: Path
@@ -171,7 +167,7 @@ def digest(text: str | bytes) -> str:
 
 
 def answer_parts(row: Mapping[str, Any]) -> list[Any]:
-    """[prediction, error type, spans shown] of a record."""
+    """[prediction, type of the error or None, places of the texts shown to the reader] of a record."""
     keys = ("document_id", "start", "end", "sources")
     places = [[piece.get(key) for key in keys] for piece in row["shown"]]
     return [row["prediction"], (row["error"] or {}).get("type"), places]
@@ -187,17 +183,14 @@ def _text_hash(piece: Mapping[str, Any]) -> str | None:
 
 
 def texts_digest(row: Mapping[str, Any]) -> str | None:
-    """A digest of a record's question, options and gold answers; None where it holds none.
-
-    One digest for all three: a hash of a short answer alone could be guessed.
-    """
+    """One digest of a record's question, options and gold answers (alone, one could be guessed); None without them."""
     if row.get("gold") is None:
         return row.get("texts_sha256")
     return digest(canonical([row.get("question"), row.get("options"), row["gold"]]))
 
 
 def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) -> str:
-    """Write the bundle and return the sha256 of its bundle.json.
+    """Write a bundle of `runs` to `path` and return the sha256 of its bundle.json.
 
     keep_texts: whether the data set's texts go with it, where the run holds them (dataset.keep_texts). The order of the
     runs and the time change nothing. Raises UserError for runs that have not ended or are given twice, and SaveError.
@@ -265,7 +258,7 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
 
 
 def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
-    """The files of a run, name -> content, without its records."""
+    """The files of a run, name -> content, without its records; keep: with the data set's texts."""
     texts = run.texts(run.whole_records)
     described = {"config": run.config, "origins": run.origins}
     files = {
@@ -315,8 +308,7 @@ def _json_cell(value: Any) -> Any:
 def open_bundle(path: Path) -> Iterator[Bundle]:
     """Unpack the bundle at `path`, compare its files with their checksums in bundle.json, and read its runs.
 
-    They lie in a temporary folder, which exists inside the block; files have names of this program there. Raises
-    DataError for what is no bundle, or a run in it that cannot be read.
+    They lie in a temporary folder inside the block. Raises DataError for what is no bundle, or has an unreadable run.
     """
     damaged: list[str] = []
     with tempfile.TemporaryDirectory(prefix="harness-bundle-") as temporary:
@@ -350,7 +342,7 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
 
 
 def _parse_index(path: Path, file: Path) -> dict[str, Any]:
-    """Parse and check bundle.json. Raises DataError."""
+    """Parse and check bundle.json, unpacked as `file`. Raises DataError, naming the bundle `path`."""
     try:
         held = as_object(b"".join(_read_blocks(file)))
     except ValueError as error:
@@ -371,7 +363,7 @@ def _parse_index(path: Path, file: Path) -> dict[str, Any]:
 
 
 def _move_run_files(path: Path, place: str, files: Mapping[str, Path], folder: Path) -> Path:
-    """Move the files of a run below `folder`; only names that `export` writes. Raises DataError."""
+    """Move the unpacked `files` of the run `place` below `folder`; returns its run folder. Raises DataError."""
     parts = place.split("/")
     if len(parts) != 3 or parts[0] != "runs" or f"{place}/{RUN}" not in files:
         raise DataError(path, None, None, f"the run '{place[:80]}' is not in it")

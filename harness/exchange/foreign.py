@@ -63,7 +63,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _as_texts(value: Any) -> Any:
-    """Turn one text, a list or {"text": [...]} into a tuple of texts without repeats and blanks."""
+    """Turn one text, a list or {"text": [...]} into a tuple of texts, without repeated and blank ones."""
     value = value.get("text") if isinstance(value, Mapping) else value
     texts = map(_as_text, value if isinstance(value, list) else [value])
     return tuple(dict.fromkeys(text for text in texts if not isinstance(text, str) or text.strip()))
@@ -82,7 +82,7 @@ _Count = Annotated[int, Field(ge=0)]
 
 
 class ForeignAnswer(BaseModel):
-    """A question with its answer. place: the file and the line.
+    """A question with its answer, as another tool's file has them. place: the file and the line.
 
     question may be a prompt that contains the question; scores: the tool's own, by its names; extra: further columns;
     tokens and seconds: of the whole question; error: why it has no answer.
@@ -145,7 +145,7 @@ def parse_answers(
     form: Mapping[str, str],
     adjust: Callable[[Mapping[str, Any], dict[str, Any]], None] = lambda row, values: None,
 ) -> list[ForeignAnswer]:
-    """Parse rows by `form` (field -> paths in a row). adjust: changes the values of a row before they are checked.
+    """Parse rows by `form` (field -> paths in a row). adjust(row, values): changes values before they are checked.
 
     Raises DataError, naming the line, for a row that is broken, has no prediction, or has a value of another type.
     """
@@ -173,8 +173,7 @@ def parse_answers(
 def check_run(run: ForeignRun) -> ForeignRun:
     """Check a run; returns it without the scores that are not from 0 to 1.
 
-    Raises DataError for one without questions, with several models, with a question that comes twice, or with an answer
-    to nobody knows what.
+    Raises DataError for no answers, several models, a question that comes twice, or an answer that names no question.
     """
     if not run.answers:
         raise DataError(run.files[0], None, None, "holds no answered question")

@@ -36,6 +36,7 @@ _LETTERS = "ABCD"
 
 
 def _read_inspect(path: Path) -> ForeignRun:
+    """Read a log of Inspect, .eval or .json. Raises DataError for another version, and for repeated questions."""
     log, rows = _read_eval_log(path) if path.suffix == ".eval" else _read_json_log(path)
     if log.get("version") != VERSION:
         raise DataError(path, None, "version", f"is {log.get('version')}, and logs of version {VERSION} are read")
@@ -67,7 +68,7 @@ def _read_json_log(path: Path) -> tuple[_Row, _Rows]:
 
 
 def _read_eval_log(path: Path) -> tuple[_Row, _Rows]:
-    """Read the header and samples of an .eval file: a zip file with header.json and samples/ID_epoch_1.json."""
+    """Read (header, samples with their places) of an .eval file, a zip of header.json and samples/ID_epoch_1.json."""
     try:
         with open(path, "rb", opener=regular_only) as file, zipfile.ZipFile(file) as archive:
             wanted = [e for e in archive.infolist() if e.filename == "header.json" or e.filename.startswith("samples/")]
@@ -85,7 +86,7 @@ def _read_eval_log(path: Path) -> tuple[_Row, _Rows]:
 
 
 def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Read an entry of the zip file, also one compressed by zstd. Raises OSError and ValueError."""
+    """Read an entry of the zip file open as `file`, also one compressed by zstd. Raises OSError and ValueError."""
     if entry.file_size > limit("LINE_MIB") << 20:
         raise ValueError(f"{entry.filename} is longer than {limit('LINE_MIB')} MiB")
     if entry.compress_type != _ZSTANDARD:
@@ -121,7 +122,7 @@ def _adjust_inspect(row: _Row, values: dict[str, Any]) -> None:
 
 
 def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
-    """The name of a score with its printed mean, which Inspect calls accuracy where letters were given."""
+    """(name, (mean, standard error)) of a score in Inspect's results; the mean of C, P, I, N is named accuracy."""
     name = str(score["name"] if score["name"] == score.get("scorer") else f"{score.get('scorer')}.{score['name']}")
     told = [value_at(score, f"metrics.{metric}.value") for metric in ("mean", "accuracy", "stderr")]
     mean, accuracy, stderr = (value if isinstance(value, int | float) else None for value in told)
@@ -129,6 +130,7 @@ def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
 
 
 def _read_lm_eval(path: Path) -> ForeignRun:
+    """Read samples of lm-eval, and printed means from the results file beside it. Raises DataError for another name."""
     if (named := _SAMPLES.fullmatch(path.name)) is None:
         raise DataError(path, None, None, "should be named samples_TASK_DATE.jsonl, as lm-eval names it")
     task, beside = named["task"], path.with_name(f"results_{named['date']}.json")
@@ -160,6 +162,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
 
 
 def _read_flashrag(path: Path) -> ForeignRun:
+    """Read answers of FlashRAG; model, method and data set are those of config.yaml beside it, else "unknown"."""
     found, beside = parse_answers(read_rows(path), FORMS["flashrag"]), path.with_name("config.yaml")
     told = parse_yaml(read_plain(beside)) if beside.exists() else {}
     keys = ("generator_model", "save_note", "dataset_name")
@@ -185,6 +188,8 @@ def _adjust_longbench_v2(row: _Row, values: dict[str, Any]) -> None:
 
 
 def _read_infinitebench(path: Path) -> ForeignRun:
+    """Read answers of InfiniteBench; the folder's name is the model. Raises DataError for another file name."""
+
     def labelled(_: _Row, values: dict[str, Any]) -> None:
         right = values.get("answers")
         if "choice" in path.stem and isinstance(right, list) and right[-1] in tuple(_LETTERS):  # text and letter

@@ -34,7 +34,7 @@ Texts come from {licences}.
 
 
 def push(path: Path, repository: str, *, private: bool = True) -> str:
-    """Push the bundle at `path` and return the repository's address; made where there is none.
+    """Push the bundle at `path` to a data set repository of the hub, made if it is new; returns its address.
 
     private: of a repository that is made now; one that exists stays as it is. Raises UserError for a bundle that is
     damaged or no bundle, or a name that the hub does not take, and SaveError where the hub did not take it.

@@ -45,7 +45,7 @@ _Pairs = Sequence[tuple[ForeignAnswer, Example]]
 
 @dataclass(frozen=True)
 class Imported:
-    """A run that can be written. lost: a sentence for every answer that was left out."""
+    """A run that can be written, with the contents of its folder. lost: a sentence for every answer left out."""
 
     run: ForeignRun
     config: dict[str, Any]
@@ -59,7 +59,7 @@ class Imported:
         return run_path(self.config["dataset"]["name"], self.run.method, self.run.model, self.manifest["hash"])
 
     def write(self, results: Path, note: Callable[[str], None]) -> Path:
-        """Write the run folder, which must not be there yet, and return it. Raises SaveError."""
+        """Write a new run folder below `results` and return it; note: as in RunStore.open. Raises SaveError."""
         folder = results / self.place
         state = {"state": self.run.state, "n_asked": self.manifest["dataset"]["questions"]}
         numbers = summarise(self.records, (), form=self.config["dataset"]["format"])
@@ -80,7 +80,7 @@ class Imported:
 def prepare_import(
     run: ForeignRun, dataset_name: str | None = None, data: str | None = None, own: Sequence[str] = ()
 ) -> Imported:
-    """Match answers to questions and score them; nothing is written.
+    """Match a run's answers to questions and score them; nothing is written.
 
     dataset_name: the data set whose questions these are, data: the file of its rows; own: scorers in place of its own.
     Raises UserError where that cannot be done, DataError naming the line.
@@ -138,7 +138,7 @@ def _dataset_config(run: ForeignRun, name: str | None, data: str | None, own: Se
 
 
 def _preset_of(run: ForeignRun) -> str | None:
-    """The preset whose format and subset are those of the tool's own data set; None without one."""
+    """The name of the preset whose format and subset are those of the tool's own data set; None without one."""
     for name in presets.names("datasets") if run.form else ():
         values = {key: value for _, layer in presets.read("datasets", name) for key, value in layer.items()}
         if values.get("format") == run.form and values.get("subset") in (None, run.dataset):
@@ -154,8 +154,7 @@ def match_answers(answers: Sequence[ForeignAnswer], examples: Sequence[Example])
 
     By id, where nothing that the file says speaks against it: the same id can be another question in another version
     of a data set. Else by the normalised question with a right answer in common; where the file has no question, by a
-    right answer and the length, if it has that. What fits several questions fits none. Raises DataError where two
-    answers are to the same question.
+    right answer and the length, if known. One that fits several is left out. Raises DataError for two to one question.
     """
     by_id = {example.question.id: example for example in examples}
     by_gold: dict[str, list[Example]] = defaultdict(list)
@@ -190,10 +189,7 @@ def _is_about(answer: ForeignAnswer, example: Example) -> bool:
 
 
 def _own_questions(answers: Sequence[ForeignAnswer]) -> _Pairs:
-    """Pair the answers with the file's own questions; a missing id is made from question, answers and length.
-
-    Raises DataError for an answer without a right one.
-    """
+    """Pair the answers with the file's own questions, making up missing ids. Raises DataError for no right answer."""
     pairs: dict[str, tuple[ForeignAnswer, Example]] = {}
     for answer in answers:
         if not answer.answers:

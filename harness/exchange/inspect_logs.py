@@ -33,7 +33,7 @@ def write_log(run: StoredRun, folder: Path) -> Path:
 
 
 def eval_log(run: StoredRun) -> dict[str, Any]:
-    """The log as JSON values."""
+    """The log of a run as JSON values, in version 2 of Inspect's form."""
     samples = [_sample(run, question) for question in asked_questions(run)]
     model, usages = str(run.config["model"]["name"]), [sample["output"]["usage"] for sample in samples]
     counted = usages[0] if usages and None not in usages else {}
@@ -64,7 +64,7 @@ def _task_name(run: StoredRun) -> str:
 
 
 def _spec(run: StoredRun) -> dict[str, Any]:
-    """What was run. Names of methods and models are this project's."""
+    """The "eval" of a log: what was run, with this project's names of methods and models."""
     data, manifest, dataset = run.config["dataset"], run.manifest, run.manifest.get("dataset") or {}
     git = manifest.get("git") or {}
     revision = {"type": "git", "origin": "", "commit": git.get("commit"), "dirty": git.get("dirty")}
@@ -103,6 +103,7 @@ def _spec(run: StoredRun) -> dict[str, Any]:
 
 
 def _results(run: StoredRun, samples: list[dict[str, Any]]) -> dict[str, Any]:
+    """The "results" of a log: means and intervals of the run's summary, and how many samples have no error."""
     scores = []
     for name, score in (run.summary.get("scores") or {}).items():
         bounds = {"mean": score.get("mean"), "lower": score.get("low"), "upper": score.get("high")}
@@ -113,6 +114,7 @@ def _results(run: StoredRun, samples: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _sample(run: StoredRun, asked: AskedQuestion) -> dict[str, Any]:
+    """A question as a sample of the log: messages, reply, scores, tokens, and the steps of its search as events."""
     record, model = asked.record, str(run.config["model"]["name"])
     name, answer = str(record["question_id"]), str(record["prediction"])
     reply = {"id": f"{name}/answer", "role": "assistant", "source": "generate", "content": answer, "model": model}
@@ -152,6 +154,7 @@ def _usage(record: Mapping[str, Any]) -> dict[str, int] | None:
 
 
 def _scores(record: Mapping[str, Any], answer: str) -> dict[str, Any]:
+    """The "scores" of a sample: scorer -> {"value", "answer", "explanation": the scorer's flag or None}."""
     flags = (record.get("notes") or {}).get("flags") or {}
     return {
         name: {"value": value, "answer": answer, "explanation": str(flags[name]) if name in flags else None}
@@ -161,7 +164,7 @@ def _scores(record: Mapping[str, Any], answer: str) -> dict[str, Any]:
 
 
 def _event(run: StoredRun, asked: AskedQuestion, number: int, step: Mapping[str, Any]) -> dict[str, Any]:
-    """A move of the search. Moves have no time of their own; they get that of the run's start."""
+    """The step `number` of a search as an event; steps have no time of their own, so it is the run's start."""
     told = {key: step[key] for key in ("action", "node", "level", "p_yes", "scores", "tokens", "note", "answer")}
     data = {key: value for key, value in told.items() if value not in (None, "", {})}
     if step.get("shown") and (text := asked.rows.text(step["shown"])):

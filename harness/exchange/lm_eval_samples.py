@@ -41,6 +41,7 @@ def task_name(run: StoredRun) -> str:
 
 
 def _sample(run: StoredRun, number: int, asked: AskedQuestion) -> dict[str, Any]:
+    """A question as a line of the samples file. number: its position in the run, from 0."""
     record = asked.record
     doc = {
         "_id": record["question_id"],
@@ -73,6 +74,7 @@ def _sample(run: StoredRun, number: int, asked: AskedQuestion) -> dict[str, Any]
 
 
 def _results(run: StoredRun, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The content of the results file: the summary's means and the run's settings. rows: lines of the samples file."""
     name, dataset = task_name(run), run.config["dataset"]
     means = {f"{key},none": score.get("mean") for key, score in (run.summary.get("scores") or {}).items()}
     model = str(run.config["model"]["name"])

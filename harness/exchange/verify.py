@@ -45,7 +45,7 @@ _SAME = 1e-9
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not as it should be; place: a file or a run of the bundle."""
+    """A difference that a check found. place: a file or run of the bundle; question: its id, if it is about one."""
 
     kind: Kind
     place: str
@@ -59,9 +59,9 @@ class Difference:
 
 @dataclass
 class Report:
-    """What a check found; answers, scores, numbers: how many were checked, computed again, computed again.
+    """What a check found. runs, answers: how many were checked; scores, numbers: how many were computed again.
 
-    unchecked: what the tables hold that could not be computed again, by name.
+    sha256: of bundle.json; unchecked: what could not be checked or computed again, by name; notes: why, in sentences.
     """
 
     sha256: str
@@ -101,14 +101,14 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
 
 
 class _RunCheck:
-    """Checks one run: its answers against their digests, and their scores."""
+    """Checks answers and scores of the run `place`; entry: its part of bundle.json; report: gets what differs."""
 
     def __init__(self, place: str, run: StoredRun, entry: Mapping[str, Any], report: Report) -> None:
         self.place, self.run, self.entry, self.report = place, run, entry, report
         self.questions: dict[str, bool] = {}  # those of the records, and whether these have the gold answers
-        self.others: set[str] = set()
+        self.others: set[str] = set()  # questions whose answers are not the exported ones
         self.scored: set[str] = set()  # names of scores
-        self.judged: set[str] = set()
+        self.judged: set[str] = set()  # names of scores that models gave
         self.numbers: list[dict[str, Any]] = []  # what a table counts of the rescored records
         other_texts = []
         for row in run.records:
@@ -137,10 +137,7 @@ class _RunCheck:
             self._differs("other texts", question, "its question or gold answers are not those that were exported")
 
     def _read_golds(self, data: str | None) -> dict[str, Gold]:
-        """Read gold answers by question from the rows at `data`; {} where the records hold them all.
-
-        Raises UserError, DataError.
-        """
+        """Question id -> gold, from the rows at `data`; {} where the records hold all. Raises UserError, DataError."""
         known: dict[str, Gold] = {}
         if data is None or all(self.questions.values()):
             return known
@@ -190,7 +187,7 @@ class _RunCheck:
             yield row
 
     def _rescore(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
-        """Score a record again and report scores and notes that differ."""
+        """Score a record again, report scores and notes that differ, and return it with the new scores."""
         judges = {n: told for n, told in (row["notes"].get(JUDGES) or {}).items() if n not in config.scorers}
         try:
             fresh = scored_record({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
@@ -214,6 +211,7 @@ class _RunCheck:
         return {**fresh, "scores": {**row["scores"], **fresh["scores"]}}
 
     def _dataset_config(self) -> DatasetConfig | None:
+        """The run's data set; None, with a note that nothing is scored again, where it cannot be used here."""
         try:
             return dataset_of_run(self.run.config, self.run.path.name)
         except UserError as error:
@@ -221,7 +219,7 @@ class _RunCheck:
             return None
 
     def _usable_scorers(self, configured: Sequence[str]) -> list[str]:
-        """The run's scorers that can be used here; notes why others cannot, and those of another version."""
+        """Names of the run's scorers that work here; notes why others do not, and which have another version."""
         known, installed = [], set(scorers.names())
         judged = self.judged - installed
         held = self.scored | self.entry["scorers"].keys()
@@ -263,7 +261,7 @@ def _notes_of(notes: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """Numbers to rounding; a bool, a text or None must be the same."""
+    """Whether two values are the same: numbers up to rounding, a bool, a text or None exactly."""
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return bool(a == b)
     return math.isclose(a, b, rel_tol=_SAME, abs_tol=_SAME)
@@ -298,7 +296,7 @@ def _check_table(bundle: Bundle, rescored: Sequence[StoredRun], report: Report) 
 
 
 def _compare_numbers(told: Mapping[str, Any], here: Mapping[str, Any], place: str, report: Report) -> None:
-    """Compare numbers of a bundle with those that were computed again, by name."""
+    """Compare numbers of the bundle, `told`, with those computed again, `here`, both by name."""
     for name in dict.fromkeys([*told, *here]):
         before, after = told.get(name), here.get(name)
         report.numbers += 1

@@ -35,7 +35,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Base:
-    """The model that an adapter is to fit. where: what identifies its weights, as local_folder says it."""
+    """The model that an adapter is to fit. where: what identifies its weights, as `local_folder` returns it."""
 
     name: str
     folder: Path
@@ -69,10 +69,7 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
-    """The card that `harness train` wrote beside an adapter, None where there is none.
-
-    Raises CannotRun for one that cannot be read.
-    """
+    """The card that `harness train` wrote beside an adapter, None for none. Raises CannotRun for a damaged one."""
     path = folder / CARD
     try:
         return read_object(path) if path.exists() else None
@@ -81,15 +78,15 @@ def read_card(folder: Path) -> dict[str, Any] | None:
 
 
 def prompt_digests(prompts: Mapping[str, str]) -> dict[str, str]:
-    """Name of a prompt -> 16 hex digits that identify its text, as an adapter's card keeps them."""
+    """16 hex digits that identify each prompt's text, as an adapter's card keeps them. prompts: name -> text."""
     return {name: digest(text)[:16] for name, text in prompts.items()}
 
 
 def prompt_mismatch(name: str, folder: str | Path, task: str, prompts: Mapping[str, str]) -> str | None:
-    """A sentence where the card of the adapter `name` names other prompts than the task's, or other texts; else None.
+    """A sentence where the card of the adapter `name` names other prompts than the method's, or other texts; else None.
 
-    prompts: name -> text, all of the method. A card that names no prompts gives None. Raises CannotRun for a card that
-    cannot be read.
+    task: the prompt that the adapter is switched on for; prompts: name -> text, all of the method. A card that names no
+    prompts gives None. Raises CannotRun for a card that cannot be read.
     """
     card = read_card(Path(folder)) or {}
     theirs, ours = card.get("prompts"), prompt_digests(prompts)
@@ -175,7 +172,7 @@ def _base_shapes(folder: Path) -> Shapes:
 def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Iterator[str]:
     """Yield a sentence for each mismatch: matrices that the base lacks, or has in another shape.
 
-    A LoRA of a matrix [out, in] is A [rank, in] and B [out, rank] (Hu et al. 2021, eq. 3).
+    settings: adapter_config.json. A LoRA of a matrix [out, in] is A [rank, in], B [out, rank] (Hu et al. 2021, eq. 3).
     """
     if not any(".lora_A." in key for key in shapes):
         yield "it holds no LoRA matrices"
@@ -209,7 +206,7 @@ def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) ->
 
 
 def _training_shares(name: str, base: Base, trained: Any) -> list[str]:
-    """A sentence: whose prompts the rows were that the adapter was last trained on, by its card; [] if unknown."""
+    """A sentence: on which methods' prompts the adapter was last trained; [] if its card (`trained`) says none."""
     counts = trained if isinstance(trained, dict) else {}
     methods, rows = counts.get("methods"), counts.get("rows")
     if not isinstance(methods, dict) or not all(type(n) is int and n > 0 for n in (rows, *methods.values())):
@@ -220,7 +217,7 @@ def _training_shares(name: str, base: Base, trained: Any) -> list[str]:
 
 
 def adapter_folder(named: str) -> Path:
-    """The folder that model.adapter names. Raises CannotRun where a package is not installed or has no such folder."""
+    """The folder of model.adapter: FOLDER or package:NAME/FOLDER. Raises CannotRun for a package not installed."""
     if not named.startswith(_PACKAGE):
         return Path(named)
     package, _, inner = named.removeprefix(_PACKAGE).partition("/")

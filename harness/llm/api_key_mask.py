@@ -26,7 +26,7 @@ def key_mask(key: str | None) -> Callable[[str], str]:
 
 
 def _url_pattern(sign: str) -> str:
-    """A pattern for one character or its escape in a URL, also in a URL in a URL."""
+    """A regular expression for the character `sign`, or its %-escape in a URL, which may be escaped again."""
     return rf"(?:{re.escape(sign)}|%(?:25){{0,3}}{ord(sign):02x})"
 
 
@@ -34,7 +34,7 @@ _SLASHES, _AND, _HASH, _END = rf"(?:{_url_pattern(chr(92))}){{1,16}}", *map(_url
 
 
 def _character_pattern(sign: str) -> str:
-    """A pattern for one character: itself, or escaped for a URL, for JSON or for HTML, and these for a URL again."""
+    """A regular expression for `sign`: itself, or escaped for a URL, for JSON or HTML, and these for a URL again."""
     code = ord(sign)
     ways = [rf"{_SLASHES}(?:u00|x){code:02x}", rf"{_AND}{_HASH}(?:x0{{0,4}}{code:x}|0{{0,4}}{code}){_END}"]
     if not sign.isalnum():  # behind a backslash a letter may be another character

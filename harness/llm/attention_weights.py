@@ -13,8 +13,8 @@ Ranges = Sequence[tuple[int, int]]
 def block_weights(query: Tensor, key: Tensor, first: int, spans: Ranges, scaling: float) -> Tensor:
     """Mean attention of each query row to each span of keys, averaged over heads and the span's tokens.
 
-    query: [heads, rows, size], row i standing at position `first` + i; key: [kv_heads, tokens, size].
-    Returns float32 [rows, spans]. At most BLOCK x tokens weights a head exist at a time.
+    query: [heads, rows, size], row i standing at position `first` + i; key: [kv_heads, tokens, size]; scaling: factor
+    of the scores. Returns float32 [rows, spans]. At most BLOCK x tokens weights a head exist at a time.
     """
     picked = span_indicator(spans, key.shape[1], key.device)
     out = torch.zeros(query.shape[1], len(spans), device=key.device)
@@ -24,7 +24,7 @@ def block_weights(query: Tensor, key: Tensor, first: int, spans: Ranges, scaling
 
 
 def weight_blocks(query: Tensor, key: Tensor, first: int, scaling: float) -> Iterator[tuple[int, Tensor]]:
-    """(first row, weights [heads, BLOCK rows, keys up to the last of these rows]) of each block of query rows."""
+    """Yield (first row, weights [heads, BLOCK rows, keys up to the last]) of each block; parameters: block_weights."""
     heads, rows, _ = query.shape
     kv_heads = key.shape[0]
     for r in range(0, rows, BLOCK):

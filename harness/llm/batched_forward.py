@@ -4,7 +4,7 @@
     context b: 40 new tokens├─► input_ids [1, 42], positions of each context ─► one pass ─► logits where they are needed
     context c: 1 new token  ┘        keys and values go to the three caches
 
-Nothing is padded, but in deterministic mode: `run_in_rows`. Which contexts share a pass: harness/llm/network.py.
+Nothing is padded, except in deterministic mode (`run_in_rows`). Which contexts share a pass: harness/llm/network.py.
 """
 
 import functools
@@ -23,10 +23,10 @@ from harness.llm.kv import packed_cache, slot_of
 
 @dataclass(frozen=True)
 class Ask:
-    """Run `ids` behind `cache` and return the last `logits` rows of logits; attention goes to `capture`.
+    """One context's share of a pass: run tokens `ids` behind `cache`, give the last `logits` rows of logits.
 
-    blocks: names of the blocks that `ids` complete (harness.llm.prefixes.block_names), which other contexts may copy;
-    labels: tokens of a probe, whose logits are computed in float32.
+    capture: measures the attention; blocks: names of the blocks that `ids` complete (harness.llm.prefixes.block_names),
+    which other contexts may copy; labels: token ids of a probe, whose logits are computed in float32.
     """
 
     ids: Sequence[int]
@@ -38,7 +38,7 @@ class Ask:
 
 
 def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
-    """One context's pass: float32 logits [ask.logits, vocab], None for 0 rows."""
+    """Run one context in a pass of its own; returns float32 logits [ask.logits, vocab], None for 0 rows."""
     make_room([ask])
     given = {"input_ids": torch.tensor([list(ask.ids)], device=device), "past_key_values": ask.cache, "use_cache": True}
     if (slot := slot_of(ask.cache)).dropped:  # positions go on where the text does
@@ -51,9 +51,9 @@ def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
 
 
 def run_packed(net: Any, device: torch.device, asks: Sequence[Ask], in_one_call: bool = False) -> list[Tensor | None]:
-    """One pass over several contexts of one arena: logits as of `run_alone` for each of `asks`. Raises MemoryError.
+    """Run several contexts of one arena in one pass; returns the logits of each of `asks`, as `run_alone` does.
 
-    in_one_call: whether one call of attention serves all contexts (kernels.packed_attention).
+    in_one_call: whether one attention call serves all (kernels.packed_attention). Raises MemoryError in a full arena.
     """
     make_room(asks)
     order = list(range(len(asks)))
@@ -94,9 +94,10 @@ def run_packed(net: Any, device: torch.device, asks: Sequence[Ask], in_one_call:
 
 
 def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequence[int]]) -> Tensor:
-    """Float32 logits [rows, vocab] of a pass; those of the tokens labels[n] in row n are computed in float32.
+    """Run the network on the arguments `given`; returns float32 logits [rows, vocab] of the rows that `keep` names.
 
-    In bfloat16 the logits of two labels are often one number, and a probe then a tie. Where the head is not a plain
+    keep: how many last rows, or the indices of rows; labels: for each row, ids of tokens whose logits are computed in
+    float32: in bfloat16 those of two labels are often one number, and a probe then a tie. Where the head is not a plain
     linear layer in memory (logits scaled or capped behind it, an adapter, quantised weights), its own logits stay.
     """
     head: Any = net.get_output_embeddings() if any(labels) else None
@@ -124,7 +125,7 @@ def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequenc
 
 
 def run_in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) -> list[Tensor | None]:
-    """As `run_packed` in a pass of exactly `rows` tokens, padded with a context of zeros that is thrown away.
+    """Run `asks` as `run_packed` does, in a pass of exactly `rows` tokens; a context of zeros fills the pass.
 
     Logits are computed for every row or for none, so that the last product always has `rows` rows too.
     """
@@ -141,7 +142,7 @@ def run_in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) 
 
 
 def make_room(asks: Sequence[Ask]) -> None:
-    """Begin a pass: reserve the positions of its new tokens in the arena. Raises MemoryError."""
+    """Begin a pass: reserve positions in the arena for new tokens of `asks`. Raises MemoryError where it is full."""
     arena = slot_of(asks[0].cache).arena
     with arena.lock:
         arena.clock += 1

@@ -32,8 +32,7 @@ from harness.llm.kernels import PackLayout, cpu_attention, one_row_attention, pa
 from harness.llm.kv import Arena, slot_of
 
 NAME = "harness"
-# Above this share of watched keys whole rows may cost less: at a half, columns take 0.1 to 0.4 of their time, at nine
-# tenths 0.2 to 1.9 (4 and 9 heads, 40 and 512 rows, 1,000 and 4,096 keys, float32 and bfloat16).
+# Above this share of watched keys whole rows may cost less: columns take 0.1-0.4 of their time at 1/2, 0.2-1.9 at 9/10.
 MOST_COLUMNS = 0.75
 # Arguments of an attention call that leave its scores alone; a sliding window works through the mask.
 _NEUTRAL = """
@@ -46,10 +45,10 @@ _local = threading.local()
 
 
 class AttentionCall(NamedTuple):
-    """One layer's call of attention for one context; tokens: those of the context so far.
+    """One layer's call of attention for one context of `tokens` tokens, the `new` ones of this pass included.
 
     query [1, heads, new, size]; key [1, kv_heads, tokens, size], which a cache may hold in another form (latents, in
-    DeepSeek-V2); lse: log-sum-exp of each row's scores [1, heads, new], or None.
+    DeepSeek-V2); lse: log-sum-exp of each row's scores [1, heads, new], or None; scaling: factor of the scores.
     """
 
     layer: int
@@ -61,9 +60,10 @@ class AttentionCall(NamedTuple):
 
 @dataclass
 class FeedCapture:
-    """Attention of a prefill: for each request, (rows, spans), the mean attention of the rows to each span.
+    """Measures in a prefill, for each request (rows, spans), the mean attention of the rows to each span.
 
-    Positions are absolute; `first` is the position of the first new token; every span ends at or before its rows.
+    Rows and spans are positions [start, end) in the context; every span ends at or before its rows. first: position of
+    the pass's first new token; totals: for each request the sums [spans] so far; layers: calls seen so far.
     """
 
     first: int
@@ -75,7 +75,7 @@ class FeedCapture:
         self.totals = [torch.zeros(len(spans)) for _, spans in self.requests]
 
     def take(self, call: AttentionCall) -> None:
-        """Add one layer."""
+        """Add the attention of one layer's call."""
         query, key, lse, scaling = call.query, call.key, call.lse, call.scaling
         new = query.shape[2]
         for i, ((a, b), spans) in enumerate(self.requests):
@@ -91,11 +91,11 @@ class FeedCapture:
         self.layers += 1
 
     def undo(self) -> Callable[[], None]:
-        """A function that drops what is captured from now on."""
+        """Return a function that drops what is captured from now on, for a pass that fails."""
         return partial(vars(self).update, layers=self.layers, totals=[t.clone() for t in self.totals])
 
     def results(self, layers: int) -> list[tuple[float, ...]]:
-        """Means over the layers and each request's rows. Raises RuntimeError when layers were not seen."""
+        """Mean attention to each span over layers and rows, a tuple a request. Raises RuntimeError for a lost layer."""
         if self.layers < layers or self.layers % layers:
             raise RuntimeError(
                 f"attention was captured in {self.layers} of {layers} layers: kernel '{NAME}' not in use"
@@ -107,10 +107,10 @@ class FeedCapture:
 
 @dataclass
 class HeadCapture:
-    """The attention of every head from some rows to each of the keys [start, end) of the cache.
+    """Measures the attention of every query head from the rows of a pass to each of the keys [start, end) of the cache.
 
-    Heads are those of the queries: heads that share a key/value head stay apart, and nothing is averaged over them.
-    `first` is the position of the first new token of a pass.
+    Heads that share a key/value head stay apart, and nothing is averaged over heads. first: position of the pass's
+    first new token; rows: how many were added; sums: layer -> float32 [heads, keys], summed over rows.
     """
 
     keys: tuple[int, int]
@@ -119,7 +119,7 @@ class HeadCapture:
     sums: dict[int, Tensor] = field(default_factory=dict)
 
     def take(self, call: AttentionCall) -> None:
-        """Add the rows of one layer."""
+        """Add the attention of one layer's call."""
         (start, end), layer = self.keys, call.layer
         for _, weights in weight_blocks(call.query[0], call.key[0], self.first, call.scaling):
             part = torch.zeros(call.query.shape[1], end - start)
@@ -130,11 +130,11 @@ class HeadCapture:
             self.rows += call.query.shape[2]
 
     def undo(self) -> Callable[[], None]:
-        """A function that drops what is captured from now on."""
+        """Return a function that drops what is captured from now on, for a pass that fails."""
         return partial(vars(self).update, rows=self.rows, sums=dict(self.sums))
 
     def result(self, layers: int) -> Tensor:
-        """Float32 [layers, heads, keys], the mean over the rows. Raises RuntimeError when layers were not seen."""
+        """Mean over the rows: float32 [layers, heads, keys]. Raises RuntimeError when layers were not seen."""
         if len(self.sums) != layers:
             raise RuntimeError(f"attention was captured in {len(self.sums)} of {layers} layers")
         return torch.stack([self.sums[layer] for layer in sorted(self.sums)]) / self.rows
@@ -142,7 +142,11 @@ class HeadCapture:
 
 @dataclass
 class WriteCapture:
-    """Keeps the query rows of written tokens and reduces them in blocks against the keys of the newest one."""
+    """Measures the attention of written tokens to `spans`: keeps their query rows and reduces them in blocks.
+
+    first: position of the oldest row that waits; rows: means [rows, spans] of each reduced block; queries, keys,
+    scaling: of the rows that wait, by layer, where `keys` are those of the newest pass.
+    """
 
     first: int
     spans: Ranges
@@ -153,12 +157,12 @@ class WriteCapture:
     _reducing: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def take(self, call: AttentionCall) -> None:
-        """Keep one step's query and all keys of a layer."""
+        """Keep one step's query row and all keys of a layer."""
         self.queries.setdefault(call.layer, []).append(call.query[0])
         self.keys[call.layer], self.scaling[call.layer] = call.key[0], call.scaling
 
     def undo(self) -> Callable[[], None]:
-        """A function that drops what is kept from now on; rows that were reduced meanwhile stay so."""
+        """Return a function that drops rows kept from now on, for a pass that fails; reduced rows stay."""
         waiting = self.waiting()
 
         def drop() -> None:
@@ -171,7 +175,7 @@ class WriteCapture:
         return len(next(iter(self.queries.values()), []))
 
     def reduce(self, layers: int) -> None:
-        """Reduce all kept rows. Raises RuntimeError when not all of the model's `layers` were seen."""
+        """Turn the waiting rows into means. layers: the model's number; RuntimeError where some were not seen."""
         with self._reducing:  # the context itself, or one that takes its place in memory
             if not self.queries:
                 return
@@ -187,7 +191,7 @@ class WriteCapture:
             self.queries, self.keys = {}, {}
 
     def result(self) -> Tensor:
-        """Float32 [tokens, spans]."""
+        """Mean attention of each written token to each span: float32 [tokens, spans]."""
         return torch.cat(self.rows) if self.rows else torch.zeros(0, len(self.spans))
 
 
@@ -196,7 +200,7 @@ Capture = FeedCapture | HeadCapture | WriteCapture
 
 @dataclass
 class Part:
-    """One context's share of a packed pass: tokens [start, end) of the pass, its cache, and what is captured."""
+    """One context's share of a packed pass: tokens [start, end) of the pass, its cache, what measures its attention."""
 
     start: int
     end: int
@@ -205,9 +209,10 @@ class Part:
     _mask: Tensor | None = None
 
     def mask(self, keys: int, query: Tensor) -> Tensor | None:
-        """The additive mask [1, 1 or heads, new, keys], made once a pass; None where "causal" or "everything" says it.
+        """The additive mask [1, 1 or heads, new, keys], made once a pass; None where one token is new, or all are.
 
-        Of a bounded cache with a choice for each query head a head sees its own choice alone.
+        keys: their number; query: tells heads, type and device. Where each query head of a bounded cache keeps tokens
+        of its own, it sees these alone of the kept ones, and there is always a mask.
         """
         new, slot = self.end - self.start, slot_of(self.cache)
         if new in (1, keys) and slot.copies == 1:
@@ -228,8 +233,7 @@ class Part:
 class Pack:
     """The contexts of one packed pass, in the order of their tokens.
 
-    arena: holds their keys; at: where they stand in it, on a device, for one kernel call over all contexts; without it
-    each context has a call.
+    arena: holds their keys; at: device -> where they stand in it, for one kernel call over all; None: a call for each.
     """
 
     parts: list[Part]
@@ -237,7 +241,10 @@ class Pack:
     at: Callable[[torch.device], PackLayout] | None = None
 
     def attend(self, module: Any, query: Tensor, scaling: float, kwargs: dict[str, Any]) -> Tensor:
-        """Attention of every context over its own keys. query [1, heads, sum of new, size]; [1, new, heads, size]."""
+        """Attention of every context over its own keys in one layer; returns [1, sum of new, heads, size].
+
+        module: the layer; query: [1, heads, sum of new, size]; scaling: factor of the scores; kwargs: for the kernel.
+        """
         if self.at is not None:
             return self._in_one_call(module.layer_idx, query, scaling, self.at(query.device))
         outs = []
@@ -253,6 +260,7 @@ class Pack:
         return torch.cat(outs, dim=1)
 
     def _in_one_call(self, layer: int, query: Tensor, scaling: float, at: PackLayout) -> Tensor:
+        """As `attend`, for the layer of this number by one kernel call; at: where the contexts stand in the arena."""
         keys, values = self.arena.keys[layer], self.arena.values[layer]
         assert keys is not None
         assert values is not None
@@ -268,7 +276,7 @@ class Pack:
 
 @contextlib.contextmanager
 def attention_calls(*, pack: Pack | None = None, capture: Capture | None = None) -> Iterator[None]:
-    """Inside, attention calls in this thread are those of `pack`, or of one context and reported to `capture`."""
+    """Context manager: attention calls of this thread serve the contexts of `pack`, or one, measured by `capture`."""
     _local.pack, _local.capture = pack, capture
     try:
         yield
@@ -285,7 +293,7 @@ def _attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """The attention function that transformers calls: fused attention, reported to the active capture or pack."""
+    """The attention function that transformers calls: fused attention, measured by the active capture or pack."""
     scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
     if unknown := sorted(name for name, value in kwargs.items() if value is not None and name not in NEUTRAL):
         raise CannotRun(
@@ -308,7 +316,7 @@ def _attention(
 
 
 def _is_causal(module: Any, mask: Tensor | None, new: int, kwargs: dict[str, Any]) -> bool:
-    """Whether `mask` is the causal mask of `new` queries and nothing more."""
+    """Whether `mask` is the causal mask of the last `new` tokens and nothing more; kwargs: of the attention call."""
     if mask is None:
         is_causal = kwargs.get("is_causal")
         return new == 1 or bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
@@ -321,7 +329,7 @@ def _is_causal(module: Any, mask: Tensor | None, new: int, kwargs: dict[str, Any
 def _fused_attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, kwargs: dict[str, Any]
 ) -> tuple[Tensor, Tensor | None]:
-    """The output of fused attention [1, new, heads, size], and its log-sum-exp where the kernel gives it."""
+    """Fused attention: output [1, new, heads, size], and the log-sum-exp [1, heads, new] where the kernel gives it."""
     # The CPU kernel wants heads of one size; the keys of latent attention (DeepSeek-V2) are longer than its values.
     if query.device.type == "cpu" and not torch.is_grad_enabled() and query.shape[-1] == value.shape[-1]:
         if mask is None and query.shape[2] == 1 and query.dtype != torch.float32:

@@ -14,7 +14,7 @@ from harness.models import Session, Span
 
 @dataclass
 class PassCost:
-    """What forward passes did, in the fields of Event that have these names."""
+    """Counts of forward passes; the fields are those of Event with the same names."""
 
     new: int = 0
     logits: int = 0
@@ -92,7 +92,7 @@ class Context(Session):
         return len(self.ids)
 
     def _request(self) -> Any:
-        """The tokens as a hash, and how many of them are booked, on which the cost of the request depends."""
+        """What a kept reply depends on: the tokens' hash, how many are booked (for the cost), thinking, adapter."""
         tokens = hashlib.sha256(json.dumps(self.ids).encode()).hexdigest()
         return [tokens, max(self._cached, self._booked_end), self._answering, self._adapter]
 

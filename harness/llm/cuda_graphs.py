@@ -22,8 +22,7 @@ from harness.llm.capture import Pack, attention_calls
 from harness.llm.kernels import PackLayout
 from harness.llm.kv import BLOCK, Arena, PackedLayer, Slot, slot_of
 
-# The missing contexts, fewer than half of a power of two, have one place each in a slot of BLOCK.
-MAX_CONTEXTS = 2 * BLOCK
+MAX_CONTEXTS = 2 * BLOCK  # missing ones, fewer than half of a power of two, have one place each in a slot of BLOCK
 
 
 class RecordedSteps:
@@ -44,9 +43,9 @@ class RecordedSteps:
     def run(
         self, tokens: Sequence[int], slots: Sequence[Slot], eagerly: Callable[[], list[Tensor | None]]
     ) -> list[Tensor | None]:
-        """Float32 logits [1, vocab] behind one more token of each context.
+        """Run one more token of each context; returns float32 logits [1, vocab] of each.
 
-        slots: of the contexts, with room for the token; eagerly: runs the same step kernel by kernel.
+        slots: of the contexts, with room for the token; eagerly: runs the same step without a recording.
         """
         if self.problem is not None or len(tokens) > MAX_CONTEXTS:
             return eagerly()
@@ -79,7 +78,10 @@ class RecordedSteps:
         order: Sequence[int],
         eagerly: Callable[[], list[Tensor | None]],
     ) -> list[Tensor | None]:
-        """Run a step eagerly and return its logits; record it, and set `problem` where the recording differs."""
+        """Run a step eagerly and return its logits; record it, and set `problem` where the recording differs.
+
+        size: contexts of the recording; rows: as `_input_rows` takes them; order[i]: which context row i is of.
+        """
         expected = eagerly()
         try:
             self._recordings[size] = self._record(size, rows)
@@ -95,7 +97,7 @@ class RecordedSteps:
         return expected
 
     def _record(self, size: int, rows: Sequence[tuple[int, int, int]]) -> tuple[Tensor, Callable[[], Tensor]]:
-        """The tensor of a step's inputs, and a function that replays the step on what the tensor holds."""
+        """Record a step of `size` contexts; returns the tensor of its inputs, and a function that replays the step."""
         numbers = _input_rows(rows).to(self._net.device)
         first = torch.arange(size + 1, dtype=torch.int32, device=numbers.device)
         # transformers takes a mask of four dimensions as it is; every context has its own kernel's.
@@ -130,7 +132,7 @@ class RecordedSteps:
 def _input_rows(rows: Sequence[tuple[int, int, int]]) -> Tensor:
     """int64 [5, contexts + 1]: token, position, place, number of keys and place of the new token of each context.
 
-    The last column only closes the list of places.
+    rows: (place of its keys in the arena, new token, position) of each context. The last column only ends the places.
     """
     place, _, before = rows[-1]
     columns = [[token, before, place, before + 1, place + before] for place, token, before in rows]

@@ -35,15 +35,16 @@ def endings_pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> tuple[int, bool]:
-    """(Where a reply ends: before its first stop string and before markers there; whether there were markers)."""
+    """(Where a reply ends: before its first stop string and the markers in front of it; whether there were markers)."""
     stopped = min((text.index(s) for s in stop if s in text), default=len(text))
     marked = endings.search(text[:stopped]) if endings is not None else None
     return (stopped, False) if marked is None else (marked.start(), True)
 
 
 def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: str = "") -> set[str]:
-    """A model's own markers: added tokens (content, flagged as special) that are flagged or stand in the chat template,
-    and what the template puts behind a reply where that has the form of a marker.
+    """A model's own markers: added tokens that are special or in its chat template, and what ends a reply there.
+
+    added: (content, whether it is special); after_reply: what the template puts behind a reply, perhaps a marker.
     """
     own = {content for content, special in added if special or (content.strip() and content in template)}
     first = _FIRST.match(after_reply)

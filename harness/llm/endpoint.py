@@ -7,9 +7,8 @@
                                               └► probe: the same with max_tokens 1 and logprobs; the turns stay open
 
 A server keeps nothing that we may count on, so every write and probe reads the whole context again, and that is booked;
-what it finds in its prefix cache is told apart (`Event.reused`) and taken off no cost. Tokens are the server's counts
-(`usage`), or the local tokenizer's where it sends none, or one that cannot be true (`Event.recounted`); spans, room and
-budgets are always counted here.
+what its prefix cache holds is told apart (`Event.reused`), not taken off. Tokens are the server's counts (`usage`), or
+the local tokenizer's where it sends none or an impossible one (`Event.recounted`); spans and room are counted here.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Reply:
     unclosed: bool = False
 
     def answer(self, markers: Thinking | None) -> Reply:
-        """The reply with the thinking moved out of its text; a server may also have sent it apart, as `thinking`."""
+        """The reply, with thinking between `markers` moved from its text to `thinking`; unchanged for None."""
         if markers is None:
             return self
         thinking, text, closed = split_thinking(self.text, markers)
@@ -72,14 +71,14 @@ class Reply:
         return replace(self, text=text, thinking=self.thinking + thinking, unclosed=not closed or used_up)
 
     def cut_at_stop(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
-        """The reply up to the first stop string, without markers at its end."""
+        """The reply up to the first stop string, without the markers at its end that the pattern `endings` finds."""
         end, ending = reply_end(self.text, stop, endings)
         finish = "stop" if self.finish == "length" and end < len(self.text) else self.finish
         return replace(self, text=self.text[:end], finish=finish, ending=ending)
 
 
 def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:
-    """Send a request to /chat/completions and parse its reply; `tries` counts how often it was sent.
+    """Send a request to /chat/completions and parse its reply. body: of the request; tries: counts the sendings.
 
     A reply without a message is invalid, and the request is repeated. Raises RequestFailed and CannotRun.
     """
@@ -145,7 +144,7 @@ def _token_count(value: Any, size: int, most: int) -> int | None:
 
 
 def _top_logprobs(logprobs: Any) -> tuple[tuple[str, float], ...]:
-    """(Token, log-probability) of the alternatives to the first token; SentencePiece's mark becomes a space."""
+    """(Token, log-probability) of the alternatives to the first token, from a choice's `logprobs`; () for none."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list) or not content or not isinstance(content[0], dict):
         return ()
@@ -232,6 +231,7 @@ class EndpointSession(Session):
         self._turns, self._length = state
 
     def _require(self, capability: str) -> None:
+        """Raise CannotRun where the model behind the server lacks `capability`."""
         if capability not in self._model.capabilities:
             raise CannotRun(
                 f"'{self._model.name}' runs behind a server and has no capability '{capability}'; use a model that is "
@@ -248,7 +248,7 @@ class EndpointSession(Session):
         return [{"role": role, "content": text} for role, text, _ in broken], sum(count for *_, count in broken)
 
     def _ask(self, kind: Kind, body: dict[str, Any], stop: Sequence[str] = ()) -> Reply:
-        """Send the conversation, and book its cost, also if it fails. Returns the answer, up to a string of `stop`."""
+        """Send the conversation with the fields `body`, booked as `kind` even if it fails; the answer, up to `stop`."""
         messages, markers = self._messages()
         self._model.remember_first_prompt(self._role, messages)
         began, reply, tries = time.perf_counter(), None, Tries()
@@ -261,7 +261,7 @@ class EndpointSession(Session):
         return reply
 
     def _book_request(self, kind: Kind, reply: Reply | None, spent: dict[str, Any]) -> None:
-        """Book one request, however often it was sent, with the tokens of its reply (None: it failed)."""
+        """Book one request with the tokens of its reply (None: it failed); spent: further fields of Event."""
         if reply is None:
             self._book(kind, 0, requests=1, **spent)
             return
@@ -273,7 +273,7 @@ class EndpointSession(Session):
             self._book_writing(reply, read)
 
     def _book_writing(self, reply: Reply, read: int) -> None:
-        """Book the written tokens behind `read` others: thinking and answer as an event each."""
+        """Book the tokens of a reply, which were written behind `read` others: thinking and answer as an event each."""
         count = self._model.tokens.count
         thought = count(reply.thinking) if reply.thinking_tokens is None else reply.thinking_tokens
         out = thought + count(reply.text) if reply.tokens_out is None else reply.tokens_out
@@ -323,7 +323,7 @@ class EndpointSession(Session):
 
     @with_kept_replies
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Raises RequestFailed if the server gives no usable reply."""
+        """Ask for the reply. Raises RequestFailed where none is usable, ModelOutputError where it is withheld."""
         thinking = self._model.thinking
         body: dict[str, Any] = {
             "max_tokens": decoding.max_tokens + (thinking.tokens if thinking else 0),

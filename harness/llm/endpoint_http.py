@@ -51,7 +51,7 @@ _POLL = 0.1  # seconds between two looks whether the run ends
 
 
 class _Retryable(Exception):
-    """A try that failed and may succeed later. wait: seconds that the server asks for, by all requests."""
+    """A try that failed and may succeed later. wait: seconds that the server asks for, which hold for all requests."""
 
     def __init__(self, why: str, wait: float | None = None) -> None:
         super().__init__(why)
@@ -60,9 +60,10 @@ class _Retryable(Exception):
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long to wait, in seconds: for a reply, before the first retry, before any, and at a server's own wish.
+    """How long to wait, in seconds, and how often to try again.
 
-    obey: for one wish; obey_total: for all wishes of a run together.
+    timeout: for a reply; retries: after the first try; first, longest: before the first retry, and before any; obey: at
+    a server's wish (Retry-After); obey_total: at all wishes of a run together.
     """
 
     timeout: float = 120.0
@@ -73,7 +74,7 @@ class RetryPolicy:
     obey_total: float = 3600.0
 
     def wait_before(self, retry: int, draw: float) -> float:
-        """Seconds before retry 1, 2, ...; draw in [0, 1) decides over the second half of them."""
+        """Seconds to wait before retry 1, 2, ...; draw: random in [0, 1), decides over the second half of them."""
         # Beyond 2^30 the cap holds in any case, and a float would overflow at some point.
         whole = min(self.longest, self.first * 2.0 ** min(retry - 1, 30))
         return whole * (1 + draw) / 2
@@ -81,7 +82,7 @@ class RetryPolicy:
 
 @dataclass
 class Tries:
-    """How often one request was sent, counted while it is."""
+    """Counts how often one request was sent, also where it fails in the end."""
 
     made: int = 0
 
@@ -113,8 +114,7 @@ class Server:
     ) -> dict[str, Any]:
         """The reply to `body` as parsed JSON; `check` returns the problem of a reply, or None.
 
-        max_bytes: of a reply, which is cut there and refused; tries: counts them. Raises RequestFailed and CannotRun
-        as in the module's table.
+        max_bytes: of a reply; longer ones are refused; tries: counts them. Raises RequestFailed, CannotRun (see top).
         """
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         why = ""
@@ -149,6 +149,10 @@ class Server:
         raise CannotRun(f"no server answers at {self.base_url} ({why}); start it, or correct model.base_url")
 
     def _send_once(self, path: str, content: bytes | None, timeout: float, max_bytes: int) -> Any:
+        """Try one request (a GET where `content` is None); returns its parsed JSON reply.
+
+        timeout: seconds for the whole try; max_bytes: of the reply. Raises _Retryable, RequestFailed or CannotRun.
+        """
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "longdoc-harness"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
@@ -207,7 +211,7 @@ class Server:
         return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
 
     def _server_words(self, reply: httpcore2.Response) -> str:
-        """ ": MESSAGE" of an error reply, shortened and without keys; "" where it has none."""
+        """The message of an error reply behind ": ", shortened and without keys; "" where it has none."""
         try:
             text = next(reply.iter_stream(), b"").decode("utf-8", "replace")
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError):
@@ -244,7 +248,7 @@ class Server:
             )
 
     def _wait_for_try(self, retry: int) -> None:
-        """Wait until try number `retry` may be sent. Raises Stopped when the run ends meanwhile."""
+        """Wait until retry number `retry` (0: the first try) may be sent. Raises Stopped if the run ends meanwhile."""
         until = time.monotonic()
         if retry:
             with self._lock:

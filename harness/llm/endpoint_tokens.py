@@ -16,8 +16,7 @@ from harness.llm.template_tokens import break_in_text, spelled_markers
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import try_tokenizer
 
-ALLOWANCE = 16
-"""Tokens that a turn's frame is taken to have where the tokenizer has no chat template; Llama-3's has 11 to 36."""
+ALLOWANCE = 16  # tokens that a turn's frame is taken to have without a chat template; Llama-3's has 11 to 36
 
 
 class Tokens(Text):

@@ -54,6 +54,8 @@ class _Stream(httpcore2.NetworkStream):
 
 
 class _Backend(httpcore2.SyncBackend):
+    """Opens connections as _Stream."""
+
     def connect_tcp(self, host: str, port: int, timeout: float | None = None, *more: Any, **named: Any) -> _Stream:
         return _Stream(super().connect_tcp(host, port, _seconds_left(), *more, **named))
 
@@ -76,12 +78,13 @@ class Connections:
     def exchange(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes | None, timeout: float
     ) -> contextlib.AbstractContextManager[httpcore2.Response]:
-        """Send a request; inside the block the body can be read. Raises httpcore2's exceptions, there too."""
+        """Context manager: the reply to a request. timeout: seconds until all is read. Raises httpcore2's errors."""
         _exchange.end = time.monotonic() + timeout
         return self._pool.stream(method, url, headers=[*headers.items()], content=content)
 
 
 def _proxy(address: str) -> httpcore2.Proxy:
+    """The proxy at an address of the environment; a user and password in it become its login."""
     url = urlsplit(address if "://" in address else f"http://{address}")
     login = (unquote(url.username), unquote(url.password or "")) if url.username else None
     return httpcore2.Proxy(f"{url.scheme}://{url.netloc.rpartition('@')[2]}", login)

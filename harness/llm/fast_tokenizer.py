@@ -39,7 +39,7 @@ class FastTokenizer:
         return self.backend_tokenizer.token_to_id(token)
 
     def __call__(self, text: str) -> dict[str, list[int]]:
-        """{"input_ids": ids} with the tokens that the tokenizer adds by itself."""
+        """Encode `text` as {"input_ids": ids}, with the tokens that the tokenizer adds by itself."""
         return {"input_ids": list(self.backend_tokenizer.encode(text).ids)}
 
     def apply_chat_template(self, messages: list[dict[str, str]], **variables: Any) -> str:
@@ -49,7 +49,7 @@ class FastTokenizer:
 
 
 def chat_template(folder: Path) -> tuple[str | None, dict[str, str]]:
-    """The chat template, None where the folder has none that can be read, and the tokens that it may name."""
+    """The folder's chat template (None: it cannot be read), and the tokens it may name: "bos_token" -> "<s>"."""
     try:
         path = folder / "tokenizer_config.json"
         settings = read_object(path) if path.exists() else {}

@@ -32,8 +32,8 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
     """The folder of the converted model in the user's cache, and its identity; the first call converts for a minute.
 
     sha256: of the file, where it is known beforehand. Raises CannotRun with one sentence for a file that is missing,
-    another one, damaged, or of an architecture or a quantisation that transformers does not read; SaveError where
-    the folder cannot be written.
+    another one, damaged, or of an architecture or quantisation that transformers does not read; SaveError for a folder
+    that cannot be written.
     """
     _check_header(file)
     digest = file_hash(file)
@@ -78,7 +78,7 @@ def _check_header(file: Path) -> None:
 
 
 def _convert(file: Path, folder: Path) -> None:
-    """Write the converted model to a folder of its own, then give it its name: no reader sees half of it."""
+    """Convert `file` in a temporary folder, and rename that to `folder`, so that no reader sees half a model."""
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
     try:
         _write(file, draft)

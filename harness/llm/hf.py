@@ -1,7 +1,4 @@
-"""The transformers back end: weights from a folder or the hub, every capability.
-
-`LoadedModel` holds the network, the tokenizer and the cut template; sessions (session.py) hold contexts.
-"""
+"""The transformers back end: `LoadedModel` holds network, tokenizer and template; session.py holds contexts."""
 
 import contextlib
 import os
@@ -32,8 +29,7 @@ from harness.llm.trial_passes import trial_cache_problem
 from harness.models import LanguageModel
 from harness.storage.untrusted import read_plain
 
-# A product of a narrower model is over before a second thread has begun to help.
-_NARROW = 512
+_NARROW = 512  # a product of a narrower model is over before a second thread has begun to help
 
 
 class LoadedModel(Network, LanguageModel):
@@ -155,7 +151,7 @@ class LoadedModel(Network, LanguageModel):
         self.endings = endings_pattern(markers_of(added, template, self.pieces.next))
 
     def _with_bos(self, text: str) -> list[int]:
-        """Ids of the template's first piece, with one BOS where the tokenizer has one. Raises CannotRun for several."""
+        """Ids of the template's first piece `text`, with one BOS if the tokenizer has it. Raises CannotRun for more."""
         begin, bos = self.text.trusted(text), self.text.bos
         if bos is not None and begin[:1] != [bos]:
             begin = [bos, *begin]
@@ -168,8 +164,7 @@ class LoadedModel(Network, LanguageModel):
         generation = getattr(self.net, "generation_config", None)
         eos = getattr(generation, "eos_token_id", None)
         ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
-        # The token that ends a reply in the template (for example <|eot_id|>) ends one here, whatever the config says.
-        # One that the tokenizer does not flag as special ends it too.
+        # The token that ends a reply in the template (<|eot_id|>, say) ends one here, flagged as special or not.
         ids |= {i for i in self.next[:1] if i in self.text.control or i in self.text.added}
         return frozenset(i for i in ids if i is not None)
 
@@ -195,11 +190,11 @@ class LoadedModel(Network, LanguageModel):
         return self.text.offsets(text)
 
     def turn_tokens(self) -> int:
-        """Tokens of one user turn's frame, BOS and an empty thinking included."""
+        """Tokens that the template adds to one user turn and its reply, BOS and an empty thinking included."""
         return len(self.begin) + len(self.mid) + len(self.skips)
 
     def system_turn_tokens(self, text: str) -> int:
-        """Tokens that a system turn adds. Raises CannotRun where the chat template has no system role."""
+        """Tokens that a system turn of `text` adds. Raises CannotRun where the chat template has no system role."""
         if self.system is None:
             raise no_system(self.name)
         before, between = self.system
@@ -208,7 +203,7 @@ class LoadedModel(Network, LanguageModel):
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Silence the warnings of transformers."""
+    """Context manager: silence the warnings of transformers."""
     before = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     try:
@@ -229,7 +224,7 @@ def _load_adapters(net: Any, config: ModelConfig) -> None:
 
 
 def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
-    """The pieces of the chat template: the model's own, that of a file, or PLAIN for model.template=none."""
+    """The chat template's pieces: of the model's own, of a file, or PLAIN for "none". Raises CannotRun."""
     if config.template == "none":
         return PLAIN
     if config.template != "model":
@@ -241,9 +236,9 @@ def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
 
 
 def _set_threads(width: int, deterministic: bool = False) -> None:
-    """One thread on the CPU for a narrow model, one a free core for a wider one, unless OMP_NUM_THREADS says how many.
+    """Set torch's threads on the CPU: one for a narrow model, one a free core for a wider one; OMP_NUM_THREADS wins.
 
-    deterministic: one a core for each, because sums may depend on the number, and encoders and other models share it.
+    width: of hidden states; deterministic: one a core in any case, as sums may depend on it and other models share it.
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(THREADS if deterministic else 1 if width < _NARROW else min(THREADS, free_cores()))

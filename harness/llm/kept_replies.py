@@ -19,7 +19,7 @@ Request = TypeVar("Request", bound=Callable[..., Any])
 
 
 def with_kept_replies(request: Request) -> Request:
-    """Decorate `_write(decoding, watch)`, `_probe(labels, firsts, after)` or `_score(text)` of a session."""
+    """Decorate a session's `_write`, `_probe` or `_score`: a reply that the cache holds is not asked for again."""
     kind = request.__name__.removeprefix("_")
 
     @functools.wraps(request)

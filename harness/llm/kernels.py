@@ -18,14 +18,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-# With fewer rows the conversion of the weights takes longer than the product.
-_MIN_ROWS = 4
+_MIN_ROWS = 4  # with fewer rows the conversion of the weights takes longer than the product
 
 
 def cpu_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float, causal: bool
 ) -> tuple[Tensor, Tensor]:
-    """Fused CPU attention with its log-sum-exp; takes grouped heads as they are, where torch's own path copies them."""
+    """Fused attention on the CPU; returns the output [1, heads, new, size] and the log-sum-exp [1, heads, new].
+
+    query: [1, heads, new, size]; key, value: [1, kv_heads, tokens, size], which torch's own path would copy for each
+    head; mask: additive, or True for what is seen; causal: apply the causal mask; scaling: factor of the scores.
+    """
     if mask is not None and mask.dtype == torch.bool:
         mask = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
@@ -69,7 +72,7 @@ def multiply_in_float32(net: Any) -> None:
 
 
 def _float32_product(layer: torch.nn.Linear, inputs: Tensor) -> Tensor:
-    """What `layer` gives for inputs [..., in features]."""
+    """The output of `layer` for inputs [..., in features], multiplied in float32 unless the rows are few."""
     weight, bias = layer.weight, layer.bias
     if inputs.numel() < _MIN_ROWS * inputs.shape[-1]:
         return linear(inputs, weight, bias)
@@ -92,7 +95,7 @@ class PackLayout:
 
 
 def pack_layout(new: Sequence[int], starts: Sequence[int], keys: Sequence[int], device: torch.device) -> PackLayout:
-    """The layout of contexts with `new` tokens each, whose keys are [start, start + keys) in the arena."""
+    """The PackLayout of contexts with these numbers of new tokens, first positions in the arena, numbers of keys."""
     # The last place only closes the list: how long the last context is stands in `keys`, as for the others.
     numbers = (list(accumulate(new, initial=0)), [*starts, starts[-1] + keys[-1]], keys)
     rows, places, counts = (torch.tensor(column, dtype=torch.int32, device=device) for column in numbers)

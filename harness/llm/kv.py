@@ -66,7 +66,7 @@ class Arena:
                 self._make_room(tokens)
 
     def extend(self, end: int, tokens: int) -> bool:
-        """Reserve the `tokens` positions from `end` on, if they are free."""
+        """Reserve the `tokens` positions from `end` on if all are free; returns whether they were."""
         with self.lock:
             for n, (start, stop) in enumerate(self._free):
                 if start == end and stop - start >= tokens and (self.limit is None or end + tokens <= self.limit):
@@ -91,7 +91,7 @@ class Arena:
         self._to_release.append((start, end))
 
     def _take_from(self, n: int, tokens: int) -> None:
-        """Take the first `tokens` positions of the free range number `n`; the buffers grow where they end before."""
+        """Reserve the first `tokens` positions of the free range number `n`; the buffers grow if they are too short."""
         start, stop = self._free[n]
         if start + tokens < stop:
             self._free[n] = start + tokens, stop
@@ -110,7 +110,7 @@ class Arena:
                     buffers[layer] = bigger
 
     def keep(self, slot: Slot) -> None:
-        """Keep the named blocks of a context that ended; those that ended longest ago make room for it."""
+        """Keep the named blocks of a context that ended, for others to copy; the oldest ones make room for them."""
         with self.lock:
             size = len(slot.names) * BLOCK
             if len(slot.names) < 2 or size > self._most_kept or not slot.capacity:
@@ -128,7 +128,10 @@ class Arena:
             self._kept.clear()
 
     def longest_match(self, names: Sequence[bytes], at: int) -> tuple[Slot | None, int]:
-        """The slot with the most of the blocks `names`, which begin at block `at` of a context; and how many it has."""
+        """Find the context that holds most of the blocks `names`; returns its slot (None) and how many it holds.
+
+        names: of successive blocks of a context (prefixes.py); at: the number of the first one in that context.
+        """
         best: tuple[Slot | None, int] = None, 0
         with self.lock:
             for slot in list(self._slots):
@@ -140,7 +143,7 @@ class Arena:
         return best
 
     def _make_room(self, tokens: int) -> None:
-        """Drop the oldest kept context, else move the one that waits longest to the host. Raises MemoryError."""
+        """Drop the oldest kept context, else move the longest idle one to the host. Raises MemoryError for neither."""
         if self._kept:
             self._kept.popitem(last=False)
             return
@@ -153,7 +156,7 @@ class Arena:
         min(idle, key=lambda s: s.last).evict()
 
     def write(self, layer: int, rows: Tensor | slice, keys: Tensor, values: Tensor) -> None:
-        """Put keys and values [new, kv_heads, size] at the positions `rows` of `layer`."""
+        """Put keys and values [new, kv_heads, size] at the arena's positions `rows` of `layer`."""
         # A pass made the buffers in inference mode; torch allows no write to such ones outside of it, where `_move` is.
         with self.lock, torch.inference_mode():
             for buffers, states in ((self.keys, keys), (self.values, values)):
@@ -191,7 +194,7 @@ class Slot:
         return self.used[0] + self.dropped
 
     def attended(self) -> int:
-        """Tokens that a head attends to: those of one choice, and all behind the choices."""
+        """Tokens that a head attends to: all that are held, but of the choices of several heads only its own."""
         return self.used[0] - (self.copies - 1) * self.kept
 
     def reserve(self, tokens: int) -> None:
@@ -209,7 +212,7 @@ class Slot:
                 self._move(size, tokens)
 
     def _move(self, size: int, tokens: int) -> None:
-        """Move to `size` positions; where there is no room beside the old ones, to `tokens`, by way of the host."""
+        """Move to `size` new positions; if these do not fit beside the old ones, to `tokens`, via the host's memory."""
         try:
             start = self.arena.allocate(size)
         except MemoryError:
@@ -226,7 +229,7 @@ class Slot:
         self.arena.release(*old)
 
     def evict(self) -> None:
-        """Move to the host's memory; the next `reserve` brings it back."""
+        """Move keys and values to the host's memory and free the positions; the next `reserve` brings them back."""
         if self.before_leaving is not None:
             self.before_leaving()
         self._away = [(n, keys.to("cpu", copy=True), values.to("cpu", copy=True)) for n, keys, values in self.states()]
@@ -240,7 +243,7 @@ class Slot:
         self.capacity = tokens
 
     def copy(self, source: Slot, tokens: int, room: int) -> bool:
-        """Copy tokens from `source` behind what is here, up to its first `tokens`, and reserve `room` tokens in all.
+        """Append the tokens that `source` holds beyond ours, up to its first `tokens`; room: tokens to reserve in all.
 
         Returns False, with nothing copied, where there is no memory for both.
         """
@@ -274,7 +277,7 @@ class Slot:
 
 
 class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
-    """One layer of one context, as transformers wants a cache's layer."""
+    """One layer of one context's cache, in the form that transformers wants."""
 
     def __init__(self, slot: Slot, layer: int) -> None:
         self.slot, self._layer = slot, layer
@@ -300,6 +303,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         pass
 
     def _view(self, buffers: list[Tensor | None]) -> Tensor:
+        """The context's part of `buffers` (keys or values, one buffer a layer) as a view [1, kv_heads, used, size]."""
         with self.slot.arena.lock:
             slot, used = self.slot, self.slot.used[self._layer]
             slot.reserve(used)  # a context that was away comes back, perhaps into larger buffers
@@ -334,7 +338,10 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 
 
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
-    """One layer of several contexts: the tokens of a packed pass go to the slots they belong to."""
+    """One layer of several contexts' caches: writes the tokens of a packed pass to the slots they belong to.
+
+    rows: the arena's position of each new token; slots: (slot, number of new tokens), () where the caller counts these.
+    """
 
     def __init__(self, layer: int, arena: Arena, rows: Tensor, slots: Sequence[tuple[Slot, int]] = ()) -> None:
         super().__init__()
@@ -361,7 +368,7 @@ def slot_of(cache: Cache) -> Slot:
 
 
 def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Cache:
-    """A cache for one pass over several contexts. parts: (cache, new tokens) of each, with their room reserved."""
+    """The cache for a pass over several contexts. parts: (cache, number of new tokens) of each, their room reserved."""
     slots = [(slot_of(cache), new) for cache, new in parts]
     firsts = [slot.start + slot.used[0] for slot, _ in slots]
     rows = [row for first, (_, new) in zip(firsts, slots, strict=True) for row in range(first, first + new)]
@@ -371,14 +378,14 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
 
 
 def rewind(cache: Cache, length: int) -> None:
-    """Roll every layer back to the first `length` tokens that were read; shorter ones stay."""
+    """Roll every layer back to the first `length` tokens that were read; a layer that holds fewer is left as it is."""
     for layer in cache.layers:
         layer.crop(min(length - slot_of(cache).dropped - layer.get_seq_length(), 0))
 
 
 @contextlib.contextmanager
 def kept_tail(cache: Cache) -> Iterator[None]:
-    """After the block, restore the last cached token's keys and values to the bit, whatever was written over them."""
+    """Context manager: afterwards the last cached token has its old keys and values to the bit, and is last again."""
     end = cache.get_seq_length()
     last = slice(end - 1, end)
     saved = [(layer.keys[:, :, last].clone(), layer.values[:, :, last].clone()) for layer in cache.layers]

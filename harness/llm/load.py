@@ -13,16 +13,12 @@ from harness.models import LanguageModel
 if TYPE_CHECKING:
     from harness.llm.session import HFModel
 
-# The rows of a suite use one or two models; loading an 8B model again for every row takes minutes.
-_MAX_KEPT = 2
+_MAX_KEPT = 2  # the rows of a suite use one or two models; loading an 8B model again for every row takes minutes
 _loaded: OrderedDict[str, HFModel] = OrderedDict()
 
 
 def load_model(config: ModelConfig) -> LanguageModel:
-    """Load the model that `config` names; seconds to minutes, nothing when it is one of the last two loaded.
-
-    Raises CannotRun with one sentence.
-    """
+    """Load the model of `config`, in seconds to minutes; the last two are kept. Raises CannotRun with one sentence."""
     facts = model_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])

@@ -12,11 +12,11 @@ from harness.errors import CannotRun, Missing, UserError
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """name as in tables; identity: all that changes the output; problems: sentences that forbid the run.
+    """What is known of a model before it is loaded. name: as in tables; identity: all that changes the output.
 
-    absent: problem -> what to get, "weights of owner/name", of those that a plan can do without;
-    sizes: those of its config.json that are known, by their names there;
-    refusals: capability -> why this model lacks it, a sentence without its full stop, where there is more to say.
+    problems: sentences that forbid the run; absent: problem -> what to get ("weights of owner/name"), of those that a
+    plan can do without; sizes: those of its config.json that are known, by their names there; refusals: capability ->
+    why this model lacks it, a sentence without its full stop, where there is more to say.
     """
 
     name: str
@@ -31,14 +31,14 @@ class ModelFacts:
 
     @classmethod
     def without_weights(cls, name: str, error: CannotRun, identity: Mapping[str, Any] | None = None) -> ModelFacts:
-        """What is known of a model whose weights are not here, which `error` says."""
+        """Facts of a model whose weights are missing, as `error` says; identity: what is known of it nevertheless."""
         problem = f"not run: weights: {error}"
         absent = {problem: error.thing} if isinstance(error, Missing) else {}
         return cls(name, identity=dict(identity or {}), problems=[problem], absent=absent)
 
 
 def check_greedy(config: ModelConfig, who: str) -> ModelConfig:
-    """Return `config`. Raises UserError where it is set to sample, which `who` (for the message) does not."""
+    """Return `config`. Raises UserError where it sets sampling. who: is asked greedily ("a judge"), for the message."""
     for name in config.sampling:
         raise UserError(f"model.{name} is for the reader of harness run; {who} is asked greedily, so leave it out")
     return config

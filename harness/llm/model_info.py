@@ -23,16 +23,14 @@ from harness.storage.hub import MODELS, Kind, download, resolve
 from harness.storage.paths import inside
 from harness.storage.untrusted import check_files, package_folder, read_object, read_plain
 
-MERGED = "model.adapter"
-"""How messages name the adapter that is merged."""
+MERGED = "model.adapter"  # how messages name the adapter that is merged
 _HF = frozenset({"attention", "cache", "probe", "score", "sampling"})
 _SIZES = """
 head_dim hidden_size intermediate_size max_position_embeddings num_attention_heads num_hidden_layers num_key_value_heads
 vocab_size
 """
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-# Of a model on the hub: no pickles, no code. Sub-folders hold other formats of the same weights, or a sentence
-# encoder's pooling settings.
+# Of a model on the hub: no pickles, no code. Sub-folders hold other formats, or a sentence encoder's pooling settings.
 _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
 _SETTINGS = "*/config.json"
 _MOVED = {"harness.pocket": "pocket"}  # the package that runs of the first edition name
@@ -112,7 +110,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
 
 
 def _refusals(config: ModelConfig, settings: dict[str, Any], window: int) -> dict[str, str]:
-    """Capability -> why the model lacks it."""
+    """Capability -> why the model lacks it. settings: its config.json; window: tokens of its context."""
     if config.attention == "eager":
         reason = "attention capture needs model.attention=sdpa"
     elif problem := families.capture_problem(settings, window, config.trust_remote_code):
@@ -123,7 +121,7 @@ def _refusals(config: ModelConfig, settings: dict[str, Any], window: int) -> dic
 
 
 def _adapters(config: ModelConfig, base: Base) -> tuple[dict[str, str], list[str], list[str]]:
-    """Hashes of the adapters by name, warnings about them, and why others do not fit."""
+    """Hash of each adapter by name, warnings about them, and a sentence for each that does not fit `base`."""
     folders = {name: Path(path) for name, path in sorted(config.adapters.items())}
     if config.adapter:
         folders[MERGED] = adapter_folder(config.adapter)
@@ -173,7 +171,7 @@ def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
 
 
 def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, str]:
-    """Folder and commit of a hub model; downloads what is missing. kind: names the setting in messages.
+    """Folder and commit of a hub model, whose missing files are downloaded. kind: names the setting in messages.
 
     Raises CannotRun when the hub cannot be reached, or has no such model, or none in safetensors.
     """
@@ -199,7 +197,7 @@ def needs_conversion(config: ModelConfig) -> bool:
 
 
 def _gguf_file(source: str, revision: str | None) -> Path:
-    """A file of this machine, or owner/name/file.gguf of the hub at the locked commit. Raises CannotRun."""
+    """The path of a GGUF file: on this machine, or owner/name/file.gguf, fetched from the hub. Raises CannotRun."""
     path = Path(source).expanduser()
     owner, _, rest = source.partition("/")
     short, _, name = rest.partition("/")
@@ -231,10 +229,7 @@ def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
 
 
 def resolved_dtype(config: ModelConfig, settings: dict[str, Any]) -> str:
-    """The dtype that the model is loaded in; `settings` are those of its config.json.
-
-    "auto" is the dtype that the checkpoint names, float32 where it names none that a model is run in here.
-    """
+    """The dtype to load in: the config's, or for "auto" that of config.json (`settings`), float32 for unknown ones."""
     if config.dtype != "auto":
         return config.dtype
     stored = _stored_dtype(settings)
@@ -267,10 +262,7 @@ def _check_sizes(settings: dict[str, Any], name: str) -> None:
 
 
 def hash_files(folder: Path) -> str:
-    """sha256 over names and contents of the files that make up a saved model.
-
-    Raises CannotRun for weights that are not safetensors.
-    """
+    """sha256 over names and contents of a saved model's files. Raises CannotRun for weights that are no safetensors."""
     if not folder.is_dir():
         raise CannotRun(f"no folder '{folder}'")
     check_files(folder)
@@ -324,7 +316,7 @@ def system_problem(config: ModelConfig) -> str | None:
 def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: int | None = None) -> str | None:
     """A sentence when weights and one full cache need more than memory_fraction of what is free, else None.
 
-    free: bytes; None reads the main memory's. Bytes = weights (file sizes, scaled to dtype) + 2 L KV h x window.
+    window: tokens; free: bytes, None: of main memory. Needed: weights (file sizes, by dtype) + 2 L KV h x window.
     """
     free = available_bytes() if free is None else free
     settings = _read_json(Path(folder) / "config.json", config.name)

@@ -4,9 +4,8 @@ A pass takes about `prefill_chunk` tokens, so that it takes no more memory than 
 probes, then the prefills that have waited longest. A pass that fails is taken back and run again context by context, so
 that an error (no memory, say) belongs to the context that causes it.
 
-In deterministic mode a row's arithmetic must not depend on what else is in its pass. Kernels pick their blocks by the
-number of rows, so every pass that contexts share has the same number (`fixed_rows`, filled up with a context of zeros),
-and asks of more tokens run alone.
+In deterministic mode a row's arithmetic must not depend on the rest of its pass. Kernels pick their blocks by the
+number of rows, so every shared pass has the same number (`fixed_rows`, filled up with zeros); longer asks run alone.
 
 What another context has read before is copied from it (prefixes.py); where several would read the same in one pass, one
 does, and the others copy it in the next. Its cost is booked as if it ran.
@@ -35,8 +34,7 @@ from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack
 from harness.parallel.scheduler import current, result_or_error
 
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
-# An ask of at most this many tokens writes, probes or reads a little; many of them cost little more than one.
-_SHORT = 64
+_SHORT = 64  # an ask of at most this many tokens writes, probes or reads a little; many cost little more than one
 # Rows of every shared pass in deterministic mode: on a CPU a step of 8 rows takes 1.2 to 1.6 times as long as one of 1.
 _ROWS = {"cpu": 8, "cuda": 64}
 
@@ -44,8 +42,7 @@ _ROWS = {"cpu": 8, "cuda": 64}
 class Network:
     """A loaded network with its adapters, and the memory of its contexts.
 
-    net: of transformers; dtype: the name of its weights' type; layers: their number; prefill_chunk: most tokens of one
-    pass.
+    net: of transformers; dtype: name of its weights' type; layers: their number; prefill_chunk: most tokens of a pass.
     """
 
     net: Any
@@ -67,7 +64,7 @@ class Network:
 
     @contextlib.contextmanager
     def adapter(self, name: str | None) -> Iterator[None]:
-        """Context manager: use adapter `name`, or none."""
+        """Context manager: passes inside use adapter `name`, or none for None. Raises CannotRun for an unknown one."""
         if not self._adapters:
             if name is not None:
                 raise CannotRun(f"'{self.name}' has no adapter '{name}'; add --set model.adapters.{name}=FOLDER")
@@ -81,7 +78,7 @@ class Network:
 
     @contextlib.contextmanager
     def _without_adapter(self) -> Iterator[None]:
-        """Use no adapter inside, and afterwards the one that was in use: a trial pass may come just before a pass."""
+        """Context manager: use no adapter inside and the one of before afterwards; for trial passes amid others."""
         with self._lock:
             before = self._active_adapter
             with self.adapter(None):
@@ -89,7 +86,7 @@ class Network:
             self._switch(before)
 
     def _switch(self, name: str | None) -> None:
-        """Enable adapter `name` alone, None for none; nothing to do where it is enabled already."""
+        """Enable adapter `name` and disable all others, all of them for None; does nothing where that is so already."""
         if name == self._active_adapter:
             return
         if name is None:
@@ -100,7 +97,7 @@ class Network:
         self._active_adapter = name
 
     def forward(self, ask: Ask, adapter: str | None) -> Tensor | None:
-        """Run one pass: float32 logits [ask.logits, vocab]. It is shared with the asks of other questions in flight."""
+        """Run `ask` in a pass with asks of other questions; returns float32 logits [ask.logits, vocab], None for 0."""
         if adapter not in self._lanes:
             with self.adapter(adapter):  # an adapter that is not there is this question's error alone
                 self._lanes.setdefault(adapter, ForwardLane(self, adapter))
@@ -124,7 +121,7 @@ class Network:
             return trial_pack_problem(self.net, self.device, self.dtype, self.layers, True) is None
 
     def recorded_steps(self) -> RecordedSteps | None:
-        """Decode steps as CUDA graphs, for the active adapter; None without `in_one_call`, or on several devices."""
+        """CUDA graphs of decode steps with the active adapter; None without `in_one_call` or on several devices."""
         if not self.in_one_call or self._is_spread:
             return None
         return RecordedSteps(self.net, self.arena, self._positions, TOLERANCE[self.dtype])
@@ -163,7 +160,7 @@ class Network:
         return Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
 
     def contexts(self) -> int | None:
-        """Contexts of a full window that fit into the memory that is free now; None where that is unknown."""
+        """How many contexts of a full window fit into the memory that is free now; None where that is unknown."""
         fit = self._contexts_that_fit()
         # On a CPU one window is for contexts that ended; on a GPU they leave where others want their room.
         return fit if fit is None or fit < 2 or self.device.type == "cuda" else fit - 1
@@ -185,7 +182,7 @@ def free_gpu_bytes(device: torch.device) -> int | None:
 
 
 class ForwardLane:
-    """The passes of one model with one adapter, for harness.parallel.scheduler."""
+    """Chooses and runs the passes of one model with one adapter; a Lane of harness.parallel.scheduler."""
 
     ahead = False
 
@@ -194,9 +191,9 @@ class ForwardLane:
         self._limit = model.prefill_chunk
 
     def take(self, asks: Sequence[Ask]) -> list[int]:
-        """Indices of the asks of the next pass: those of few tokens, then longer ones, each by their age.
+        """Choose the asks of the next pass; returns their indices: those of few tokens, then longer ones, oldest first.
 
-        Together at most `prefill_chunk` tokens; the oldest of either kind is taken in any case.
+        Together they have at most `prefill_chunk` tokens; the oldest of either kind is taken in any case.
         """
         copies = [shared_prefix(ask) for ask in self._sharing(asks)]
         sizes = [len(ask.ids) - copied.tokens for ask, copied in zip(asks, copies, strict=True)]
@@ -233,13 +230,13 @@ class ForwardLane:
         return [results[n] for n in range(len(asks))]
 
     def _sharing(self, asks: Sequence[Ask]) -> Sequence[Ask]:
-        """The asks; where contexts share nothing, without the names of their blocks."""
+        """Return `asks`, without the names of their blocks where contexts must not copy from each other (`shares`)."""
         if not any(ask.blocks for ask in asks) or self._model.shares:
             return asks
         return [replace(ask, blocks=()) for ask in asks]
 
     def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
-        """Indices of the asks that share a pass: all of them, or as many as `fixed_rows` hold, the shortest first."""
+        """Split `asks` into groups for a pass each (deterministic: `fixed_rows`, shortest first); returns indices."""
         groups = [[n] for n, ask in enumerate(asks) if ask.ids and _has_head_choices(ask)]
         some = [n for n, ask in enumerate(asks) if ask.ids and not _has_head_choices(ask)]
         if len(some) < 2 or self._model.pack_problem is not None:
@@ -256,7 +253,7 @@ class ForwardLane:
         return groups
 
     def _run_group(self, asks: list[Ask]) -> list[Any]:
-        """Run the asks in one pass; if that fails, take it back and run each alone. Logits or exception of each."""
+        """Run `asks` in one pass, and each alone if that pass fails; returns the logits or the exception of each."""
         if len(asks) > 1:
             lengths = [slot_of(ask.cache).read() for ask in asks]
             undo = [ask.capture.undo() for ask in asks if ask.capture is not None]
@@ -271,7 +268,7 @@ class ForwardLane:
         return [result_or_error(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
 
     def _run_together(self, asks: Sequence[Ask]) -> list[Tensor | None]:
-        """Run the asks in one pass: of fixed rows in deterministic mode, recorded where they are decode steps."""
+        """Run `asks` in one pass: of `fixed_rows` in deterministic mode, as a CUDA graph where all are decode steps."""
         model = self._model
         if model.fixed_rows is not None:
             return run_in_rows(model.net, model.device, asks, model.fixed_rows)
@@ -288,7 +285,7 @@ class ForwardLane:
         return self._model.recorded_steps()
 
     def _run_alone(self, ask: Ask) -> Tensor | None:
-        """Run one ask in a pass of its own."""
+        """Run one ask in a pass of its own; returns its logits as `run_alone` does."""
         if _has_head_choices(ask):
             return run_packed(self._model.net, self._model.device, [ask])[0]
         # The kernel gives the log-sum-exp of a single context too, which captures want.
@@ -298,10 +295,10 @@ class ForwardLane:
 
 
 def _recordable(ask: Ask) -> bool:
-    """Whether the ask is a decode step whose position is the number of its keys."""
+    """Whether a CUDA graph can run `ask`: one token, logits, no capture or labels, and no dropped tokens before it."""
     return (len(ask.ids), ask.logits, ask.capture, *ask.labels) == (1, 1, None) and not slot_of(ask.cache).dropped
 
 
 def _has_head_choices(ask: Ask) -> bool:
-    """Whether each query head has its own choice of a bounded cache, which needs a mask and so a pass of its own."""
+    """Whether each query head of the cache keeps tokens of its own, which needs a mask and so a pass of its own."""
     return slot_of(ask.cache).copies > 1

@@ -17,7 +17,7 @@ from harness.llm.kv import BLOCK, Slot, slot_of
 
 
 def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[bytes]:
-    """Names of the whole blocks of the context `ids` beyond those that `slot` has names for."""
+    """Names of the whole blocks of tokens `ids` that `slot` has no names for yet; adapter: that reads them."""
     names: list[bytes] = []
     key = slot.names[-1] if slot.names else blake2b((adapter or "").encode()).digest()
     for start in range(len(slot.names) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
@@ -56,7 +56,7 @@ def shared_prefix(ask: Ask) -> SharedPrefix:
 
 
 def copy_shared(ask: Ask) -> Ask:
-    """Copy the `shared_prefix` to the cache; returns the ask for the rest, `ask` itself where none fits."""
+    """Copy the `shared_prefix` into the ask's cache; returns the ask for the rest, `ask` itself where none fits."""
     slot = slot_of(ask.cache)
     with slot.arena.lock:  # the source may be rolled back, or end
         prefix, used = shared_prefix(ask), slot.used[0]

@@ -7,7 +7,7 @@ _MOST_LIKELY = 1024  # tokens that are nearly always enough; sorting a whole voc
 
 
 class Sampler:
-    """temperature 0 is greedy; top_p keeps the smallest set of tokens whose probability reaches it."""
+    """Picks next tokens: temperature 0 is greedy; top_p: draw from the smallest set of tokens that reaches it."""
 
     def __init__(self, temperature: float, top_p: float, seed: int) -> None:
         if temperature < 0 or not 0 < top_p <= 1:

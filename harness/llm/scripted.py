@@ -40,7 +40,7 @@ Attention = Callable[[str, str], float]
 
 
 class Rule(BaseModel):
-    """One line of the table: what to say, or which probabilities, when `when` occurs in the context."""
+    """What to `reply`, or which probabilities `p` to give (token -> p), when `when` occurs in the context."""
 
     model_config = ConfigDict(extra="forbid")
     when: str = ""
@@ -50,7 +50,7 @@ class Rule(BaseModel):
 
 
 class Script(BaseModel):
-    """A whole table."""
+    """The whole table; attention: (row contains, column contains, weight); window: tokens."""
 
     model_config = ConfigDict(extra="forbid")
     replies: list[Rule] = []
@@ -120,6 +120,7 @@ class ScriptedSession(Session):
         return label[:1] or None
 
     def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
+        """Probabilities of the labels by the first probe rule that fits the context; `firsts`, `after` are not used."""
         self.flush()
         self._book("probe", 1, self.length(), requests=1)
         p = self._model.pick_rule("probes", self._text()).p or {}
@@ -135,6 +136,7 @@ class ScriptedSession(Session):
         return scores
 
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
+        """Write the reply of the first rule that fits the context before it, cut and booked as a model's would be."""
         self.flush(requests=1)
         reply = self._model.pick_rule("replies", self._asked).reply or ""
         thinking, reply, closed = split_thinking(reply, self._model.thinking)
@@ -151,7 +153,7 @@ class ScriptedSession(Session):
         return Written(text, span, finish, offsets, attention, thinking=thinking)
 
     def _attention_rows(self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]) -> np.ndarray:
-        """[tokens, watched spans]: a written token has the attention of the line it stands in."""
+        """[tokens, watched spans]: a written token has the attention of the line of `text` that it stands in."""
         columns = [self._text_of(w) for w in watch]
         rows = np.zeros((len(offsets), len(columns)))
         for i, (_, end) in enumerate(offsets):
@@ -191,7 +193,7 @@ class ScriptedModel(LanguageModel):
         return model
 
     def pick_rule(self, table: str, context: str) -> Rule:
-        """The first rule of `table` that fits `context`. Raises ModelOutputError when none does."""
+        """The first rule of `table` ("replies" or "probes") that fits `context`. Raises ModelOutputError for none."""
         with self._lock:
             self.prompts.append(context)
             rules = self._rules[table]
@@ -201,7 +203,7 @@ class ScriptedModel(LanguageModel):
         raise ModelOutputError(f"the script of '{self.name}' has no rule in {table} for: ...{context[-80:]!r}")
 
     def attend(self, row: str, column: str) -> float:
-        """Attention of a row text to a column text."""
+        """Attention weight from a text `row` to a text `column`, by the function or the table; 0 if no row fits."""
         if self._attention is not None:
             return self._attention(row, column)
         return next((w for r, c, w in self._table if r in row and c in column), 0.0)
@@ -211,15 +213,15 @@ class ScriptedModel(LanguageModel):
         return ScriptedSession(self, meter, role)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """A token is a word with the white space before it."""
+        """Character range of each token: a word with the white space before it."""
         return [(m.start(), m.end()) for m in _TOKEN.finditer(text)]
 
     def turn_tokens(self) -> int:
-        """[user] and [reply]."""
+        """2: "[user]" and "[reply]" are a token each."""
         return 2
 
     def system_turn_tokens(self, text: str) -> int:
-        """[system] and the text."""
+        """Tokens of "[system]" and of the text."""
         return 1 + self.count(text)
 
 

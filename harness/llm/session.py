@@ -60,7 +60,10 @@ class HFSession(Context):
         return span
 
     def _forward(self, cost: PassCost, ids: Sequence[int], logits: int = 1, **more: Any) -> Tensor | None:
-        """One pass over `ids` behind what is cached; returns the last `logits` rows [logits, vocab] in float32."""
+        """Run `ids` behind what is cached, adding to `cost`; returns the last `logits` rows [logits, vocab], or None.
+
+        more: further fields of Ask. Raises ModelOutputError for logits that are NaN.
+        """
         model = self._model
         out = model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
         before = slot_of(self._cache).attended() - len(ids)
@@ -76,7 +79,7 @@ class HFSession(Context):
 
     @contextlib.contextmanager
     def _booked(self, kind: Kind, requests: int = 0) -> Iterator[PassCost]:
-        """Book the passes inside as one event, also when they end with an error, which is rolled back."""
+        """Context manager: give a PassCost, and book it as one event, even after an error, which is rolled back."""
         cost, cached, began = PassCost(), slot_of(self._cache).attended(), time.perf_counter()
         try:
             yield cost
@@ -92,7 +95,7 @@ class HFSession(Context):
         self._flush(0)
 
     def _catch_up(self) -> None:
-        """Run the tokens that kept replies have booked already (`_booked_end`), without booking them again."""
+        """Run the tokens that replies from the cache have booked (`_booked_end`), without booking them again."""
         end, self._booked_end = self._booked_end, 0
         if end > self._cached:
             later = [watched for watched in self._watched if watched[0].end > end]
@@ -105,7 +108,7 @@ class HFSession(Context):
                 (self.ids, self._meter), self._watched = kept, later
 
     def _flush(self, logits: int, requests: int = 0) -> Tensor | None:
-        """Run what is queued; returns the last `logits` rows of logits, None where nothing is queued."""
+        """Run what is queued, booked with `requests`; returns the last `logits` rows, None where nothing is queued."""
         self._catch_up()
         start, rows, step = self._cached, None, self._model.prefill_chunk
         if start == len(self.ids):
@@ -127,7 +130,7 @@ class HFSession(Context):
         return rows
 
     def _blocks(self, end: int) -> list[bytes]:
-        """Names of the blocks that the tokens up to `end` complete; [] for a context that has dropped tokens."""
+        """Names of blocks that tokens up to `end` complete (prefixes.py); [] for a context that has dropped tokens."""
         slot = slot_of(self._cache)
         return [] if slot.dropped or slot.copies > 1 else block_names(slot, self.ids[:end], self._adapter)
 
@@ -158,7 +161,7 @@ class HFSession(Context):
         return cut_cache(self._cache, capture.sums, limit)
 
     def _read(self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture) -> Tensor | None:
-        """Read up to token `end`; the last `limit.rows` tokens, whose attention ranks what stays, in their own pass."""
+        """Read to token `end`, the last `limit.rows` ones into `capture`; returns the last `logits` rows of logits."""
         ranking = 0 if limit.rows is None else max(len(self.ids) - limit.rows, self._cached)
         rows, start = None, self._cached
         stops = sorted({*range(start, end, self._model.prefill_chunk), min(ranking, end), end} - {*range(start + 1)})
@@ -173,6 +176,7 @@ class HFSession(Context):
         return rows
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
+        """As in Session: float32 [layers, heads, tokens of `keys`], from passes that are booked as a probe."""
         capture, step = HeadCapture((keys.start, keys.end)), self._model.prefill_chunk
         with self._booked("probe", requests=1) as cost:
             for capture.first in range(self._cached, len(self.ids), step):
@@ -255,8 +259,8 @@ class HFSession(Context):
     def _think(self, first: Tensor, sampler: Sampler, thinking: Thinking) -> tuple[Tensor, str]:
         """Write the thinking of a reply. Returns the logits of the answer's first token, and the thinking as text.
 
-        first: the logits where the reply begins; a reply that begins with an answer gives these and "". A thinking that
-        reaches its limit, or ends the reply, is closed for the model.
+        first: the logits where the reply begins; returned with "" for a reply that begins with the answer. A thinking
+        that reaches its limit, or ends the reply, is closed for the model.
         """
         model, start, logits = self._model, len(self.ids), first
         opened: bool | None = True if model.opens else None
@@ -293,7 +297,7 @@ class HFSession(Context):
     def _decode(
         self, logits: Tensor | None, sampler: Sampler, decoding: Decoding, spans: tuple[tuple[int, int], ...]
     ) -> Written:
-        """Write the answer from `logits` on, token by token; spans: ranges whose attention is measured."""
+        """Write the answer, token by token. logits: of its first token; spans: ranges whose attention is measured."""
         start = len(self.ids)
         capture = WriteCapture(start, spans) if spans else None
         finish = "length"
@@ -327,7 +331,7 @@ class HFSession(Context):
         return any(s in recent for s in stop)
 
     def _written(self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None) -> Written:
-        """The reply from token `start` on, up to a stop string; tokens behind it are removed from the context."""
+        """The reply from token `start` on, up to a stop string; tokens behind that are removed from the context."""
         ids = self.ids[start:]
         text, offsets = self._model.text.decode(ids)
         cut, ending = reply_end(text, stop, self._model.endings)
@@ -346,7 +350,7 @@ class HFSession(Context):
         )
 
     def close(self) -> None:
-        """Free keys and values."""
+        """Free keys and values, but for the blocks that the arena keeps for later contexts."""
         super().close()
         if self._cache.layers:
             self._model.arena.keep(slot_of(self._cache))

@@ -35,7 +35,7 @@ _RENDERED: dict[Hashable, Any] = {}  # results of `run_limited` by key: forking 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The text between contents.
+    """The texts that a chat template puts between contents: begin, mid and next as in the module's drawing.
 
     trims: the template strips white space around a content (Llama-3.1's does). system: what stands before a system
     turn's content and between it and the first user turn's, None where the template has no system role. thinks: behind
@@ -64,10 +64,7 @@ class Framed(Protocol):
 
 
 def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
-    """Tokens of the template between turn `before` ("start" where there is none) and `turn`.
-
-    Raises CannotRun for a system turn where the template has none.
-    """
+    """Template tokens from turn `before` ("start": none) to `turn`. Raises CannotRun where it has no system turn."""
     if turn == "system":
         if model.system is None:
             raise no_system(model.name)
@@ -88,17 +85,17 @@ def no_system(name: str) -> CannotRun:
 
 
 def template_of(name: str) -> str:
-    """ "the chat template of 'NAME'", for messages."""
+    """The words by which messages name the chat template of the model `name`."""
     return f"the chat template of '{name}'"
 
 
 def cut_template(
     render: Callable[..., str], name: str, date: str, thinking: bool = False, *, key: Hashable | None = None
 ) -> Pieces:
-    """Cut the template that `render(messages, **variables)` applies; `date` ("26 Jul 2024") is shown where it asks.
+    """Cut the chat template of the model `name`, which `render(messages, **variables)` applies, into pieces.
 
-    thinking: it may open the thinking of a reply that is to be written, which earlier replies do not have. key: what
-    `render` depends on; the template of an equal key is cut once.
+    date: ("26 Jul 2024") shown where the template asks; thinking: it may open the thinking of a reply that is to be
+    written, which earlier replies do not have; key: what `render` depends on: templates of equal keys are cut once.
 
     Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, fails, or exceeds a limit.
     """
@@ -161,7 +158,7 @@ def run_limited(step: Callable[[], Any], what: str, key: Hashable | None = None,
 
 
 def _run_child(step: Callable[[], Any], writing: int, limits: Limits) -> None:
-    """Run `step` in the child, write ["value", ...], ["refused", why] or ["failed", why], and end the process."""
+    """Run `step` in the child; write ["value", ...], ["refused", why] or ["failed", why] to pipe `writing`; exit."""
     try:
         # A parent that is killed leaves no child running for ever.
         _lower_limit(resource.RLIMIT_CPU, int(limits.seconds) + 1)
@@ -185,7 +182,7 @@ def _run_child(step: Callable[[], Any], writing: int, limits: Limits) -> None:
 
 
 def _lower_limit(which: int, limit: int) -> None:
-    """Set a soft resource limit of this process, at most its hard one."""
+    """Set a soft limit of this process, at most its hard one. which: resource.RLIMIT_*."""
     hard = resource.getrlimit(which)[1]
     resource.setrlimit(which, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
@@ -196,6 +193,7 @@ def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pi
     variables: dict[str, Any] = {"date_string": date, "strftime_now": day.strftime}
 
     def rendered(*contents: str) -> str:
+        """The template applied to user, assistant and user turns of these contents. Raises CannotRun."""
         roles = ("user", "assistant", "user")
         messages = [{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)]
         try:
@@ -226,7 +224,7 @@ def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pi
 def system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:
     """The text before a system turn's content, and between it and a user turn's; None without a system role.
 
-    A template without one drops the content, or raises an error of its own when it is rendered.
+    render: messages -> text. A template without the role drops the content, or raises an error of its own.
     """
     try:
         rendered = render([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}])
@@ -239,7 +237,7 @@ def system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, s
 
 
 def _split_at(text: str, sentinels: list[str], name: str) -> list[str]:
-    """The parts of `text` around the sentinels. Raises CannotRun where one does not stand there once."""
+    """The parts of `text` around the sentinels. Raises CannotRun, naming `name`, where one is not there once."""
     parts = []
     for s in sentinels:
         if text.count(s) != 1:

@@ -19,8 +19,7 @@ from tokenizers import Tokenizer
 from harness.errors import CannotRun, ForgedTurn, printable
 from harness.llm.template import Pieces
 
-Token = tuple[int, tuple[int, int]]
-"""A token's id and the range of characters it covers."""
+Token = tuple[int, tuple[int, int]]  # a token's id and the range of characters it covers
 
 _BRACKETED = r"<<[^<>\s]+>>|<[^<>\s]+>|\[[^\[\]\s]+\]"
 _ROUNDS = 8  # a replacement rarely spells another marker; a text that needs more rounds than this is refused
@@ -48,13 +47,13 @@ def spelled_markers(pieces: Pieces, added: Iterable[str]) -> set[str]:
 
 
 def _with_space(word: str, pieces: Pieces) -> str:
-    """A marker that is a bare word (a role), with the white space around it in the template: only so is it one."""
+    """The marker `word`, a bare word such as a role, with the white space around it in the template."""
     match = re.search(rf"\s*(?<!\w){re.escape(word)}(?!\w)\s*", f"{pieces.mid}\0{pieces.next}")
     return match[0] if match else word
 
 
 class _Folding(dict[int, str]):
-    """A table for str.translate: characters as common tokenizers normalise them, without accents and invisible ones."""
+    """A str.translate table that normalises as tokenizers do: no accents, nothing invisible; lower: in lower case."""
 
     def __init__(self, lower: bool) -> None:
         super().__init__()
@@ -114,7 +113,8 @@ class _MarkerTokens(NamedTuple):
 class Guard:
     """The token sequences that data must not contain. Raises CannotRun for a marker without tokens.
 
-    backend: the whole tokenizer; encode: text to ids without added tokens; single: ids that are markers by themselves.
+    backend: the whole tokenizer; encode: text to ids without added tokens; pieces: of the chat template; single: ids
+    that are markers by themselves; name: of the model.
     """
 
     def __init__(
@@ -171,13 +171,13 @@ class Guard:
         return "".join(map(self._surfaces.__getitem__, ids))
 
     def _cut(self, ids: Sequence[int], place: _MarkerTokens) -> tuple[str, ...]:
-        """The marker's text in the parts that the tokens cut it into."""
+        """The marker at `place` in `ids`, in the parts that the tokens cut it into."""
         lengths = [len(self._surfaces[i]) for i in ids[place.start : place.end]]
         ends = [min(end - place.skip, len(place.marker)) for end in itertools.accumulate(lengths)]
         return tuple(place.marker[a:b] for a, b in itertools.pairwise([0, *ends]))
 
     def _occurrences(self, ids: Sequence[int], marker: str) -> Iterator[_MarkerTokens]:
-        """Yield where the tokens' text is `marker`, however they cut it."""
+        """Yield each place in `ids` where the tokens' text is `marker`, however they cut it."""
         text = self._surface_text(ids)
         at = text.find(marker)
         if at < 0:
@@ -243,7 +243,7 @@ class Guard:
         raise self._refusal(ids, place)
 
     def _breaks_marker(self, window: list[int], at: int, parts: list[int]) -> bool:
-        """Whether `parts` in place of token `at` keep the text, and leave no marker."""
+        """Whether `parts` in place of `window[at]` keep the text and leave no marker; window: a marker's tokens."""
         new = [*window[:at], *parts, *window[at + 1 :]]
         # Behind a letter, because decoders leave out a space at the beginning of a text.
         texts = [self._backend.decode([*self._letter, *ids], skip_special_tokens=False) for ids in (window, new)]
@@ -281,6 +281,8 @@ class Guard:
         return known if len(known) == len(ids) else None
 
     def _refusal(self, ids: Sequence[int], place: _MarkerTokens) -> ForgedTurn:
+        """The error for a marker at `place` in `ids` that no other tokens can spell."""
+
         def text(a: int, b: int) -> str:
             return printable(self._backend.decode(list(ids[max(a, 0) : b]), skip_special_tokens=False), 80)
 
@@ -292,6 +294,6 @@ class Guard:
 
 
 def _split_range(parts: list[int], where: tuple[int, int], lengths: list[int]) -> list[Token]:
-    """Pair the parts of one token with the characters that each covers of its range; the last one ends where it did."""
+    """Share the characters `where` of a token out to its `parts`, of these lengths; the last one takes the rest."""
     cuts = [min(where[0] + length, where[1]) for length in itertools.accumulate(lengths, initial=0)]
     return list(zip(parts, itertools.pairwise([*cuts[:-1], where[1]]), strict=True))

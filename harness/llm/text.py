@@ -18,9 +18,9 @@ from harness.llm.template_tokens import Guard, Token
 
 
 class Text:
-    """Encoding and decoding for one model. pieces: its chat template, whose markers no text from data may produce.
+    """Encodes and decodes for the model `name`. pieces: its chat template, whose markers no text from data may produce.
 
-    Raises CannotRun for a tokenizer without a fast back end, or without tokens for a marker of the template.
+    tokenizer: of transformers, or FastTokenizer. Raises CannotRun for a slow one, or without tokens for a marker.
     """
 
     def __init__(self, tokenizer: Any, name: str, pieces: Pieces = PLAIN) -> None:
@@ -56,7 +56,7 @@ class Text:
         return [i for i, _ in self.guard.checked(self._encode(text))]
 
     def behind(self, before: Sequence[int], text: str) -> list[int]:
-        """The same as `plain`, for a text after the tokens `before`: no marker crosses the boundary either."""
+        """Token ids of `text` as data behind the tokens `before`: as `plain`, and no marker crosses the border."""
         return [i for i, _ in self.guard.checked(self._encode(text), before)]
 
     def context(self, ids: Sequence[int]) -> str:

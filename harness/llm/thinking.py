@@ -33,7 +33,7 @@ def begins_thinking(text: str, thinking: Thinking) -> bool | None:
 
 
 def thinking_room(config: ModelConfig, window: int) -> tuple[int, list[str]]:
-    """Tokens of the window that are left beside a reasoning model's thinking, and the problem where none are."""
+    """How many tokens a reasoning model's thinking leaves of the window, and a problem where none are left."""
     thought = config.thinking.tokens if config.thinking else 0
     if not 0 < window <= thought:
         return window - thought if window else 0, []

@@ -17,8 +17,7 @@ from harness.llm.template import Limits, run_limited
 from harness.storage.file_hash import file_hash, hash_named
 from harness.storage.untrusted import check_files, read_object
 
-VOCABULARY = ("vocab.*", "merges.txt", "*.model")
-"""What tokens are made of where no tokenizer.json holds it all."""
+VOCABULARY = ("vocab.*", "merges.txt", "*.model")  # what tokens are made of where no tokenizer.json holds it all
 _TOKEN_FILES = ("*token*.json", "*.tiktoken", *VOCABULARY)
 _GROWTH, _LARGEST = 8, 1 << 24
 """The most of a tokenizer: tokens or normalised characters a character of a text (UTF-8 has 4 bytes at most); an id."""
@@ -27,10 +26,7 @@ _OTHER_FILES = ("chat_template.jinja", "config.json")  # config.json tells which
 
 
 def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
-    """The folder that the tokenizer of `config` is loaded from; `folder` is the model's.
-
-    Raises CannotRun: a folder or hub id that is not there, or has no tokenizer.
-    """
+    """The folder of the config's tokenizer; folder: the model's. Raises CannotRun where it is missing or has none."""
     named = config.tokenizer
     if not named:
         return folder
@@ -54,8 +50,7 @@ def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
 def try_tokenizer(where: Path, name: str) -> None:
     """Load and use a tokenizer.json in a child process with limits, once a process for an unchanged file.
 
-    Raises CannotRun where texts grow without end, an id is too large, or the library panics. A file that merely cannot
-    be read is left to loading.
+    Raises CannotRun where texts grow without end, an id is too large, or the library panics; loading finds the rest.
     """
     file = where / "tokenizer.json"
     if not file.exists():
@@ -92,10 +87,7 @@ def tokenizer_digest(where: Path) -> str:
 
 
 def template_digest(config: ModelConfig, where: Path) -> str:
-    """sha256 of the chat template that is used, "none" for none; `where` is the tokenizer's folder.
-
-    Raises CannotRun for a template file that is not there, or settings that cannot be read.
-    """
+    """sha256 of the chat template in use ("none": none); where: tokenizer's folder. Raises CannotRun if unreadable."""
     if config.template == "none":
         return "none"
     if config.template != "model":

@@ -36,10 +36,7 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
 def trial_pack_problem(
     net: Any, device: torch.device, dtype: str, layers: int, in_one_call: bool = False
 ) -> str | None:
-    """Why contexts of this model cannot share a pass; None where a trial pass over three gave the same logits.
-
-    in_one_call: as for `run_packed`.
-    """
+    """Why contexts cannot share a pass (`in_one_call` as in `run_packed`); None where a trial gave equal logits."""
     config = net.config
     if config._attn_implementation != NAME:
         return f"its attention kernel is '{config._attn_implementation}'"
@@ -67,7 +64,7 @@ def trial_pack_problem(
 
 
 def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
-    """Why a session's cache does not work for this model; None where pieces and a roll-back equal one plain pass."""
+    """Why sessions cannot use this model's cache; None where passes in pieces, one of them undone, equal one pass."""
     text = [(7 * n + 11) % net.config.vocab_size for n in range(24)]
     cache = Arena(layers).cache()
     try:

@@ -85,10 +85,10 @@ class Method(MethodHooks, abc.ABC):
 
     @abc.abstractmethod
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Answer `question`; `indexes[i]` belongs to `documents[i]` (empty dicts for scope "none")."""
+        """Answer `question` about `documents`; indexes[i]: of documents[i], made by `index` ({} for scope "none")."""
 
     def problems(self) -> list[str]:
-        """Reasons why it cannot run, as sentences; found without loading anything.
+        """Sentences that say why the method cannot run with its settings, found without loading anything.
 
         Raises CannotRun, Missing for weights or packages that a plan can do without.
         """
@@ -103,7 +103,7 @@ class Method(MethodHooks, abc.ABC):
         return ()
 
     def prompts(self) -> dict[str, str]:
-        """Name -> text of every prompt in use, for the run's hash, the cache key, the manifest and `harness show`."""
+        """Every prompt in use, name -> text, for the run's hash, the cache key, the manifest and `harness show`."""
         return turn_texts(prompt.of(self.config) for prompt in self.templates())
 
 

@@ -45,7 +45,7 @@ class Skill:
     """A kind of request that a method makes of a model.
 
     name: as on the pocket model's card; scene: the kind of scene it is trained on, one of SCENES in
-    pocket.tasks.scenes; play: makes the same calls of the tools as the method does.
+    pocket.tasks.scenes; play(scene, tools): makes the same calls of the tools as the method would for that scene.
     """
 
     name: str
@@ -68,7 +68,7 @@ class SceneOutcome:
 
 
 class Labelling(Protocol):
-    """What a training task is given to label training data: teacher, model in training, and limits.
+    """What `TrainingTask.label` is given: the model that writes the labels, the model in training, and limits.
 
     task: the data set's instruction, which becomes part of the scenes; asked: a prompt in place of the method's, or "".
     """
@@ -84,7 +84,7 @@ class Labelling(Protocol):
         """The model that is trained, with the adapters of the tasks before."""
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
-        """Return fn(), or its result where it was called for `key` lately; calls for one key never overlap."""
+        """Return fn(), or its result of an earlier call, kept for the latest keys; calls for one key never overlap."""
 
     def most(self, tokens: int) -> int:
         """The limit of a long reply of the teacher: `tokens`, or fewer where a training row or the time allows less."""
@@ -125,7 +125,7 @@ class TrainingTask:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """How much text a method reads, in tokens; the return value of `Method.reads(tokens, room)`.
+    """How much text a method reads, in tokens: the result of `Method.reads`.
 
     shown: in all requests of one question; requests: per question; embedded: by the encoder, per index; ranked: by the
     reranker, per question.
@@ -153,9 +153,9 @@ class MethodHooks:
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {}
 
     def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
-        """Reasons why it cannot run with the model of `role`, as sentences; found without loading it.
+        """Sentences that say why the method cannot run with the model of `role`, found without loading it.
 
-        window: tokens; sizes: those of its config.json, and under "weights" what identifies them; {} where unknown.
+        window: tokens; sizes: those in its config.json, and "weights" -> what identifies them; {} where unknown.
         """
         return []
 
@@ -172,30 +172,30 @@ class MethodHooks:
         return {}
 
     def training(self) -> Sequence[TrainingTask]:
-        """The adapters that `harness train` can train for it."""
+        """How `harness train` trains each adapter of this method; () if it trains none."""
         return ()
 
     def reads(self, tokens: int, room: int) -> Reads | None:
-        """How much it reads of a text of `tokens` tokens if the reader has room for `room`; forecasts use it.
+        """How much the method reads of a text of `tokens` tokens with `room` tokens free in the window, for forecasts.
 
         None if that depends on the text, for instance for a search, or for an index that a model writes.
         """
         return None
 
     def piece_tokens(self) -> int | None:
-        """Tokens of a piece where a field `takes` "pieces"; None if their number does not determine what is shown."""
+        """Tokens of a piece for a method with "pieces" in `takes`; None if their number does not fix what is shown."""
         return None
 
     def frame(self, question: Question, task: Task) -> str:
-        """The text of the prompt around the pieces of `piece_tokens`."""
+        """The text of the method's prompt around the pieces that it shows; its tokens are counted (`piece_tokens`)."""
         return ""
 
     def stop_rule(self) -> dict[str, Any]:
-        """The parameters of its stopping rule that `replay` can vary: {"t_n": 1, "t_p": 0.5}; {} for none."""
+        """The parameters of the search's stopping rule that `replay` can vary: {"t_n": 1, "t_p": 0.5}; {} for none."""
         return {}
 
     def recorded_rule(self) -> dict[str, Any]:
-        """The strictest stopping rule up to which its searches record every stop; see `recording_fields`."""
+        """The stopping rule, as of `stop_rule`, at which recorded searches end; `replay` can tell no later stop."""
         return self.stop_rule()
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:

@@ -39,7 +39,7 @@ class Task(BaseModel):
 
     @property
     def without_shots(self) -> str:
-        """The instruction up to solved examples."""
+        """The instruction without the solved examples at its end."""
         return self.instruction.partition(SHOTS)[0]
 
     @model_serializer(mode="wrap")
@@ -58,14 +58,14 @@ class Encoder(Protocol):
     identity: dict[str, Any]
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
-        """Vectors of shape [len(texts), width], float32; `kind` picks prefix and length limit."""
+        """Vectors of shape [len(texts), width], float32; kind: picks the prefix and the network, if there are two."""
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
         """Scores of shape [passages]: cosine or dot product, as the encoder's config says."""
 
 
 class Reranker(Protocol):
-    """A cross-encoder bound to a meter: what `tools.reranker()` returns."""
+    """A cross-encoder bound to a meter: what `tools.reranker()` returns. name, identity: as of Encoder."""
 
     name: str
     identity: dict[str, Any]
@@ -75,9 +75,9 @@ class Reranker(Protocol):
 
 
 class Tools(Protocol):
-    """What a method may use. The cost of everything is metered.
+    """What a method may use; the meter counts the cost of everything. seed: of the run, for a method's own draws.
 
-    question: the question that an index of scope "question" is built for, None otherwise.
+    question: the one being answered, or for which an index of scope "question" is built; None for other indexes.
     """
 
     task: Task
@@ -95,20 +95,20 @@ class Tools(Protocol):
         """The cross-encoder of a role."""
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Apply `fn` to independent items, order kept; the engine may run them together."""
+        """Return [fn(item), ...] in order; items must not depend on each other: the engine may run several at once."""
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return fn(), or its stored result if the building of this index was interrupted before."""
+        """Return fn(), or its result stored under `key` if the building of this index was interrupted before."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Count the cost of what happens inside as "search" or "answer" (the default while answering)."""
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """Report that a long step is at `done` of `total`."""
+        """Report that a long step is at `done` of `total`; what: the units that are counted, "gists"."""
 
 
 class IndexTools(Tools, Protocol):
-    """What a method may use besides while it builds an index."""
+    """What a method may use while it builds an index: Tools, and results that other methods' indexes share."""
 
     def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
         """Return fn(), or the result that an index of any method stored as `name` for equal `needs`.

@@ -27,10 +27,10 @@ R = TypeVar("R")
 
 
 def map_together(scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> list[R]:
-    """Apply fn to every item.
+    """Return [fn(item), ...] in order; threads of `scheduler` that have a free place help. `meter` counts in order.
 
-    When one raises, no further item is begun, those that have begun are waited for (what they cost is booked, the
-    parts they kept stay), and the exception of the first failed item in order is raised.
+    When one raises, no further item is begun, those that have begun are waited for (their cost is counted, the parts
+    they stored stay), and the exception of the first failed item in order is raised.
     """
     job = _Map(scheduler, fn, items, meter)
     job.work()
@@ -44,6 +44,8 @@ def map_together(scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T],
 
 
 class _Map(Generic[T, R]):
+    """The state of one `map_together`. branches: of the meter; results, errors: by the item's position."""
+
     def __init__(self, scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> None:
         self._scheduler, self._fn, self._items = scheduler, fn, items
         self.branches = meter.fork(len(items))
@@ -54,7 +56,7 @@ class _Map(Generic[T, R]):
         self._changed = threading.Condition()
 
     def work(self) -> None:
-        """Take items in order until there are none left, or one has failed."""
+        """Call fn on items in order, in the calling thread, until none is left or one has failed."""
         while (n := self._next_index()) is not None:
             try:
                 with self.branches[n]:
@@ -63,6 +65,7 @@ class _Map(Generic[T, R]):
                 self.errors[n] = error
 
     def _next_index(self) -> int | None:
+        """Take the next item's position and start a helper if more are left; None to end the thread's work."""
         with self._changed:
             if self.errors or self._begun == len(self._items):
                 return None
@@ -77,7 +80,7 @@ class _Map(Generic[T, R]):
             self._changed.notify()
 
     def wait(self) -> None:
-        """Wait for the members that still work."""
+        """Wait for the other threads that still work on an item."""
         with self._changed:
             while self.others:
                 self._changed.wait()
@@ -98,16 +101,15 @@ def in_flight(
 ) -> None:
     """Call answer(example) for every example, `places` at once, and finish(outcome) in this thread for each.
 
-    choose: the place of the next example among those that are left, one call at a time; the first by default.
-
-    Raises an interrupt, the exception of `finish`, or that of `answer` (of several, that of the first example), after
-    all members have ended and the outcomes that they had are finished. A second interrupt does not wait.
+    choose: the position, among the examples left, of the next one (by default 0); called by one thread at a time.
+    Raises an interrupt, the exception of `finish`, or that of `answer` (of several, that of the first example), once
+    all threads have ended and the outcomes that they had are finished. A second interrupt does not wait.
     """
     outcomes: queue.SimpleQueue[tuple[int, O | None, BaseException | None]] = queue.SimpleQueue()
     waiting = list(enumerate(examples))
     turn = threading.Lock()
 
-    def work() -> None:
+    def work() -> None:  # of each thread: answer examples until none is left, or one fails
         while True:
             scheduler.check()
             with turn:
@@ -125,7 +127,7 @@ def in_flight(
     scheduler = Scheduler(places)
     errors: dict[int, BaseException] = {}
 
-    def take(block: bool) -> bool:
+    def take(block: bool) -> bool:  # finish one outcome; False if it is an error. Raises queue.Empty unless `block`
         n, outcome, error = outcomes.get(block)
         if error is not None:
             errors[n] = error
@@ -147,9 +149,9 @@ def in_flight(
 
 
 def _end(scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupted: bool = False) -> None:
-    """Stop all threads, wait for them, and finish the outcomes that they had.
+    """Stop all threads, wait for them, and finish the outcomes that they had by `take` (None: drop them).
 
-    interrupted: wait at most _LONGEST_WAIT seconds, because a member may wait for a server's reply.
+    interrupted: wait at most _LONGEST_WAIT seconds, because a thread may wait for a server's reply.
     """
     scheduler.stop()
     scheduler.wait(_LONGEST_WAIT if interrupted else None)

@@ -40,7 +40,7 @@ class Stopped(BaseException):
 
 
 class Lane(Protocol):
-    """Runs asks of one kind together. `ahead`: run them first, without waiting for more of their kind."""
+    """Runs asks (requests) of one kind together. ahead: whether they run before those of other lanes."""
 
     ahead: bool
 
@@ -52,7 +52,7 @@ class Lane(Protocol):
 
 
 class _CallLane:
-    """Plain functions, one after the other."""
+    """The lane whose asks are functions without arguments: it calls them one after the other."""
 
     ahead = True
 
@@ -81,15 +81,15 @@ def current() -> Scheduler | None:
 
 
 def in_forward_thread(fn: Callable[[], R]) -> R:
-    """fn(), with several questions in flight in the thread of the forward passes: the libraries' tokenizers change
-    their own settings with every call, and a pool of threads for each question would slow all of them down.
+    """Return fn(), run in the thread of the forward passes where several questions are in flight: libraries' tokenizers
+    change their own settings with every call, and a pool of threads for each question would slow all of them down.
     """
     scheduler = current()
     return fn() if scheduler is None else scheduler.call(fn)
 
 
 def _openmp(function: str, *numbers: int) -> None:
-    """Call a function of the OpenMP library that torch has loaded; without effect where there is none."""
+    """Call a function of the OpenMP library that torch has loaded, if any; numbers: its integer arguments."""
     if "torch" in sys.modules:
         with contextlib.suppress(AttributeError, OSError):  # it may be half imported, by another thread
             sys.modules["torch"].get_num_threads()  # the first such call in a thread sets its number of threads
@@ -97,7 +97,7 @@ def _openmp(function: str, *numbers: int) -> None:
 
 
 class _WaitingAsk:
-    """One ask: whose it is, where it belongs, since when it waits, and the gate its thread stands at."""
+    """A queued ask with its member, lane and time of asking. gate: a lock, released once `outcome` is set."""
 
     def __init__(self, member: object, lane: Lane, ask: Any) -> None:
         self.member, self.lane, self.ask, self.since = member, lane, ask, time.monotonic()
@@ -130,7 +130,7 @@ class Scheduler:
         self._passes.start()
 
     def start_threads(self, *works: Callable[[], None]) -> None:
-        """Run each work() in a member's thread as soon as there is a place. It must not raise but Stopped."""
+        """Run each work() in a thread of its own as soon as there is a place. It may raise nothing but Stopped."""
         with self._lock:
             for work in works:
                 self._start_member(work, reserved=self._held < self.places)
@@ -146,17 +146,17 @@ class Scheduler:
             self._start_member(work, reserved=True, ended=ended)
         return True
 
-    def _reserve(self, member: object) -> None:
+    def _reserve(self, member: object) -> None:  # give it a place that is free
         self._held += 1
         self._working.add(member)
 
     def _start_member(self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None) -> None:
-        """Start a thread that waits for a place, unless one is reserved, runs work() and gives the place back."""
+        """Start a thread that takes a place unless `reserved`, runs work(), calls ended() and gives the place back."""
         member = object()  # stands for the thread, before and while it works
         if reserved:  # counted before it runs: the next pass waits for what the new member will ask
             self._reserve(member)
 
-        def body() -> None:
+        def body() -> None:  # of the thread
             _local.scheduler, _local.member = self, member
             _openmp("omp_set_num_threads", 1)
             if not reserved:
@@ -175,29 +175,31 @@ class Scheduler:
         thread.start()
 
     def _take_place(self) -> None:
+        """Wait until a place is free or the run ends; the calling thread then holds one and counts as working."""
         with self._lock:
             while self._held >= self.places and not self.stopped:
                 self._free.wait()
             self._reserve(_local.member)
 
     def _give_place_back(self) -> None:
+        """Free the calling thread's place; it no longer counts as working, so a pass need not wait for it."""
         with self._lock:
             self._held -= 1
             self._forget_member(_local.member)
             self._free.notify()
             self._wake_if_ready()
 
-    def _forget_member(self, member: object) -> None:
+    def _forget_member(self, member: object) -> None:  # it waits or has ended: no pass waits for it
         self._working.discard(member)
         self._late.discard(member)
 
-    def _wake_if_ready(self) -> None:
+    def _wake_if_ready(self) -> None:  # wake the thread of the passes where its wait may be over
         if self._working <= self._late or len(self._asks) == 1:
             self._idle.notify()
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Release the place while waiting for another member. Raises Stopped afterwards if the run ends."""
+        """Free the place while the block waits for another member. Raises Stopped after it if the run ends."""
         self._give_place_back()
         try:
             yield
@@ -207,7 +209,7 @@ class Scheduler:
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
-        """Wait for something outside of this process: the place stays taken, but no pass waits for this member."""
+        """For a block that waits for a server: the place stays taken, but no pass waits for this member."""
         with self._lock:
             self._late.add(_local.member)
             self._wake_if_ready()
@@ -223,7 +225,7 @@ class Scheduler:
             raise Stopped
 
     def do(self, lane: Lane, ask: Any) -> Any:
-        """Run `ask` in its lane, with the asks of other members. Raises the lane's exception, or Stopped."""
+        """Queue `ask`, wait for a lane.run of it (and others), return its result. Raises the ask's error or Stopped."""
         waiting = _WaitingAsk(_local.member, lane, ask)
         with self._lock:
             self.check()
@@ -236,7 +238,7 @@ class Scheduler:
         return waiting.outcome
 
     def call(self, fn: Callable[[], R]) -> R:
-        """fn() in the thread that runs the passes: one call at a time, and one pool of a library's own threads."""
+        """Return fn(), run in the thread of the passes: one call at a time, with one pool of library threads."""
         result: R = self.do(_CALLS, fn)
         return result
 
@@ -265,7 +267,7 @@ class Scheduler:
                 self._ended = time.monotonic()
             del taken, outcomes  # else logits stay in memory until the next pass
 
-    def _ready(self) -> bool:
+    def _ready(self) -> bool:  # whether a pass may begin: all other members wait, or had MAX_WAIT seconds
         return bool(self._asks) and (self._working <= self._late or self._seconds_left() <= 0)
 
     def _seconds_left(self) -> float:
@@ -279,7 +281,7 @@ class Scheduler:
         return [asks[n] for n in lane.take([w.ask for w in asks])]
 
     def _hand_out(self, taken: list[_WaitingAsk], outcomes: list[Any]) -> None:
-        """Give each of these asks its outcome and wake its thread."""
+        """Give each of these asks its outcome (a result or an exception), dequeue it and wake its thread."""
         done = set(map(id, taken))
         self._asks = [w for w in self._asks if id(w) not in done]
         # Counted before they wake: else the first one to ask again would run alone.
@@ -289,7 +291,7 @@ class Scheduler:
             waiting.gate.release()
 
     def stop(self) -> None:
-        """Members end with Stopped at their next call; a pass that runs is still finished."""
+        """End the run: threads end with Stopped at their next call; a pass that runs is still finished."""
         with self._lock:
             self.stopped = True
             self._idle.notify_all()
@@ -315,7 +317,7 @@ class Scheduler:
 
 
 class Claims:
-    """A lock for each key: one member at a time holds it, the others wait aside. No lock outside of a Scheduler."""
+    """A lock for each key; threads that wait for it give up their place. Without a Scheduler nothing is locked."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -323,7 +325,7 @@ class Claims:
 
     @contextlib.contextmanager
     def hold(self, key: str) -> Iterator[None]:
-        """Hold `key` inside; a thread that holds it already passes. Raises Stopped when the run ends meanwhile."""
+        """Hold the lock of `key` in the block; a thread may nest it. Raises Stopped when the run ends meanwhile."""
         scheduler = current()
         if scheduler is None:
             yield

@@ -50,14 +50,14 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
     """bm25s's index of some passages with the statistics of all; see bm25s.BM25.build_index_from_ids."""
 
     def __init__(self, frequencies: np.ndarray, local: np.ndarray, passages: int, mean_length: np.float64) -> None:
-        """frequencies, local: df of each word of the shard in the whole corpus and in the shard."""
+        """frequencies, local: df of the shard's words in the corpus and in it; passages, mean_length: of the corpus."""
         super().__init__(**OPTIONS)
         self._all, self._local, self._passages, self._mean = frequencies, local, passages, mean_length
 
     def build_index_from_ids(
         self, unique_token_ids: list[int], corpus_token_ids: list[list[int]], **_: Any
     ) -> dict[str, Any]:
-        """Scores of each word in each passage."""
+        """The score of each word in each passage, as the sparse matrix that bm25s stores."""
         self.nonoccurrence_array = None
         idf = scoring._build_idf_array(
             dict(enumerate(self._all.tolist())), self._passages, scoring._select_idf_scorer(self.idf_method), self.dtype
@@ -89,11 +89,11 @@ class BM25Index:
         self._count = -(-len(table) // SIZE)
 
     def facts(self) -> dict[str, Any]:
-        """What made the index, for the manifest."""
+        """Name and settings of the retriever, for the manifest."""
         return {"retriever": self.name, "stop words": "en", "stemmer": None, **OPTIONS}
 
     def build(self, report: Report) -> None:
-        """Make the shards that are missing."""
+        """Make the shards that are missing, after counting the words of all passages."""
         missing = [n for n in range(self._count) if not (self._shards / f"{n:05}").exists()]
         if not missing:
             return
@@ -133,7 +133,7 @@ class BM25Index:
             write_atomic(self._tokens / f"{n:05}.npz", packed.getvalue())
 
     def _write_shard(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
-        """Write one shard; a folder of its name is a whole one."""
+        """Write a shard in one step. frequencies: word -> df in the corpus; mean: words a passage. Raises SaveError."""
         with open(self._tokens / f"{number:05}.npz", "rb", opener=regular_only) as file, np.load(file) as piece:
             words, local, flat = _load_words(piece), piece["frequencies"], piece["ids"]
             ends = np.cumsum(piece["lengths"]).tolist()
@@ -153,7 +153,7 @@ class BM25Index:
             raise save_error(folder, error, "--index") from error
 
     def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and passages [questions, k], best first, equal scores by place; passage -1 where none has a word."""
+        """Scores and passage numbers [questions, k], best first, ties by number; -1 where no more passages match."""
         words = _tokenize(list(questions), ids=False)
         scores = np.zeros((len(questions), k), dtype=np.float32)
         passages = np.full((len(questions), k), -1, dtype=np.int64)
@@ -172,7 +172,7 @@ def _load_words(piece: Any) -> list[str]:
 
 
 def _merge_best(best: np.ndarray, passages: np.ndarray, scores: np.ndarray, offset: int) -> None:
-    """Merge the scores of a later shard into the best so far, in place."""
+    """Merge a later shard's `scores` into the `best` of `passages`, in place; offset: its first passage's number."""
     rows = np.flatnonzero(scores > best[-1])
     if len(rows) > len(best):
         least = np.partition(scores[rows], -len(best))[-len(best)]

@@ -29,7 +29,7 @@ _TABLE = b"id\ttext\ttitle"  # the first line of DPR's psgs_w100.tsv
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One row. document: equal in all rows of one document."""
+    """One row of a corpus. document: a key that all rows of one document share; title: "" for none."""
 
     id: str
     document: str
@@ -41,13 +41,14 @@ class Corpus:
     """A file of pages or passages. form: "flashrag", "dpr" or "kilt"; words: the length of a passage cut here."""
 
     def __init__(self, path: Path, words: int) -> None:
-        """Raises DataError for a file without rows or in another form."""
+        """words: see the class. Raises DataError for a file without rows or in another form."""
         self.path, self.words, self.name = path, words, path.name
         if path.name.lower().endswith((".zip", ".tar", ".parquet")):
             raise DataError(path, None, None, f"a corpus is a file of lines (also .gz); unpack or convert it; {_KNOWN}")
         self.form = self._detect_form()
 
     def _detect_form(self) -> str:
+        """The form of the corpus ("flashrag", "dpr" or "kilt") by its first row. Raises DataError."""
         number, line = next(self.lines(), (0, b""))
         if not line:
             raise DataError(self.path, None, None, "the corpus has no rows")
@@ -71,7 +72,7 @@ class Corpus:
                     yield number - 1, line.strip()
 
     def page(self, number: int, line: bytes) -> Page:
-        """The row of a line. Raises DataError with the line and the field."""
+        """Parse a line (number: from 0). Raises DataError that names the line and the field."""
         place = RowPlace(self.name, line=number + 1)
         if self.form == "dpr":
             return _dpr_page(line, place)
@@ -81,7 +82,7 @@ class Corpus:
         return _kilt_page(row, place) if self.form == "kilt" else _flashrag_page(row, place)
 
     def passages(self, page: Page) -> list[str]:
-        """The text of a page as passages of `words` words, the last one shorter; [] for a page without text."""
+        """A row's text in passages of `words` words; a row of FlashRAG's or DPR's form stays whole up to twice that."""
         whole = self.form != "kilt"
         most = 2 * self.words if whole else self.words
         # A text with fewer spaces needs no splitting, which for 21 million passages is most of the time.
@@ -94,6 +95,7 @@ class Corpus:
 
 
 def _id(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
+    """The id in field `key`, a string or a whole number, as text. Raises DataError at `place`."""
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
         raise place.error(key, "is missing" if value is None else "should be a string or a whole number")
@@ -101,6 +103,7 @@ def _id(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
 
 
 def _string(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
+    """The string in field `key`. Raises DataError at `place`."""
     value = row.get(key)
     if not isinstance(value, str):
         raise place.error(key, "is missing" if key not in row else f"should be a string, is {type_name(value)}")
@@ -118,6 +121,7 @@ def _dpr_page(line: bytes, place: RowPlace) -> Page:
 
 
 def _flashrag_page(row: Mapping[str, Any], place: RowPlace) -> Page:
+    """A row of FlashRAG's form: the first line of contents is the title, if more follow. Raises DataError."""
     number, contents = _id(row, "id", place), _string(row, "contents", place)
     title, _, text = contents.partition("\n")
     title = title.strip().strip('"')
@@ -127,6 +131,7 @@ def _flashrag_page(row: Mapping[str, Any], place: RowPlace) -> Page:
 
 
 def _kilt_page(row: Mapping[str, Any], place: RowPlace) -> Page:
+    """A row of KILT's form, its paragraphs joined as text. Raises DataError."""
     number, title, text = _id(row, "wikipedia_id", place), _string(row, "wikipedia_title", place), row.get("text")
     text = text.get("paragraph") if isinstance(text, dict) else text  # the hub's copy
     if not isinstance(text, list) or not all(isinstance(part, str) for part in text):

@@ -47,7 +47,7 @@ class DenseIndex:
         self._count = -(-len(table) // SIZE)
 
     def facts(self) -> dict[str, Any]:
-        """What made the index, for the manifest."""
+        """Name and identity of the encoder, for the manifest."""
         return {"retriever": self.name, **encoder_facts(self._config).identity}
 
     def _path(self, number: int) -> Path:
@@ -72,7 +72,7 @@ class DenseIndex:
             write_atomic(self._path(n), packed.getvalue())
 
     def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and passages [questions, k], best first, equal scores by place; passage -1 behind the last one."""
+        """Scores and passage numbers [questions, k], best first, ties by number; -1 where the corpus has no more."""
         queries = load_encoder(self._config, Meter(), "retriever").encode(list(questions), "query")
         heap = faiss.ResultHeap(len(questions), k, keep_max=True)
         for n in range(self._count):

@@ -21,7 +21,8 @@ def best_documents(
     """The `top` documents of each question, best first; fewer where fewer have a passage that matches.
 
     search: (questions, k) -> scores and passage numbers [questions, k], best first, -1 where there are no more;
-    passages: how many there are. Exact: more of the best passages are asked for until they belong to `top` documents.
+    documents_of: passage numbers -> their documents' numbers; passages: of the whole corpus. The result is exact: `k`
+    grows until the best passages belong to `top` documents.
     """
     hits: list[list[Hit]] = [[] for _ in questions]
     pending, k = list(range(len(questions))), min(_AT_FIRST * top, passages)

@@ -27,7 +27,7 @@ _LONGEST = 10
 
 @dataclass
 class Recall:
-    """How many questions have an answer among their documents.
+    """How many of `questions` have an answer in their documents; left_out: further ones without a short answer.
 
     words: in whole words, both texts normalised as SQuAD does; characters: as FlashRAG does, so "art" is in "party".
     """
@@ -38,7 +38,7 @@ class Recall:
     left_out: int = 0
 
     def add(self, row: OpenRow, texts: Sequence[str]) -> None:
-        """Count a question; one without an answer of at most 10 words is left out."""
+        """Count a question whose documents have these texts; one without an answer of at most 10 words is left out."""
         given = [a for group in row.extra.get("short_answers", ()) for a in group] or list(row.answers)
         answers = [a for a in given if normalize_answer(a) and len(a.split()) <= _LONGEST]
         if not answers:
@@ -63,7 +63,7 @@ class _DocumentTexts:
         self._places: dict[int, list[tuple[int, int]]] = {}
 
     def read(self, table: Passages, documents: set[int], report: Report) -> None:
-        """Copy the text of these documents out of the corpus."""
+        """Copy the texts of these documents (numbers) from the corpus to the file, for `entry`."""
         for document, page in table.pages(documents):
             self._heads.setdefault(document, (page.id, page.title))
             text = page.text.encode()
@@ -73,7 +73,7 @@ class _DocumentTexts:
         self._file.flush()
 
     def entry(self, hit: Hit) -> dict[str, Any]:
-        """A document as a JSON object for the file; several passages are joined by a space."""
+        """A document as the JSON object {"id", "title", "text", "score"}; its rows are joined by a space."""
         (document, score), parts = hit, []
         for at, length in self._places[document]:
             self._file.seek(at)
@@ -83,7 +83,7 @@ class _DocumentTexts:
 
 
 def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], table: Passages, report: Report) -> Recall:
-    """Write the file in one step, and return the recall of answers; a question without documents has no row.
+    """Write the file in one step and return the recall. hits: of each row, best first; a row without any is left out.
 
     Raises SaveError; an older file is then kept.
     """

@@ -34,9 +34,10 @@ _FACTS, _RUNS = "corpus.json", "runs.npz"
 
 @dataclass(frozen=True)
 class Passages:
-    """Passages of a corpus. facts: what corpus.json holds.
+    """The passages of a corpus. facts: what corpus.json holds (counts, checksum).
 
-    lines, starts, documents: of each stretch the line of its first row (from 0), its first passage, its document.
+    lines, starts, documents: of each stretch (consecutive rows of one document) the line of its first row (from 0), the
+    number of its first passage, and the number of its document.
     """
 
     corpus: Corpus
@@ -49,11 +50,11 @@ class Passages:
         return int(self.facts["passages"])
 
     def documents_of(self, passages: np.ndarray) -> np.ndarray:
-        """The document of each passage, numbered by first appearance in the corpus."""
+        """The document number of each passage number; documents are numbered by first appearance in the corpus."""
         return np.asarray(self.documents[np.searchsorted(self.starts, passages, "right") - 1])
 
     def passage_texts(self, start: int = 0) -> Iterator[str]:
-        """Yield the passages from number `start` on, each with its title in a line of its own."""
+        """Yield the texts of the passages from number `start` on, each behind its title in a line of its own."""
         if start >= len(self):
             return
         stretch = int(np.searchsorted(self.starts, start, "right")) - 1
@@ -68,7 +69,7 @@ class Passages:
                 at += 1
 
     def pages(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
-        """Yield (document, page) for each row of these documents in the order of the corpus; others are not parsed."""
+        """Yield (document number, row) for each row of these documents, in corpus order; others are not parsed."""
         wanted = np.isin(self.documents, np.fromiter(documents, dtype=np.int64))
         stretch, last = -1, len(self.lines) - 1
         for number, line in self.corpus.lines():

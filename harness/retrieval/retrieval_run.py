@@ -36,7 +36,7 @@ _PACKAGES = ("bm25s", "faiss-cpu", "numpy", "sentence-transformers", "torch")
 
 @dataclass(frozen=True)
 class Request:
-    """What is retrieved. encoder: None for BM25; words: length of a passage; index: the folder of the indexes."""
+    """What is retrieved. encoder: None for BM25; top: documents a question; words: of a passage; index: folder."""
 
     corpus: Path
     encoder: EncoderConfig | None
@@ -48,7 +48,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: facts as in the manifest, and the recall of answers."""
+    """What was written. facts: as in the manifest; without: how many questions have no documents and are left out."""
 
     facts: dict[str, Any]
     recall: Recall
@@ -99,7 +99,7 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
 
 
 def _make_index(folder: Path, table: Passages, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:
-    # Each needs a package of its own.
+    """The index of the retriever, to be built. Imported here, because each needs a package of its own."""
     if encoder is None:
         from harness.retrieval import bm25_index
 

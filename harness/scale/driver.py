@@ -1,4 +1,4 @@
-"""Spread rows over workers: cut each row into parts, hand them out, requeue those of dead workers, merge.
+"""Spread rows (runs of one command) over workers: cut each into parts, requeue those of dead workers, merge.
 
     driver = Driver(pool, out, progress, ...)
     driver.add(plan, chain)          its parts are queued; several rows may be under way
@@ -66,6 +66,8 @@ class WorkerPool(Protocol):
 
 @dataclass
 class _Task:
+    """A part of a row. ids: its questions; deaths: of workers that had it; times are of time.monotonic."""
+
     number: int
     ids: tuple[str, ...]
     deaths: int = 0
@@ -75,6 +77,8 @@ class _Task:
 
 @dataclass
 class _Row:
+    """A row. of: number of its parts; running: parts that workers have; deaths: question -> workers that it ended."""
+
     plan: Plan
     chain: tuple[Choices, ...]
     folder: Path
@@ -96,7 +100,7 @@ class _Row:
 
 
 def _join_slices(slices: Sequence[list[str]], workers: int) -> list[list[str]]:
-    """Join equal slices of a row to its parts: half of what is left for each worker, and then half again.
+    """Join equal slices of a row (question ids) to its parts: half of what is left to all workers, then half again.
 
     Long parts first and short ones last keep all workers busy to the end with few parts ("factoring": S. F. Hummel,
     E. Schonberg and L. E. Flynn, Communications of the ACM 35(8), 1992). Empty slices mean that there are too few
@@ -109,7 +113,7 @@ def _join_slices(slices: Sequence[list[str]], workers: int) -> list[list[str]]:
 
 
 class Driver:
-    """Schedules the parts of rows over workers; see above. retry_failed, parallel: as in runner.run."""
+    """Schedules the parts of rows over workers; command, retry_failed, parallel: as in runner.run."""
 
     def __init__(
         self,
@@ -131,7 +135,7 @@ class Driver:
     def add(self, plan: Plan, chain: Sequence[Choices]) -> None:
         """Queue a row, unless it is queued already. Raises RunLocked, UserError, SaveError, DataError.
 
-        chain: the row's choices, behind those of the rows that it takes numbers from.
+        chain: settings of the rows that this row takes numbers from, then its own.
         """
         if plan.folder in self._rows:
             return
@@ -180,7 +184,7 @@ class Driver:
         return row.result
 
     def _finish(self, row: _Row) -> None:
-        """Merge a row once all its parts are done. Raises the error that ended it."""
+        """Merge a row once all its parts are done, and set its result. Raises the error that ended it."""
         self._show_progress()
         with row.lock:
             if row.of:
@@ -194,7 +198,7 @@ class Driver:
         row.result = runner.RunResult(row.folder, summary, summary["n_failed"], row.problems)
 
     def _merge_row(self, row: _Row) -> dict[str, Any]:
-        """Merge a row once no worker holds a part's lock. Raises RunLocked after _LOCK_WAIT seconds."""
+        """Merge a row once no part is locked; returns its summary. Raises RunLocked after _LOCK_WAIT seconds."""
         since = time.monotonic()
         while True:
             try:
@@ -205,7 +209,7 @@ class Driver:
                 time.sleep(_POLL)
 
     def _hand_out(self) -> None:
-        """Give every idle worker a part, if possible one of the model that it has loaded."""
+        """Give every idle worker a part, if possible of a row whose models it has loaded."""
         for worker in sorted(self._idle):
             now = time.monotonic()
             ready = [r for r in self._rows.values() if r.error is None and r.queue and r.queue[0].not_before <= now]
@@ -268,7 +272,7 @@ class Driver:
                     self._progress.done(record)
 
     def close(self) -> None:
-        """End the workers, and merge what they answered of rows that are not whole."""
+        """End the workers, and merge what they answered of rows that are not complete."""
         self._pool.close()
         for row in self._rows.values():
             if row.result is None:

@@ -3,9 +3,8 @@
     records.jsonl + records.1.jsonl + records.2.jsonl ...  ──►  records.jsonl    by question, in the data set's order
 
 Of a question with several records the first complete one wins: answered before answered and not scored before failed;
-the shards come in the order of their numbers, after what was merged before. Memory holds where each record is, and one
-record at a time. Every file is replaced in one step and the shards are removed last, so the next merge repeats one that
-was killed, with the same result.
+the shards come in the order of their numbers, after what was merged before. Memory holds each record's place, and one
+record. Every file is replaced in one step and shards are removed last, so the next merge repeats one that was killed.
 """
 
 import gzip
@@ -74,6 +73,8 @@ def merge(folder: Path, note: Note, *, locked: bool = False) -> dict[str, Any]:
 
 
 class _Merge:
+    """Merges the shards `numbers` of a run folder, whose locks are free."""
+
     def __init__(self, folder: Path, numbers: list[int], note: Note) -> None:
         self.folder, self.numbers, self.note = folder, numbers, note
         self.parts: list[int | None] = [None, *numbers]  # the merged files are the first source
@@ -82,7 +83,7 @@ class _Merge:
         self._files: OrderedDict[Path, IO[bytes]] = OrderedDict()
 
     def run(self) -> dict[str, Any]:
-        """Merge every file, records last of those that readers count, and remove the shards."""
+        """Merge every file, records after texts and documents, remove the shards, and return the summary."""
         notes: list[str] = []
         manifest = merge_manifests(self.folder, self.numbers)
         self._read(notes)
@@ -146,9 +147,10 @@ class _Merge:
         self._write_packed(TEXTS, iter(lambda: list(itertools.islice(rows, _TOGETHER)), []))
 
     def _merge_requests(self) -> None:
-        """Write requests.jsonl.gz: those beside the records that win, an index's first ones."""
+        """Write requests.jsonl.gz: of a question those beside its kept record, of an index those of the first file."""
 
         def kept_requests() -> Iterator[list[dict[str, Any]]]:
+            """Yield the requests to keep, one list for each question or index."""
             indexes: dict[tuple[Any, ...], int] = {}  # index -> the first file with its requests
             for file, part in enumerate(self.parts):
                 rows = read_packed(self.folder / part_name(REQUESTS, part), "kind")
@@ -164,14 +166,14 @@ class _Merge:
         self._write_packed(REQUESTS, kept_requests())
 
     def _write_packed(self, name: str, groups: Iterable[Sequence[Mapping[str, Any]]]) -> None:
-        """Write groups of rows, each as one gzip member, if a shard has the file."""
+        """Write groups of rows into the file `name`, each as one gzip member, if a shard has that file."""
         if any((self.folder / part_name(name, number)).exists() for number in self.numbers):
             with replacing(self.folder / name) as file:
                 for rows in groups:
                     file.write(gzip.compress(b"".join(map(json_line, rows)), mtime=0))
 
     def _read_line(self, name: str, line: Line) -> bytes:
-        """The bytes of a line in a shard's file; few files are open at a time."""
+        """The bytes of a line of the file `name` or a shard's; at most _OPEN files are open at a time."""
         _, file, at, size = line
         path = self.folder / part_name(name, self.parts[file])
         if path not in self._files:
@@ -183,9 +185,10 @@ class _Merge:
         return self._files[path].read(size).removesuffix(b"\n") + b"\n"
 
     def _copy_records(self, into: IO[bytes]) -> Iterator[dict[str, Any]]:
-        """Copy the records in the data set's order, then those that it has no more."""
+        """Write the records to `into` and yield them: in the data set's order, then those that it has no more."""
 
         def lines() -> Iterator[Line]:
+            """Yield the records' lines in that order."""
             copied = 0
             for line in filter(None, (self.records.get(row["question_id"]) for row in read_order(self.folder))):
                 copied += 1
@@ -218,7 +221,7 @@ class _Merge:
         write_atomic(self.folder / name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
 
     def _remove_shards(self, whole: bool) -> None:
-        """Remove the shards' files; their records last, and the order only if no question is left."""
+        """Remove the shards' files, their records last; whole: no question is left, so order.jsonl goes too."""
         with ThreadPoolExecutor(_REMOVERS) as pool:
             for name in (MANIFEST, SUMMARY, UNSCORED, REQUESTS, TEXTS, DOCUMENTS, RECORDS):
                 paths = [self.folder / part_name(name, number) for number in self.numbers]
@@ -228,7 +231,7 @@ class _Merge:
 
 
 def merge_manifests(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
-    """The manifest of the whole run: the first description, the starts of all, each with its shard.
+    """The manifest of the whole run: the first one found, with the starts of all, each with its shard's name.
 
     "shard" stays in it, with the largest "asked". Raises UserError for shards with different data or scorers.
     """

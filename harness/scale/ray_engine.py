@@ -27,8 +27,8 @@ _MOST_LOST = 20  # actors that may be lost, one after the other, without one tha
 def connect(out: Path, *, workers: int | None, gpus: float, address: str | None, options: dict[str, Any]) -> RayPool:
     """Connect to a cluster, or start one on this machine, and start the workers.
 
-    workers: default one for each GPU that is asked for, or for each CPU; options: for runner.run in each worker. Raises
-    CannotRun and UserError with one sentence: no Ray, no such cluster, too few GPUs or CPUs, other versions there.
+    workers: default one for each CPU, or each `gpus` GPUs; gpus: for each worker; address: default RAY_ADDRESS;
+    options: for runner.run. Raises CannotRun, UserError: no Ray, no such cluster, too few GPUs or CPUs, other versions.
     """
     if importlib.util.find_spec("ray") is None:
         raise CannotRun("--engine ray needs Ray, which is not installed; pip install 'longdoc-harness[ray]'")
@@ -71,7 +71,7 @@ def _worker_count(ray: Any, workers: int | None, gpus: float) -> int:
 
 
 class RayPool:
-    """Ray actors, restarted by Ray and, when that is used up, by this class."""
+    """A WorkerPool of Ray actors, restarted by Ray and then by this class. ray: the module; others: see `connect`."""
 
     def __init__(self, ray: Any, count: int, gpus: float, out: Path, options: dict[str, Any]) -> None:
         self.count = count
@@ -106,7 +106,7 @@ class RayPool:
             raise UserError(f"a worker cannot start: {' '.join(str(error).split())[-300:]}") from error
 
     def submit(self, worker: str, order: Order) -> None:
-        """Give a worker an order."""
+        """Give a worker that is ready an order."""
         self._waiting[self._actors[worker].run.remote(order)] = (worker, "run")
 
     def poll(self, timeout: float) -> list[Event]:
@@ -135,7 +135,7 @@ class RayPool:
             raise UserError(f"no worker is left and none could be started for {_START:.0f} seconds; {again}")
 
     def _event_of(self, reference: Any) -> Event | None:
-        """What a call's result says of its worker; None where it is only asked again."""
+        """The event that an ended call (a Ray reference) means for its worker; None where it is asked again."""
         worker, call = self._waiting.pop(reference)
         errors = self._ray.exceptions
         try:
@@ -162,7 +162,7 @@ class RayPool:
 
 
 def _check_same(hello: dict[str, Any]) -> None:
-    """Raise UserError for a worker that cannot work, or has other versions than this process."""
+    """Raise UserError for a worker whose `Worker.hello` names a problem or other versions than this process's."""
     where = f"the worker on {hello['host']}"
     if hello["problem"]:
         raise UserError(f"{where} cannot work: {hello['problem']}")

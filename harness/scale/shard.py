@@ -5,10 +5,7 @@
 
 parse_shard("3/16")                    (3, 16)
 partition(examples, documents, 16)   16 lists of question ids; questions about the same documents stay together
-
-Several processes write the parts of a run beside each other:
-
-    runner.run(plan, out, place=part_of(plan, Part(3, 16, ids)), ...)
+part_of(plan, Part(3, 16, ids))      the `place` of runner.run for a process that writes this part beside others
 """
 
 import heapq
@@ -79,7 +76,7 @@ def partition(examples: Sequence[Example], documents: Mapping[str, Document], of
 def run_shard(
     plan: Plan, out: Path, number: int, of: int, *, progress: Progress, **options: Any
 ) -> tuple[RunResult, bool]:
-    """Run shard `number` of `of`, and merge if it was the last one. Returns its result, and whether it merged.
+    """Run shard `number` of `of`, and merge if it was the last one. Returns (its result, whether it merged).
 
     options: those of runner.run. The result of a merge is that of the whole run. Raises what runner.run raises, and
     UserError where the folder holds shards that were cut in another way.
@@ -103,7 +100,7 @@ def run_shard(
 
 
 def _check_same_division(folder: Path, of: int, asked: int) -> None:
-    """Raise UserError for shards cut in another way: questions would be asked twice."""
+    """Raise UserError for shards that are not `of` of `asked` questions: questions would be asked twice."""
     if numbers := parts_in(folder)[:1]:  # all others were checked like this one
         shard = read_json(folder / part_name(MANIFEST, numbers[0])).get("shard") or {}
         if shard and (shard["of"], shard["asked"]) != (of, asked):
@@ -114,7 +111,7 @@ def _check_same_division(folder: Path, of: int, asked: int) -> None:
 
 
 def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
-    """Whether there are shards to merge, and every one ended."""
+    """Whether there are shards to merge, and every one ended; shards: the question ids of each."""
     if not (begun := set(parts_in(folder))):
         return False
     merged = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}
@@ -178,7 +175,7 @@ class PartPlace(RunPlace):
         return tuple(example for example in examples if self.is_mine(example.question.id))
 
     def is_mine(self, question_id: str) -> bool:
-        """Whether it is a question of the part."""
+        """Whether this part has the question."""
         return question_id in self._part.ids
 
     def records_of_others(self) -> Iterator[dict[str, Any]]:
@@ -191,7 +188,7 @@ class PartPlace(RunPlace):
             raise WorkerLost(f"{TRIES} workers in a row ended while they answered this question")
 
     def manifest(self, asked: int) -> dict[str, Any]:
-        """The number of the part and how many there are, for manifest.json."""
+        """{"shard": {"number", "of", "asked"}} for manifest.json: the part, of how many, of how many questions."""
         return {"shard": {"number": self.part, "of": self._part.of, "asked": asked}}
 
 

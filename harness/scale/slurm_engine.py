@@ -38,7 +38,7 @@ _CLUSTERS = ("slurm", "local", "debug")
 
 @dataclass(frozen=True)
 class ShardTask:
-    """One task of the array, which submitit stores and another machine calls."""
+    """A shard that submitit stores and another machine calls; chain, folder: as in `Order`; options: of run_shard."""
 
     chain: tuple[Choices, ...]
     folder: str
@@ -72,7 +72,7 @@ class ShardTask:
 
 @dataclass
 class _Row:
-    """A submitted row: its shards by number, and what became of them."""
+    """A submitted row. tasks, jobs, tries: by number of the shard; problems: sentences on what was not saved."""
 
     folder: Path
     tasks: dict[int, ShardTask]
@@ -85,9 +85,9 @@ class _Row:
 class SlurmDriver:
     """Submits rows and waits for them.
 
-    settings: submitit's parameters, such as slurm_partition or timeout_min, and "cluster": slurm, or local for
-    processes of this machine; options: for runner.run in each task. Raises CannotRun and UserError: no submitit, no
-    Slurm, a parameter that submitit does not know.
+    workers: shards of a row; gpus: of each; settings: submitit's parameters, such as slurm_partition or timeout_min,
+    and "cluster": slurm, or local for processes of this machine; options: for runner.run in each task. Raises CannotRun
+    and UserError: no submitit, no Slurm, a parameter that submitit does not know.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class SlurmDriver:
         self._rows: dict[str, _Row] = {}
 
     def add(self, plan: Plan, chain: Sequence[Choices]) -> None:
-        """Submit a row, unless it is submitted already. Raises UserError, RunLocked."""
+        """Submit a row, unless it is submitted already; chain: as in `Order`. Raises UserError, CannotRun."""
         if plan.folder in self._rows:
             return
         folder = self._out / plan.folder
@@ -186,7 +186,7 @@ def _one_line(error: object) -> str:
 
 
 def _make_executor(folder: Path, workers: int, gpus: float, settings: dict[str, Any]) -> Any:
-    """submitit's executor. Raises CannotRun without Slurm, UserError for a bad setting."""
+    """Make submitit's executor, with its logs in `folder`. Raises CannotRun without Slurm, UserError for settings."""
     if importlib.util.find_spec("submitit") is None:
         raise CannotRun("--engine slurm needs submitit, which is not installed; pip install 'longdoc-harness[slurm]'")
     # Importing it sets up logging anew, which closes the handlers that the program has.

@@ -53,7 +53,10 @@ class Log(Progress):
 
 @dataclass(frozen=True)
 class Order:
-    """One part of a row to answer. chain: the row's settings, behind those of the rows that it takes numbers from."""
+    """One part of a row (a run) to answer: the questions `ids`, part `number` of `of`; given_up: as in `Part`.
+
+    chain: settings of the rows that it takes numbers from, then its own; folder: of the row, below the results.
+    """
 
     chain: tuple[Choices, ...]
     folder: str
@@ -66,7 +69,10 @@ class Order:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of an order. error: a sentence, with the kind of its exception: user, save, locked, failed or bug."""
+    """What became of an order. recorded: questions with a record; problems: sentences on what could not be saved.
+
+    error: a sentence, "" if it was carried out; kind: of its exception: user, save, locked, failed or bug.
+    """
 
     recorded: int = 0
     problems: tuple[str, ...] = ()
@@ -75,7 +81,7 @@ class Done:
 
 
 class Worker:
-    """One worker process. Its output goes to a log file of its own."""
+    """One worker process, which works in `cwd` and logs to out/workers/NAME.log. options: for runner.run."""
 
     def __init__(self, name: str, out: str, cwd: str, options: dict[str, Any]) -> None:
         self.name, self.out, self._options = name, Path(out), options
@@ -93,7 +99,7 @@ class Worker:
             self._problem = f"the folder {error.filename or cwd} cannot be used there ({error.strerror})"
 
     def hello(self) -> dict[str, Any]:
-        """Host, process, versions, and why it cannot work ("" where it can)."""
+        """{"host", "pid", "versions", "problem": why the worker cannot work, "" where it can}."""
         return {"host": socket.gethostname(), "pid": os.getpid(), "versions": versions(), "problem": self._problem}
 
     def run(self, order: Order) -> Done:
@@ -139,13 +145,13 @@ def failed_result(error: Exception) -> Done:
 
 
 def reported_error(done: Done, worker: str) -> HarnessError:
-    """The error that a worker reported, to be raised here."""
+    """The error that a worker (its name) reported, to be raised here."""
     kind = FirstFailure if done.kind == "failed" else _KINDS.get(done.kind, HarnessError)
     return kind(f"{worker}: {done.error}")
 
 
 def plan_chain(chain: Sequence[Choices], out: Path) -> Plan:
-    """The plan of the last row of `chain`, with the numbers that it takes from the runs of those before it."""
+    """The plan of the last row of `chain` (Order.chain), with the numbers that it takes from the runs before it."""
     before: dict[RowKey, Plan] = {}
     plan: Plan | None = None
     for choices in chain:

@@ -41,8 +41,7 @@ __all__ = [
 NO_MARKS = "no supporting marks"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
-# The files whose scorers have names; a new file is added here.
-_FILES = (
+_FILES = (  # those whose scorers have names; a new file is added here
     *("alce", "bleu", "evidence", "flashrag", "groups", "hotpotqa", "infinitebench", "longbench", "longbench_eval"),
     *("longbench_v2", "longbench_zh", "longmemeval", "musique", "qasper", "quality", "rouge_score", "ruler"),
     *("triviaqa", "twowiki"),
@@ -87,10 +86,7 @@ def lookup(name: str) -> Scorer:
 
 
 def version(name: str) -> str:
-    """This scorer's version, with those of the packages it rests on: "1", or "1 (rouge 1.0.1)".
-
-    Two results with different versions are not comparable.
-    """
+    """Version of a scorer and of its packages, "1" or "1 (rouge 1.0.1)". Only scores of one version are comparable."""
     from importlib import metadata
 
     line = lookup(name)
@@ -148,7 +144,7 @@ def _load_function(line: Scorer) -> Callable[..., Any]:
 
 @cache
 def _extra_inputs(function: Callable[..., Any]) -> dict[str, bool]:
-    """Keyword arguments of a scorer -> whether it needs them; arguments bound by a partial are left out."""
+    """Name of a scorer's keyword argument -> whether it has to be given. Arguments bound by a partial are left out."""
     bound = getattr(function, "keywords", {})
     return {
         name: parameter.default is inspect.Parameter.empty
@@ -158,7 +154,7 @@ def _extra_inputs(function: Callable[..., Any]) -> dict[str, bool]:
 
 
 def extras(name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """A scorer's extra inputs that are not None. Raises ScoreError for unknown or missing ones."""
+    """The inputs in `extra` that are not None. Raises ScoreError for one missing, or unknown to scorer `name`."""
     known = _extra_inputs(_load_function(lookup(name)))
     given = {key: value for key, value in extra.items() if value is not None}
     if strange := sorted(given.keys() - known.keys()):
@@ -174,7 +170,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _check_inputs(name: str, kind: str, prediction: Any, references: Any) -> None:
-    """Raise ScoreError for inputs of the wrong shape, above all a bare string for a list of answers."""
+    """Raise ScoreError for inputs not of the shape of `kind` (see Scorer), such as a string for a list of answers."""
     wants_text = kind in ("answer", "short_answers", "text")
     if wants_text != isinstance(prediction, str) or not (wants_text or _is_list(prediction)):
         raise ScoreError(
@@ -216,7 +212,7 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
 
 
 def _score_one(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -> float | None:
-    """The value of one scorer for an answer, None for a question that it leaves out. Raises ScoreError."""
+    """Score an answer by `name`; None for a question that it leaves out. Raises ScoreError; TypeError for no number."""
     line = lookup(name)
     if line.kind not in _PER_QUESTION:
         raise ScoreError(f"{name} does not judge a single answer")
@@ -241,8 +237,7 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
 
     A scorer that raises ScoreError scores 0.0 and is flagged with the reason; evidence recall of a question without
     supporting marks, and a group's score of a question of another group, are left out and flagged. A scorer's extra
-    inputs are taken from gold.extra by name.
-    Raises UnknownName and CannotRun, which no question can cure.
+    inputs are taken from gold.extra by name. Raises UnknownName, and CannotRun for a missing package.
     """
     sheet = ScoreSheet()
     for name in names:
@@ -265,7 +260,7 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
 def corpus_score(name: str, totals: Sequence[float]) -> float:
     """The value of `lookup(name).corpus` for answers whose counts by scorer `name` add up to `totals`.
 
-    Raises ScoreError where it is undefined, UserError for a scorer without counts.
+    totals: in the order of the counts. Raises ScoreError where undefined, UserError for a scorer without counts.
     """
     total = lookup(name).total
     if total is None:

@@ -16,7 +16,7 @@ scorer = published("princeton-nlp/ALCE eval.py")
 
 @scorer("alce.str_em", "share of sub-questions answered in the text", "short_answers")
 def str_em(prediction: str, references: Sequence[Sequence[str]]) -> float:
-    """Share of the sub-questions with a short answer in the prediction; ScoreError without any."""
+    """Share of sub-questions answered in the prediction; ScoreError for none. references: accepted answers of each."""
     text = normalize_answer(prediction)
     return mean([float(any(normalize_answer(answer) in text for answer in answers)) for answers in references])
 

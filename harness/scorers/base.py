@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from harness.errors import CannotRun, HarnessError
 
-# The name that is imported -> the name that is installed, where they differ.
-_DISTRIBUTIONS = {"rouge_score": "rouge-score"}
+_DISTRIBUTIONS = {"rouge_score": "rouge-score"}  # name that is imported -> name that is installed, where they differ
 
 
 Kind = Literal["answer", "short_answers", "shown", "indices", "facts", "paragraphs", "corpus", "retrieval", "text"]
@@ -77,23 +76,20 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
 
 
 class ScoreError(HarnessError):
-    """Undefined for these inputs: wrong shape, a missing extra, or the published code raises here."""
+    """A score is undefined: inputs of the wrong shape, a missing extra, or the published code raises for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreSheet:
-    """The scores of one answer. `flags` says, by scorer, why a value is 0.0 or absent; no flag means a plain score.
-
-    counts: by scorer, the numbers whose sums over all answers give the score of the corpus (`corpus_score`).
-    """
+    """The scores of one answer, by scorer. `flags` says why one is 0.0 or absent; no flag means a plain score."""
 
     scores: dict[str, float] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
-    counts: dict[str, list[int]] = field(default_factory=dict)
+    counts: dict[str, list[int]] = field(default_factory=dict)  # scorer -> numbers to sum up for `corpus_score`
 
 
 def distribution(package: str) -> str:
-    """The name under which `package` is installed."""
+    """The name under which pip installs `package`, an import name."""
     return _DISTRIBUTIONS.get(package, package)
 
 

@@ -75,7 +75,8 @@ def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
 def from_counts(totals: Sequence[float], *, max_order: int = MAX_ORDER, smooth: bool = False) -> float:
     """BLEU, 0..1, of a corpus whose items' `counts` add up to `totals`.
 
-    Raises ScoreError where the predictions or the shortest references have no token.
+    max_order: longest n-grams used, up to 4; smooth: add one to both counts of each precision. Raises ScoreError where
+    the predictions or the shortest references have no token.
     """
     *ngrams, length, shortest = totals
     if not length or not shortest:
@@ -93,17 +94,14 @@ def from_counts(totals: Sequence[float], *, max_order: int = MAX_ORDER, smooth: 
 def corpus_bleu(
     prediction: Sequence[str], references: Sequence[Sequence[str]], *, max_order: int = MAX_ORDER, smooth: bool = False
 ) -> float:
-    """BLEU of a corpus, 0..1: one prediction and one list of references an item; see the module for the formula.
-
-    Raises ScoreError where the predictions or the shortest references have no token, and for an item without reference.
-    """
+    """BLEU, 0..1, of a corpus: per item a prediction and its references. Options: `from_counts`. Raises ScoreError."""
     items = [counts(text, texts) for text, texts in zip(prediction, references, strict=True)]
     totals = [sum(column) for column in zip(*items, strict=True)] or [0] * (2 * MAX_ORDER + 2)
     return from_counts(totals, max_order=max_order, smooth=smooth)
 
 
 def bleu(prediction: str, references: Sequence[str], *, max_order: int = 4, smooth: bool = False) -> float:
-    """BLEU of one prediction against all its references together: a corpus of one item."""
+    """BLEU, 0..1, of one prediction and all its references: a corpus of one item. Options: `from_counts`."""
     return corpus_bleu([prediction], [references], max_order=max_order, smooth=smooth)
 
 

@@ -15,11 +15,11 @@ from harness.types import Shown, Support
 
 scorer = published("this project")
 
-Span = tuple[str, int, int]
+Span = tuple[str, int, int]  # document id, start, end (in characters)
 
 
 def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
-    """Document id -> its spans, sorted and united where they touch or overlap."""
+    """Document id -> its spans, sorted and united where they touch or overlap. Raises ScoreError: start after end."""
     by_document: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for document_id, start, end in spans:
         if start > end or start < 0:
@@ -38,7 +38,7 @@ def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
 
 
 def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
-    """Whether each supporting passage is hit."""
+    """Of each supporting passage, whether `spans` cover at least half of it. Raises ScoreError for one of no length."""
     shown = _unite_spans(spans)
     hits = []
     for support in supporting:
@@ -67,7 +67,7 @@ def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> fl
 
 @scorer("evidence_recall_sources", "the same, sources of summaries counted", "shown")
 def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """Evidence recall with the source spans of generated text counted as if they had been shown."""
+    """`evidence_recall` with the source spans of generated text counted as if they had been shown."""
     sources = [source for s in shown if s.kind == "generated" for source in s.sources]
     return mean(_hits(_document_spans(shown) + sources, supporting)) if supporting else None
 
@@ -76,7 +76,10 @@ def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support
 def evidence_recall_sessions(
     shown: Sequence[Shown], supporting: Sequence[Support], *, evidence_sessions: Sequence[int] = ()
 ) -> float | None:
-    """Share of the sessions with evidence of which a passage was shown; they are those of the passages."""
+    """Share of the sessions with evidence of which at least one supporting passage is hit (`evidence_recall`).
+
+    evidence_sessions: session number of each of `supporting`; None is returned where these do not fit or are none.
+    """
     if not supporting or len(evidence_sessions) != len(supporting):
         return None
     hits = _hits(_document_spans(shown), supporting)

@@ -17,8 +17,8 @@ from harness.scorers.squad import normalize_answer
 
 scorer = published("RUC-NLPIR/FlashRAG flashrag/evaluator/metrics.py")
 
-Items = Sequence[str]
-Golds = Sequence[Sequence[str]]
+Items = Sequence[str]  # a prediction per item
+Golds = Sequence[Sequence[str]]  # the accepted answers of each item
 
 
 @scorer("flashrag.acc", "a reference is contained in the text")
@@ -42,17 +42,18 @@ for _name, _measure in _MEASURES.items():
 
 
 def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
+    """Of each of the first k texts, whether it contains one of `golds`; all are normalised."""
     answers = [normalize_answer(gold) for gold in golds]
     return [any(gold in text for gold in answers) for text in map(normalize_answer, texts[:k])]
 
 
 def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
-    """Share of the items with a hit among the first k texts."""
+    """Share of items of which one of the first k texts has an answer in it. prediction: an item's texts, best first."""
     return mean([float(any(_hits(texts, golds, k))) for texts, golds in zip(prediction, references, strict=True)])
 
 
 def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
-    """Mean of hits / texts considered among the first k; ScoreError for an item without texts."""
+    """Mean share of the first k texts with an answer in them. Raises ScoreError for an item without texts."""
     shares = []
     for texts, golds in zip(prediction, references, strict=True):
         hits = _hits(texts, golds, k)

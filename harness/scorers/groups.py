@@ -42,14 +42,14 @@ def qa_f1_of(prediction: str, references: Sequence[str], *, wanted: str, length:
 def qa_f1_first_line_of(
     prediction: str, references: Sequence[str], *, wanted: str, length: int | None = None
 ) -> float | None:
-    """The same of the first line. wanted: one of BUCKETS; length: the words that the row states (Gold.extra)."""
+    """`qa_f1_of` of the first line. wanted: one of BUCKETS; length: words of the text, stated by its row."""
     return qa_f1_of(first_line(prediction), references, wanted=wanted, length=length)
 
 
 def accuracy_of(
     prediction: str, references: Sequence[str], *, level: int, all_classes: Sequence[str], difficult: int | None = None
 ) -> float | None:
-    """quality.accuracy of a question of the difficulty `level` (0 or 1), else None."""
+    """quality.accuracy where the question's `difficult` is `level` (0 easy, 1 hard), else None."""
     return quality.accuracy(prediction, references, all_classes=all_classes) if difficult == level else None
 
 

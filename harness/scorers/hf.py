@@ -4,8 +4,7 @@
     metric.compute(predictions=["the Beatles", "x"], references=[["Beatles"], ["y"]])
         -> {"musique.answer_f1": 0.5, "scores": [1.0, 0.0], "flags": {}}
 
-Arrow has no tuples of mixed type, so a supporting fact is {"title", "sent_id"} and a shown or supporting span
-{"document_id", "start", "end"}.
+Arrow has no tuples of mixed type: a supporting fact is {"title", "sent_id"}, a span {"document_id", "start", "end"}.
 """
 
 from collections.abc import Sequence
@@ -46,6 +45,7 @@ def _pairs(item: Sequence[dict[str, Any]]) -> list[list[Any]]:
 
 
 def _pieces(item: Sequence[dict[str, Any]]) -> list[Shown]:
+    """The shown pieces of an item, from the dicts that Arrow stores. Raises UserError for an unknown kind."""
     shown = []
     for piece in item:
         if piece["kind"] not in ("span", "generated"):
@@ -56,13 +56,14 @@ def _pieces(item: Sequence[dict[str, Any]]) -> list[Shown]:
 
 
 class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyped
-    """One scorer; `compute` takes its extra inputs (all_classes, backend ...) as keyword arguments."""
+    """`as_evaluate_metric` of one scorer, by its name; `compute` takes its extra inputs (all_classes ..) by keyword."""
 
     def __init__(self, scorer: str, **options: Any) -> None:
         self.scorer = scorer
         super().__init__(**options)
 
     def _info(self) -> evaluate.MetricInfo:
+        """What `evaluate` has to know of a metric: its description, and the types of its inputs."""
         line = lookup(self.scorer)
         prediction, references = _FEATURES[line.kind]
         shapes = [(prediction, references)]
@@ -79,6 +80,7 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
         )
 
     def _compute(self, predictions: Sequence[Any], references: Sequence[Any], **extra: Any) -> dict[str, Any]:
+        """Score a list of items, for `compute`; the result is that of `as_evaluate_metric`."""
         kind, given = lookup(self.scorer).kind, extras(self.scorer, extra)
         if kind in ("answer", "corpus"):
             references = [[item] if isinstance(item, str) else item for item in references]

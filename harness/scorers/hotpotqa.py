@@ -16,22 +16,22 @@ from harness.scorers.squad import exact, yes_no_overlap
 
 scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")
 
-Facts = Sequence[Sequence[Any]]
+Facts = Sequence[Sequence[Any]]  # [title, sentence index] each
 
 
 @scorer("hotpotqa.em", "exact match")
 def em(prediction: str, references: Sequence[str]) -> float:
-    """Exact match of the normalised answer."""
+    """1.0 where the normalised answer equals a normalised reference, else 0.0."""
     return best(exact, prediction, references)
 
 
 def answer_overlap(prediction: str, references: Sequence[str], *, part: str) -> float:
-    """Token f1, precision or recall (`part`) with the yes/no rule, 0..1."""
+    """Token overlap with the yes/no rule, best over the references, 0..1. part: "f1", "precision" or "recall"."""
     return best(lambda p, g: float(getattr(yes_no_overlap(p, g), part)), prediction, references)
 
 
 def fact_overlap(prediction: Facts, references: Facts, *, part: str) -> float:
-    """em, f1, precision or recall (`part`) of the sets of [title, sentence index], 0..1."""
+    """Overlap of two sets of [title, sentence index], 0..1. part: "em", "f1", "precision" or "recall"."""
     return float(getattr(set_overlap(facts(prediction), facts(references)), part))
 
 

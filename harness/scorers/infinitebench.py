@@ -20,7 +20,7 @@ _PHRASES = ("answer is:", "answer:", "answer is", "option is")
 
 @scorer("infinitebench.choice", "the right letter or option, at the start, behind a phrase or as the first letter")
 def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> float:
-    """1.0 where the reply, read as the published code reads it, names the right option.
+    """1.0 where the reply, read as the published code reads it, names the right option, else 0.0.
 
     references: the right option's text, first; gold_label: its number, from 1.
     """

@@ -25,13 +25,13 @@ _COMMENT_MARKS = ("`", "#", "//")
 
 @scorer("longbench.qa_f1_score", "token F1, SQuAD rules")
 def qa_f1_score(prediction: str, references: Sequence[str]) -> float:
-    """SQuAD token F1 over the whole prediction; no rule for yes and no; empty against empty is 0."""
+    """SQuAD token F1, best over the references; no rule for yes and no; empty against empty is 0."""
     return best(token_f1, prediction, references)
 
 
 @scorer("longbench.rouge_score", "ROUGE-L of the rouge package", packages=("rouge",))
 def rouge_score(prediction: str, references: Sequence[str]) -> float:
-    """ROUGE-L of the `rouge` package; see harness.scorers.rouge."""
+    """ROUGE-L of the `rouge` package (harness.scorers.rouge), best over the references."""
     return best(rouge_l, prediction, references)
 
 
@@ -42,7 +42,7 @@ def numbers_equal(prediction: str, number: str) -> float:
 
 
 def paragraph_share(prediction: str, references: Sequence[str], pattern: re.Pattern[str]) -> float:
-    """Share of the numbers that name the reference's paragraph; ScoreError for a reference that names none."""
+    """Share of the numbers that equal a reference's, group 1 of `pattern`; ScoreError for a reference without one."""
     matches = [pattern.search(reference) for reference in references]
     if None in matches:
         raise ScoreError(f"a reference must read like '{pattern.pattern}', got {reprlib.repr(list(references))}")
@@ -62,9 +62,9 @@ def count_score(prediction: str, references: Sequence[str]) -> float:
 
 
 def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
+    """`classification_score` of one reference, with a fault of the published loop, whose values are in the papers."""
     named = [name for name in all_classes if name in prediction]
-    # The published loop removes from the list it walks over, so the name after a removed one is skipped. Its values
-    # are the ones in the papers, so the walk is kept: `at` moves on whether or not something was removed.
+    # It removes from the list it walks over, so the name after a removed one is skipped: `at` moves on all the same.
     at = 0
     while at < len(named):
         term = named[at]
@@ -76,11 +76,12 @@ def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> floa
 
 @scorer("longbench.classification_score", "1 / number of class names in the text, if the gold one is there")
 def classification_score(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
-    """1 / number of classes named in the prediction, if the gold one is among them; names inside the gold one go."""
+    """1 / number of classes named in the prediction if the gold one is, else 0; names within that one do not count."""
     return best(lambda p, g: _class_score(p, g, all_classes), prediction, references)
 
 
 def _common_subsequence(a: str, b: str) -> int:
+    """The length of the longest common subsequence of the characters of two texts."""
     row = [0] * (len(b) + 1)
     for left in a:
         corner = 0
@@ -90,7 +91,7 @@ def _common_subsequence(a: str, b: str) -> int:
 
 
 def _fuzz_ratio(a: str, b: str, backend: str) -> float:
-    """fuzzywuzzy's `fuzz.ratio`, 0..100: whole percent of similarity; equal texts 100, an empty one 0."""
+    """fuzzywuzzy's `fuzz.ratio`: similarity in whole percent, 0 for an empty text. backend: see `code_sim_score`."""
     if a == b:
         return 100.0
     if not a or not b:

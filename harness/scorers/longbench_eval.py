@@ -61,9 +61,10 @@ def mean_score(
     all_classes: Sequence[str] | None = None,
     backend: str = "difflib",
 ) -> float:
-    """Score of a list of predictions by the rules of `dataset`, 0..100.
+    """Score of a list of predictions by the rules of `dataset`, a key of DATASETS, 0..100.
 
-    Raises ScoreError for an unknown data set, missing classes and an empty list.
+    all_classes: class names of trec or lsht; backend: for code, see `code_sim_score`. Raises ScoreError for an unknown
+    data set, missing classes and an empty list.
     """
     if dataset not in DATASETS:
         raise ScoreError(f"LongBench has no data set {dataset!r}; it has: {', '.join(DATASETS)}")
@@ -89,7 +90,7 @@ def scorer_e(
     all_classes: Sequence[str] | None = None,
     backend: str = "difflib",
 ) -> dict[str, float | None]:
-    """LongBench-E: the score by `length` of the item (< 4000, < 8000, else); None for a class without items."""
+    """LongBench-E: bucket ("0-4k", "4-8k", "8k+") -> `mean_score` of its items, None without. lengths: their words."""
     classes: dict[str, list[int]] = {name: [] for name in BUCKETS}
     if len(lengths) != len(prediction):
         raise ScoreError(f"{len(prediction)} predictions but {len(lengths)} lengths")

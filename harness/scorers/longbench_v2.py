@@ -20,7 +20,7 @@ _FORMS = (re.compile(r"The correct answer is \(([A-D])\)"), re.compile(r"The cor
 
 @scorer("longbench_v2.accuracy", "the reply says 'The correct answer is (X)' with the right letter")
 def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) -> float:
-    """1.0 where the letter in the asked sentence is right. gold_label: number of the right option, from 1."""
+    """1.0 if the reply says "The correct answer is (X)" with the right X, else 0.0. gold_label: 1 for A, .."""
     found = next((match for form in _FORMS if (match := form.search(prediction.replace("*", "")))), None)
     return float(found is not None and found.group(1) == "ABCD"[gold_label - 1])
 
@@ -28,14 +28,14 @@ def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) ->
 def _at_level(
     prediction: str, references: Sequence[str], *, wanted: str, gold_label: int, level: str | None = None
 ) -> float | None:
-    """The accuracy of a question of this difficulty, else None."""
+    """`accuracy` where the question's `level` is `wanted` (easy or hard), else None."""
     return accuracy(prediction, references, gold_label=gold_label) if level == wanted else None
 
 
 def _at_length(
     prediction: str, references: Sequence[str], *, wanted: str, gold_label: int, length_class: str | None = None
 ) -> float | None:
-    """The accuracy of a question on a text of this length, else None."""
+    """`accuracy` where the text's `length_class` is `wanted` (short, medium or long), else None."""
     return accuracy(prediction, references, gold_label=gold_label) if length_class == wanted else None
 
 

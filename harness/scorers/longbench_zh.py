@@ -50,13 +50,13 @@ def _normalised_words(text: str) -> list[str]:
 
 @scorer("longbench.qa_f1_zh_score", "token F1 over jieba's words", packages=("jieba",))
 def qa_f1_zh_score(prediction: str, references: Sequence[str]) -> float:
-    """Token F1 over jieba's words, each normalised, empty ones dropped."""
+    """Token F1 over jieba's words, each normalised, empty ones dropped; best over the references."""
     return best(lambda p, g: overlap(_normalised_words(p), _normalised_words(g)).f1, prediction, references)
 
 
 @scorer("longbench.rouge_zh_score", "ROUGE-L over jieba's words", packages=("jieba", "rouge"))
 def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
-    """ROUGE-L of the `rouge` package over jieba's words joined by spaces."""
+    """ROUGE-L of the `rouge` package over jieba's words joined by spaces; best over the references."""
     text = " ".join(_words(prediction))
     # one function lies between this and the English score in the published script: one frame less for the recursion
     return best(lambda p, g: rouge_l(p, " ".join(_words(g)), frames=FRAMES - 1), text, references)

@@ -33,10 +33,10 @@ def match(
     type: str | None = None,  # noqa: A002 - the name in Gold.extra, as kinds of questions have it
     declined: bool = False,
 ) -> float | None:
-    """1.0 where the normalised answer is contained in the normalised reply (`flashrag.acc`).
+    """1.0 where the normalised answer is contained in the normalised reply (`flashrag.acc`), else 0.0.
 
     declined: the question cannot be answered; then 1.0 where the reply says that something is not known or mentioned.
-    None where the type is that of questions with a rubric instead of an answer.
+    type: the kind of question; None is returned for the one that has a rubric instead of an answer.
     """
     if declined:
         return float(_DECLINES.search(prediction) is not None)
@@ -51,12 +51,12 @@ def _match_of_type(
     type: str | None = None,  # noqa: A002
     declined: bool = False,
 ) -> float | None:
-    """The score of a question of this type, else None; one to be declined has its type too."""
+    """`match` where the question's `type` is `wanted`, else None; a question to be declined has a type too."""
     return match(prediction, references, type=type, declined=declined) if type == wanted else None
 
 
 def _match_if_declined(prediction: str, references: Sequence[str], *, declined: bool = False) -> float | None:
-    """The score of a question to be declined, else None."""
+    """`match` where the question is to be declined, else None."""
     return match(prediction, references, declined=True) if declined else None
 
 

@@ -23,7 +23,7 @@ def _f1(prediction: str, gold: str) -> float:
 
 @scorer("musique.answer_em", "exact match")
 def answer_em(prediction: str, references: Sequence[str]) -> float:
-    """Exact match of the normalised answer, best over the references."""
+    """1.0 where the normalised answer equals a normalised reference, else 0.0."""
     return best(exact, prediction, references)
 
 

@@ -26,7 +26,7 @@ _LETTERS = (
 
 
 def _options_by_letter(text: str, count: int) -> set[int]:
-    """The options, of `count`, that the text names by a letter."""
+    """The indices of the options that the text names by their letters. count: of all options."""
     alone = _LETTERS[0].fullmatch(text)
     letters = [alone.group(1)] if alone else [letter for form in _LETTERS[1:] for letter in form.findall(text)]
     numbers = {ord(letter.upper()) - ord("A") for letter in letters}
@@ -34,7 +34,7 @@ def _options_by_letter(text: str, count: int) -> set[int]:
 
 
 def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
-    """The options whose words stand in the text, not only inside another one's words."""
+    """The indices of the options whose words stand in the text, not only inside another option's words."""
     words = f" {normalize_answer(text)} "
     plain = [f" {normalize_answer(option)} " for option in options]
     numbers: set[int] = set()
@@ -47,7 +47,7 @@ def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
 
 
 def chosen_option(text: str, options: Sequence[str]) -> int | None:
-    """The number of the one option that the reply names by letter, text, or both; None for none or several."""
+    """The index of the one option that the reply names by letter, text, or both; None for none or several."""
     exact = [at for at, option in enumerate(options) if text.strip() == option.strip()]
     if len(exact) == 1:
         return exact[0]
@@ -59,8 +59,7 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
 def accuracy(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
     """1.0 where the reply names the right option and no other, else 0.0.
 
-    references: the text of the right option; all_classes: all options in the order of their letters. Raises ScoreError
-    where no reference is one of them.
+    references: text of the right option; all_classes: all options, in order. Raises ScoreError if it is none of them.
     """
     right = {at for at, option in enumerate(all_classes) if option in references}
     if not right:

@@ -15,8 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from harness.scorers.base import ScoreError, need
 
-FRAMES = 991
-"""Frames left for the recursion when eval.py calls it: 1000, less the nine from the module down to the recursion."""
+FRAMES = 991  # left for the recursion when eval.py calls it: 1000, less the nine from the module to the recursion
 
 
 def _sentences(text: str) -> list[str]:
@@ -47,7 +46,7 @@ def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
 
 
 def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames: int) -> bool:
-    """Whether the recursion over every pair of sentences stays within `frames`."""
+    """Whether the package's recursion stays within `frames` for every pair of sentences, each text a list of them."""
     for gold in (sentence.split(" ") for sentence in reference):
         for text in (sentence.split(" ") for sentence in prediction):
             if len(gold) + len(text) <= frames:  # a path takes at most n + m frames ...
@@ -58,7 +57,7 @@ def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames:
 
 
 def rouge_l(prediction: str, reference: str, *, frames: int = FRAMES) -> float:
-    """The package's `get_scores(avg=True)["rouge-l"]["f"]`, and 0.0 where LongBench catches an exception.
+    """ROUGE-L: the package's `get_scores(avg=True)["rouge-l"]["f"]`, and 0.0 where LongBench catches an exception.
 
     `frames` is what the published script has left for the recursion. Sets of words; 1e-8 in the denominator, so
     identical texts give 0.999999995. Raises ScoreError if Python's recursion limit was lowered below the text's need.

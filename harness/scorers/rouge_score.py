@@ -21,7 +21,7 @@ def _scorer(kind: str, stem: bool) -> Any:
 
 
 def rouge(prediction: str, references: Sequence[str], *, kind: str, stem: bool = False) -> float:
-    """F-measure of `kind` ("rougeL", "rougeLsum"), stem: by the Porter stemmer; 0.0 without references."""
+    """F-measure of ROUGE, best over the references. kind: "rougeL" or "rougeLsum"; stem: use the Porter stemmer."""
     if not references:
         return 0.0
     return float(_scorer(kind, stem).score_multi(references, prediction)[kind].fmeasure)

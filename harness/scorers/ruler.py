@@ -13,7 +13,7 @@ scorer = published("NVIDIA/RULER scripts/eval/synthetic/constants.py")
 
 @scorer("ruler.string_match_all", "share of the answers that stand in the reply")
 def all_found(prediction: str, references: Sequence[str]) -> float:
-    """Share of the answers that are a part of the reply, in small letters; 12 of 13 tasks but QA's."""
+    """Share of the answers that are a part of the reply, in small letters (RULER's 11 tasks other than QA)."""
     return sum(answer.lower() in prediction.lower() for answer in references) / len(references)
 
 

@@ -30,7 +30,7 @@ _NOTHING = Overlap(0.0, 0.0, 0.0)
 
 
 def normalize_answer(text: str) -> str:
-    """Lower case; ASCII punctuation deleted (no space in its place); the words a, an, the out; single spaces.
+    """Lower case; ASCII punctuation deleted (no space in its place); the words a, an, the deleted; single spaces.
 
     Works on code points: typographic quotes stay, and composed and decomposed letters differ.
     """

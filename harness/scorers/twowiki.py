@@ -22,11 +22,11 @@ def sp_overlap(prediction: Facts, gold: Facts) -> SetOverlap:
 
 @scorer("2wikimultihopqa.sp_em", "exact match of supporting facts, titles in lower case", "facts")
 def sp_em(prediction: Facts, references: Facts) -> float:
-    """Exact match of the supporting facts."""
+    """1.0 where the sets of supporting facts are equal, titles in lower case, else 0.0."""
     return sp_overlap(prediction, references).em
 
 
 @scorer("2wikimultihopqa.sp_f1", "F1 of supporting facts, titles in lower case", "facts")
 def sp_f1(prediction: Facts, references: Facts) -> float:
-    """F1 of the supporting facts."""
+    """F1 of the sets of supporting facts, titles in lower case."""
     return sp_overlap(prediction, references).f1

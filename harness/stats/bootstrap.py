@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-LEVEL = 0.95
-"""The level of every interval that is shown, unless its place says otherwise."""
+LEVEL = 0.95  # of every interval that is shown, unless its place says otherwise
 RESAMPLES = 2000
 
 MOST_GROUPS = 2048
@@ -63,7 +62,7 @@ NOTHING = Interval(None, None, None, 0, 0)
 
 
 def with_interval(write: Callable[[float], str], value: float, low: float | None, high: float | None) -> str:
-    """A value with its interval as text, "41.3 [36.0, 46.9]"; without brackets where an end is None or NaN."""
+    """A value with its interval, "41.3 [36.0, 46.9]"; alone if an end is None or NaN. write: a number to its text."""
     missing = any(end is None or math.isnan(end) for end in (low, high))
     return write(value) if missing else f"{write(value)} [{write(low)}, {write(high)}]"  # type: ignore[arg-type]
 
@@ -105,8 +104,7 @@ def interval(
     """Mean of `values` with a bootstrap interval that resamples whole clusters (expanded percentile, see above).
 
     values: (n,), finite; clusters: n labels, or an array of their places in sorted order. The mean weighs every value
-    alike; a resample's mean is the ratio of its sum and its size. The result does not depend on the order of the values
-    and is fixed by `seed`.
+    alike; a resample's mean is its sum / its size. `seed` fixes the result, which does not depend on the values' order.
 
     bounds: the range a value can have, used only where all clusters have the same mean. A bootstrap then sees no spread
     and would claim certainty; instead the ends are those of `_ends_without_spread`. None: without a range.
@@ -181,7 +179,7 @@ def check_level(level: float) -> None:
 
 
 def per_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDArray[np.int32]) -> tuple[Floats, Floats]:
-    """Sums and sizes per cluster, in label order. Values are added sorted, so their order cannot matter."""
+    """Sums and sizes per cluster, (G,) each, in label order; the values' order does not matter. Raises ValueError."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or len(array) != len(clusters):
         raise ValueError(f"{len(array)} values do not match {len(clusters)} cluster labels")
@@ -199,7 +197,7 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDAr
 
 
 def merge_clusters(columns: Sequence[Floats], generator: np.random.Generator) -> list[Floats]:
-    """Sums of each column over at most MOST_GROUPS random unions of clusters (see there)."""
+    """Sum each column, one number a cluster, over random groups of clusters: at most MOST_GROUPS, which says why."""
     if len(columns[0]) <= MOST_GROUPS:
         return list(columns)
     group = generator.permutation(len(columns[0])) % MOST_GROUPS
@@ -207,7 +205,7 @@ def merge_clusters(columns: Sequence[Floats], generator: np.random.Generator) ->
 
 
 def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
-    """Column sums of resamples of whole clusters, (resamples, columns); columns[k][g] belongs to cluster g."""
+    """Draw clusters with replacement: sums of each column, (resamples, columns); columns[k][g] belongs to cluster g."""
     if resamples < 1:
         raise ValueError("resamples must be at least 1")
     generator = np.random.default_rng(seed)
@@ -224,7 +222,7 @@ def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Float
 
 
 def _interval_ends(means: Floats, clusters: int, level: float) -> tuple[float, float]:
-    """Expanded percentile ends: the tail is Phi(sqrt(G / (G - 1)) * t_{G-1}(tail)) instead of (1 - level) / 2."""
+    """Ends of the interval from resampled `means`: quantiles at Phi(sqrt(G / (G - 1)) t_{G-1}((1 - level) / 2))."""
     tail = (1.0 - level) / 2.0
     wide = math.sqrt(clusters / (clusters - 1)) * _student_quantile(tail, clusters - 1)
     tail = NormalDist().cdf(wide)
@@ -233,7 +231,7 @@ def _interval_ends(means: Floats, clusters: int, level: float) -> tuple[float, f
 
 
 def _student_quantile(p: float, freedom: int) -> float:
-    """Quantile of Student's t. With t = sqrt(df) tan(u) the density of u is proportional to cos(u)^(df - 1)."""
+    """p-quantile of Student's t with df = freedom. With t = sqrt(df) tan(u), u has a density ~ cos(u)^(df - 1)."""
     top = min(math.pi / 2.0, 12.0 / math.sqrt(freedom))
     angle = np.linspace(-top, top, 20_001)
     density = np.cos(angle) ** (freedom - 1)

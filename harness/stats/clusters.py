@@ -6,9 +6,8 @@
 
 A cluster is the unit of sampling (bootstrap.py). For stories and papers that is the document: a data set has a sample
 of them, with all questions about each. For open-domain questions it is the question: its passages come from one corpus
-that is the same for every sample of questions. Two questions that share a passage are independent draws, as two
-questions about one encyclopedia are; joined through passages, 500 questions with 8 of 1,500 passages each
-would be a single cluster, and no interval could be given at all.
+that is the same for every sample. Two questions that share a passage are independent draws, as two about one
+encyclopedia are; joined by passages, 500 questions with 8 of 1,500 passages each would be one cluster: no interval.
 """
 
 from collections import Counter
@@ -16,10 +15,8 @@ from collections.abc import Sequence
 
 from harness.stats.bootstrap import document_clusters
 
-_BY_QUESTION = frozenset({"retrieved"})
-"""Formats whose documents are drawn with their question."""
-_MANY = 20
-"""Fewer questions than this are not worth a word about the size of their clusters."""
+_BY_QUESTION = frozenset({"retrieved"})  # formats whose documents are drawn with their question
+_MANY = 20  # fewer questions are not worth a word about the size of their clusters
 
 
 def by_question(form: str) -> bool:
@@ -28,14 +25,14 @@ def by_question(form: str) -> bool:
 
 
 def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]) -> list[str]:
-    """A label for each question, the same for those resampled as one; `form`: the data set's format."""
+    """A label for each question, the same for those resampled as one. form: the data set's format."""
     if by_question(form):
         return list(question_ids)
     return document_clusters(document_ids)
 
 
 def cluster_warning(document_ids: Sequence[Sequence[str]], labels: Sequence[str]) -> str | None:
-    """A sentence without a full stop where all, or more than half of many, are one cluster; else None."""
+    """A warning where all questions, or more than half of many, are one cluster; else None. labels: their clusters."""
     sizes = Counter(labels)
     if not sizes:
         return None

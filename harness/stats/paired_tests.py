@@ -16,13 +16,12 @@ import numpy as np
 
 from harness.stats.bootstrap import BLOCK, Floats, interval, merge_clusters, per_cluster, standard_error
 
-EXACT_CLUSTERS = 14
-"""Up to here all 2^G sign vectors are enumerated (16,384)."""
+EXACT_CLUSTERS = 14  # up to here all 2^G sign vectors are enumerated (16,384)
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """mean(a - b) with its interval (None with one cluster) and the two-sided p value of a sign-flip permutation."""
+    """mean(a - b), its interval (None: one cluster), and the two-sided p value of a sign-flip permutation test."""
 
     difference: float
     low: float | None
@@ -46,8 +45,8 @@ def paired_test(
     within a document, so every sign vector over clusters is as likely. All 2^G are enumerated up to 14 clusters (the
     observed one is among them); beyond, `permutations` random ones with p = (hits + 1) / (permutations + 1) (Phipson
     and Smyth 2010), which is never 0. Where all clusters differ alike (all ties, or one method always ahead by as much)
-    the interval takes the differences that two scores can have: scores lie in [0, 1], or in what was
-    seen where that is wider. Raises ValueError where lengths differ, a value is not finite, or there is none.
+    the interval is that of differences of scores in [0, 1], or in what was seen where that is wider. Raises ValueError
+    where lengths differ, a value is not finite, or there is none.
     """
     if len(a) != len(b):
         raise ValueError(f"paired scores differ in length: {len(a)} and {len(b)}")
@@ -80,8 +79,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def detectable_difference(values_difference: Sequence[float] | Floats, clusters: Sequence[str]) -> float | None:
     """The smallest true mean difference that a two-sided test at 5 % would find with probability 0.8 at this n.
 
-    Normal approximation: (z_0.975 + z_0.8) * SE, with the clustered standard error of the observed
-    differences. None where the error is unknown (fewer than two clusters) or no spread was seen at all.
+    values_difference: a - b of each question. Normal approximation: (z_0.975 + z_0.8) * SE, their clustered standard
+    error. None where the error is unknown (fewer than two clusters) or no spread was seen at all.
     """
     error = standard_error(values_difference, clusters)
     if not error:
@@ -106,7 +105,7 @@ def equivalence(
 
 
 def _sign_flip_p(sums: Floats, seed: int, permutations: int) -> float:
-    """Two-sided p of the sum under random signs of the clusters: exact for few clusters, else sampled."""
+    """Two-sided p of the total under random signs of cluster sums: exact up to EXACT_CLUSTERS, else sampled."""
     # Equal sums must count as hits although floating-point addition orders differ, hence the tolerance.
     tolerance = 1e-9 * float(np.abs(sums).sum())
     observed = abs(float(sums.sum())) - tolerance

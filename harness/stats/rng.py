@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Dice:
-    """A seeded source of choices; `parts` are joined to the seed, so each document has a stream of its own."""
+    """A source of random choices. parts: joined they are its seed (purpose, number, id); equal parts choose alike."""
 
     def __init__(self, *parts: object) -> None:
         self.random = random.Random("pocket/" + "/".join(map(str, parts))).random
@@ -30,7 +30,7 @@ class Dice:
         return low + int(self.random() * (high - low + 1))
 
     def chance(self, p: float) -> bool:
-        """True in a share `p` of the cases."""
+        """True with probability p."""
         return self.random() < p
 
     def pick(self, items: Sequence[T]) -> T:
@@ -38,7 +38,7 @@ class Dice:
         return items[int(self.random() * len(items))]
 
     def weighted(self, chances: Sequence[tuple[T, float]]) -> T:
-        """One of the items, each with the chance that its weight has among all weights."""
+        """One item of the (item, weight) pairs, with a probability proportional to its weight."""
         left = self.random() * sum(weight for _, weight in chances)
         return next((item for item, weight in chances if (left := left - weight) < 0), chances[-1][0])
 
@@ -70,6 +70,6 @@ class Draws:
 
 
 def derived_seed(seed: int, *parts: str) -> int:
-    """A seed in [0, 2**32) from the run's seed and `parts` alone: the order of questions changes nothing."""
+    """A seed in [0, 2**32) that follows from the run's seed and `parts` (ids, names), whatever was drawn before."""
     text = json.dumps([seed, *parts])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

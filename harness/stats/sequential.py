@@ -29,8 +29,7 @@ finite=True    clusters in random order without replacement, and nothing beyond 
                is known exactly once all clusters are used.
 
 With clusters of one this equals, to rounding, the capital of `betting_mart` in the authors' package confseq for the
-same bets (docs/guide.md#duel). Clusters of very different sizes are paid for in power, not in validity: the bets are
-scaled to the largest one.
+same bets (docs/guide.md#duel). Clusters of very different sizes cost power, not validity: bets follow the largest one.
 """
 
 import math
@@ -43,16 +42,15 @@ from harness.stats.bootstrap import Floats, check_level
 
 FRACTIONS = (0.06, 0.12, 0.25, 0.5, 0.98)
 """The bets of the mixture. Equal shares of the capital cost at most log 5 of its logarithm against the best of them."""
-STEP = 0.0025
-"""Distance of the candidates: an end of an interval is rounded outwards by a quarter of a point at most."""
+STEP = 0.0025  # between candidates: an end of an interval is rounded outwards by a quarter of a point at most
 _NOWHERE = 1e-12
 
 
 class _Side:
-    """The capital of bets that the mean difference is above each candidate.
+    """The capital of bets that the mean difference is above each of some candidate values.
 
-    candidates: any shape K; best: K, the largest logarithm of the capital so far. Candidates and totals are matched
-    element by element, so that one object also runs many simulations at once.
+    candidates: of any shape K; best: of shape K, the largest logarithm of the capital so far. Candidates and totals are
+    matched element by element, so that one object also runs many simulations at once.
     """
 
     def __init__(self, candidates: Floats) -> None:
@@ -62,7 +60,7 @@ class _Side:
         self.best: Floats = np.zeros(candidates.shape)
 
     def add(self, total: Floats, size: Floats, expected: Floats, largest: Floats) -> None:
-        """One cluster: expected is c of the module's docstring (K), largest is m."""
+        """Bet on a cluster: its sum of differences, its questions, and c (shape K) and m of the module's docstring."""
         worst = largest * (1.0 + self.candidates) + expected
         gain = (total - self.candidates * size - expected) / np.where(worst > _NOWHERE, worst, 1.0)
         gain = np.where(worst > _NOWHERE, np.maximum(gain, -1.0), 0.0)
@@ -72,15 +70,15 @@ class _Side:
         self.best = np.maximum(self.best, mean)
 
     def exclude(self, below: Floats | float) -> None:
-        """Reject every candidate below `below`, which no values of the clusters left could make the mean."""
+        """Reject every candidate less than `below`, the least mean that the clusters left can lead to."""
         self.best = np.where(self.candidates < below - _NOWHERE, np.inf, self.best)
 
 
 class PairedRace:
     """Cluster sums of a - b, one after the other, and what may be concluded from them at every moment.
 
-    sizes: (G,) questions of each cluster in the order of the run, all at least 1; candidates: mean differences that are
-    tested, by default every STEP from -1 to 1.
+    sizes: (G,) questions of each cluster in the order of the run, all at least 1; finite: whether it is about these
+    clusters alone (see above); candidates: mean differences that are tested, by default every STEP from -1 to 1.
     """
 
     def __init__(
@@ -97,10 +95,7 @@ class PairedRace:
         self._n: Floats = np.zeros(())
 
     def add(self, total: float | Floats) -> None:
-        """The next cluster's sum of a - b over its questions.
-
-        Raises ValueError for a sum that scores in [0, 1] cannot have.
-        """
+        """Add the next cluster's sum of a - b. Raises ValueError for one that scores in [0, 1] cannot have."""
         size, value = self.sizes[self.clusters], np.asarray(total, dtype=np.float64)
         if not (np.abs(value) <= size * (1.0 + 1e-9)).all():
             raise ValueError(f"a sum of {total} over {size:g} questions: scores must lie in [0, 1]")
@@ -121,7 +116,7 @@ class PairedRace:
 
     @property
     def n(self) -> int:
-        """Questions so far."""
+        """The number of questions so far."""
         return int(self._n)
 
     @property
@@ -131,7 +126,7 @@ class PairedRace:
 
     @property
     def complete(self) -> bool:
-        """Whether every cluster is in."""
+        """Whether every cluster was added."""
         return self.clusters == len(self.sizes)
 
     @property
@@ -164,7 +159,7 @@ class PairedRace:
 
 
 def extend_ranking(better: NDArray[np.bool], evidence: Floats, alpha: float) -> list[tuple[int, int]]:
-    """Add to better[i, j], "i is shown to be better than j", what evidence shows; return the pairs it shows itself.
+    """Mark in better[i, j], "i is shown to be better than j", what `evidence` now shows; return the (i, j) not implied.
 
     better: (M, M), what earlier looks have shown, changed in place; evidence[i, j]: `PairedRace.evidence` for a mean of
     i - j above 0. Of the M (M - 1) ordered pairs, with k in `better`, the next needs a capital of (M (M - 1) - k) /

@@ -39,11 +39,11 @@ _imported: dict[tuple[str, str], tuple[ModuleSpec | None, str]] = {}  # (module,
 
 
 def own_code(root: type | Callable[..., Any] | str, parameters: Iterable[Any] = ()) -> dict[str, str]:
-    """Module or file -> sha256, for a class, function or module (by name) that is no part of this project.
+    """Hash the user's own code; returns module or file name -> sha256, {} for code of this project.
 
-    parameters: of it; a text among them that names a file counts too. Nothing is imported. Code that was typed in, in a
-    notebook, has no file: the compiled code is hashed, with the functions and constants that it uses. Raises UserError
-    for a file that changed after this process imported it: its answers would be those of the old code.
+    root: a class, a function, or a module's name; parameters: values of its settings: files that they name are hashed
+    too. Nothing is imported. Code typed into a notebook has no file: its compiled code is hashed, with the functions
+    and constants that it uses. Raises UserError for a file that changed after this process imported it.
     """
     if isinstance(root, str):
         collected = _CodeHashes(root)
@@ -58,7 +58,7 @@ def own_code(root: type | Callable[..., Any] | str, parameters: Iterable[Any] = 
 
 
 class _CodeHashes:
-    """Hashes by module or file. root: the module that the user named; its package counts even where it is installed."""
+    """Collects `hashes`: module or file name -> sha256. root: the user's module, hashed even if it is installed."""
 
     def __init__(self, root: str) -> None:
         self.hashes: dict[str, str] = {}
@@ -93,6 +93,7 @@ class _CodeHashes:
             self.add_module(imported)
 
     def _add_file(self, module: str, label: str, spec: ModuleSpec | None, path: Path) -> None:
+        """Hash a file that is or is named by `module`, as `label`. Raises UserError if it changed since the import."""
         now, loaded = file_hash(path), module in sys.modules
         old_spec, old_hash = _imported.get((module, str(path)), (None, now))
         # A module that was reloaded has another spec; of one that was not loaded yet none is kept.
@@ -103,7 +104,7 @@ class _CodeHashes:
         self.hashes[label if self.hashes.get(label, now) == now else f"{label} {now[:8]}"] = now
 
     def _add_without_file(self, module: str, part: Any) -> None:
-        """Hash a class or function that was typed in (a notebook), with the functions and globals that it uses."""
+        """Hash `part`, a class or function typed into a notebook, and what it uses, under the name `module`."""
         digest = hashlib.sha256()
         for name, value in sorted(vars(part).items()) if isinstance(part, type) else [(part.__name__, part)]:
             function = inspect.unwrap(getattr(value, "fget", None) or getattr(value, "__func__", value))
@@ -120,6 +121,7 @@ class _CodeHashes:
         self.hashes[module] = hashlib.sha256((self.hashes.get(module, "") + digest.hexdigest()).encode()).hexdigest()
 
     def _add_globals_used(self, function: FunctionType, digest: Any) -> None:
+        """Hash the globals that a function uses: code as by `add`, values into `digest`, a hashlib object."""
         used = {name for code in _code_objects(function.__code__) for name in code.co_names}
         for name in sorted(used & set(function.__globals__)):
             value = function.__globals__[name]
@@ -138,7 +140,7 @@ def _code_objects(code: CodeType) -> Iterator[CodeType]:
 
 
 def _marshalled(value: Any) -> bytes:
-    """The bytes of a constant or a container of constants; nothing for other objects."""
+    """The bytes of a constant or a container of constants; b"" for other objects."""
     with suppress(ValueError):
         return marshal.dumps(value)
     return b""
@@ -164,7 +166,7 @@ def _spec_and_file(name: str) -> tuple[ModuleSpec | None, Path | None]:
 
 
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:
-    """Yield the full name of each module that the code imports, and of its packages; import_module("name") counts."""
+    """Yield the names of modules that `tree` imports, also by import_module("x"). package: for relative imports."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -181,7 +183,7 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
-    """Files that string literals of a module name: beside it, in the working directory, or by a whole path."""
+    """Yield files that string literals name: beside the file `module`, in the working directory, or by full path."""
     written: set[str] = set()
     named: list[list[str]] = []
     for node in ast.walk(tree):

@@ -59,7 +59,7 @@ def one_line(error: Mapping[str, str]) -> str:
 
 
 def describe_failure(error: Exception) -> dict[str, str]:
-    """Describe `error` for a record; after an out-of-memory error free what can be, for the questions that follow."""
+    """Describe `error` as a record's {"type", "message", "traceback" if unexpected}; free memory if it ran out."""
     if isinstance(error, Failed):
         return error.error
     name = type(error).__name__
@@ -76,13 +76,13 @@ def describe_failure(error: Exception) -> dict[str, str]:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    # By name and words: torch is not imported for a run without a model, and on the main memory it raises a plain
-    # RuntimeError.
+    """Judge by name and words: torch is not imported here, and for the main memory it raises a plain RuntimeError."""
     named = any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
     return named or isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY in str(error))
 
 
 def _free_memory(error: Exception) -> None:
+    """Free the tensors that the frames of `error` hold, and the GPU memory that torch caches."""
     if error.__traceback__ is not None:
         traceback.clear_frames(error.__traceback__)  # the frames hold the tensors that did not fit
     gc.collect()
@@ -92,7 +92,7 @@ def _free_memory(error: Exception) -> None:
 
 
 def _traceback(error: Exception) -> str:
-    """The traceback without absolute paths: equal on every machine, and it names no user."""
+    """Format the traceback without absolute paths: equal on every machine, and it names no user."""
     roots = [Path(__file__).resolve().parents[2], *(Path(p).resolve() for p in sys.path if p)]
     captured = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = captured

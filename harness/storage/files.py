@@ -21,7 +21,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def save_error(path: Path, error: OSError, place: str = "--out") -> SaveError:
-    """A SaveError that says what could not be written and what to do. place: the option that sets the folder."""
+    """A SaveError that says what could not be written and what to do. place: the setting of its folder."""
     why = error.strerror or str(error)
     if error.errno == errno.ELOOP:
         fix = "it is a link to another place; remove it, then run the same command again"
@@ -62,10 +62,7 @@ def write_atomic(path: Path, data: bytes | Iterable[bytes], *, sync_folder: bool
 
 @contextlib.contextmanager
 def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
-    """Open a draft that replaces `path` when the block ends; any exception leaves the old file. Raises SaveError.
-
-    sync_folder: as in write_atomic.
-    """
+    """Open a file that replaces `path` if the block ends well; sync_folder: as in write_atomic. Raises SaveError."""
     draft = draft_path(path)
     try:
         with open(draft, "wb", opener=no_link) as file:
@@ -88,7 +85,7 @@ def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
 
 
 def delete_drafts(folder: Path, names: Sequence[str] = ("*",)) -> None:
-    """Delete drafts of the files `names` that a killed writer left in `folder`; call it while holding the lock."""
+    """Delete temporary files of `names` (patterns) that a killed writer left in `folder`; hold its lock meanwhile."""
     pattern = re.compile("|".join(fnmatch.translate(f".{name}.*.tmp") for name in names))
     for draft in filter(pattern.match, os.listdir(folder)):  # once: a folder of many shards has thousands of files
         with contextlib.suppress(OSError):

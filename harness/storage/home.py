@@ -28,8 +28,7 @@ def user_home() -> Path:
 def check_home() -> None:
     """Make the folder that HARNESS_HOME names. Raises UserError where it, or HARNESS_CACHE, cannot be used.
 
-    The default is not made here: a run that keeps nothing in it needs none. A cache that cannot be written is no
-    reason to stop, but a name that is too long fails wherever it is looked at.
+    The default folder is not made: a run may need none. A cache folder may be read-only, but not have a name too long.
     """
     name = "HARNESS_HOME"
     try:
@@ -55,5 +54,5 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_lock(path: Path) -> dict[str, Any]:
-    """The JSON object in `path`, {} when there is none."""
+    """The JSON object in a file, {} where there is no file. Raises OSError, ValueError."""
     return read_object(path) if path.exists() else {}

@@ -28,7 +28,11 @@ _TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of repository: its name in messages, its lock file, the key of its id, and the offline alternative."""
+    """A kind of repository on the hub.
+
+    noun: its name in messages; repo_type: its name in the hub's API; lock: name of its lock file; key: the setting that
+    names a repository; instead: what a message advises where the hub cannot be used.
+    """
 
     noun: str
     repo_type: str
@@ -51,7 +55,7 @@ MODELS = Kind("model", "model", "model-lock.json", "model.source", "name a folde
 
 
 def weights_of(key: str, more: str = "", noun: str = "model") -> Kind:
-    """MODELS with messages that name the setting `key`; more: another way without the hub, for messages."""
+    """MODELS whose messages call the model `noun` and name its setting `key`; more: further advice in them."""
     return replace(MODELS, noun=noun, key=key, instead=f"name a folder with `--set {key}=FOLDER`{more}")
 
 
@@ -65,7 +69,7 @@ _no_weights: ContextVar[bool] = ContextVar("no_weights", default=False)
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Inside the block models come from the cache alone: a plan is no reason to download 16 GB."""
+    """Take models from the cache alone inside the block: planning a run is no reason to download 16 GB."""
     token = _no_weights.set(True)
     try:
         yield
@@ -74,7 +78,7 @@ def without_weights() -> Iterator[None]:
 
 
 def offline(kind: Kind = DATASETS) -> bool:
-    """Whether the user's environment variables, or a plan for models, forbid requests to the hub."""
+    """Whether HF_HUB_OFFLINE, HF_DATASETS_OFFLINE, or `without_weights` for models, forbid requests to the hub."""
     if _no_weights.get() and kind.repo_type == MODELS.repo_type:
         return True
     values = (os.environ.get("HF_HUB_OFFLINE"), os.environ.get("HF_DATASETS_OFFLINE"))
@@ -82,6 +86,7 @@ def offline(kind: Kind = DATASETS) -> bool:
 
 
 def _read_locked(kind: Kind, repo: str) -> dict[str, Any] | None:
+    """The lock file's {"revision", "files", ...} of a repository, None without one. Raises CannotRun for damage."""
     path = kind.lock_path
     try:
         entry = read_lock(path).get(repo)
@@ -97,6 +102,7 @@ def _read_locked(kind: Kind, repo: str) -> dict[str, Any] | None:
 
 
 def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
+    """Put a repository's commit and file names into the lock file of its kind. Raises CannotRun."""
     path, now = kind.lock_path, datetime.now(UTC).isoformat(timespec="seconds")
     entry = {"revision": revision, "files": sorted(files), "endpoint": endpoint(), "looked_up": now}
     try:
@@ -128,8 +134,7 @@ def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
         absent = "HF_HUB_OFFLINE is set and the file is not in the cache"
         raise _unreachable(kind, repo, absent if offline(kind) else _first_line(error.__cause__ or error)) from error
     except Exception as error:
-        # The hub's client has changed its HTTP library twice, and a proxy may answer anything; whatever is raised
-        # here means that nothing was fetched, and the cause stays attached.
+        # The client has changed its HTTP library twice, a proxy may answer anything: whatever is raised, nothing came.
         raise _unreachable(kind, repo, _first_line(error)) from error
 
 
@@ -144,7 +149,7 @@ def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
 
 
 def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
-    """Ask the hub for the commit and the file names of a revision."""
+    """Ask the hub for (commit, file names) of a revision, by default of the branch in `repo`. Raises CannotRun."""
     repo, _, branch = repo.partition("@")
     if offline(kind):
         raise _unreachable(kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet")
@@ -161,9 +166,9 @@ def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
 
 
 def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
-    """Return (commit, file names) of a repository; with revision=None those of the lock file, written if needed.
+    """Return (commit, file names) of `repo` ("owner/name" or "owner/name@branch"), from its lock file or the hub.
 
-    Raises CannotRun: no connection, no such repository or revision, or a lock file that is not one.
+    Writes the hub's there unless `revision` is given. Raises CannotRun: no connection or repository, a damaged file.
     """
     locked = _read_locked(kind, repo)
     if locked is not None and revision in (None, locked["revision"]):
@@ -175,7 +180,7 @@ def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]
 
 
 def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
-    """The local copy of one file at a commit; from the cache where it is there. Raises CannotRun."""
+    """Return the local copy of the file `name` at a commit, downloaded unless it is cached. Raises CannotRun."""
     from huggingface_hub import hf_hub_download
 
     repo = repo.partition("@")[0]

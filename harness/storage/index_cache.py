@@ -55,30 +55,24 @@ def cache_root() -> Path:
 
 
 def open_cache(note: Callable[[str], None], served: Mapping[str, ModelShape | None]) -> IndexCache:
-    """The cache of this machine, with the store that several machines share where one is named (docs/scaling.md).
-
-    note, served: as for IndexCache.
-    """
+    """Open this machine's index cache, with the store that HARNESS_CACHE may name; note, served: as of IndexCache."""
     return IndexCache(cache_root(), note, served, shared_store())
 
 
 def key_digest(key: dict[str, Any]) -> str:
-    """sha256 (hex) of the key as sorted JSON; escapes keep lone surrogates hashable."""
+    """sha256 (hex) of a cache key, a JSON object, with its keys sorted; escapes keep lone surrogates hashable."""
     return hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
 @lru_cache(maxsize=8)  # questions on one document follow each other, and a book takes tens of milliseconds
 def document_digest(document: Document) -> str:
-    """sha256 (hex) of all a method can see of a document.
-
-    The id is part of it: an index may name its document, so another document must not get it.
-    """
+    """sha256 (hex) of all a method can see of a document, also of its id: an index may name its document."""
     return key_digest(asdict(document))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored value with the model calls that built it; `usage` is their sum."""
+    """A stored value with the model calls (events) that built it; shapes: Event.shape -> sizes of that model."""
 
     packed: Packed
     events: tuple[Event, ...] = ()
@@ -86,7 +80,7 @@ class Entry:
 
     @classmethod
     def of(cls, value: Any, events: list[Event], meter: Meter) -> Entry:
-        """Serialise `value`. Raises TypeError for what an index may not hold."""
+        """Serialise `value`, which `events` built; meter: has their shapes. Raises TypeError for an unfit value."""
         used = {e.shape for e in events}
         return cls(dump(value), tuple(events), {key: s for key, s in meter.shapes.items() if key in used})
 
@@ -100,7 +94,7 @@ class Entry:
             meter.record(event, self.shapes.get(event.shape))
 
     def with_shapes(self, served: Mapping[str, ModelShape | None]) -> Entry:
-        """The entry with the shapes in `served` (by role) for its model calls: FLOPs are counted by these."""
+        """The entry with the sizes in `served` (role -> sizes) for its model calls: FLOPs are counted by these."""
         if not served:
             return self
         keys = {role: "" if shape is None else shape.key for role, shape in served.items()}
@@ -114,7 +108,7 @@ class Entry:
 
     @property
     def usage(self) -> dict[str, dict[str, Any]]:
-        """Usage by phase, as `Meter.usage`."""
+        """The sum of the model calls: usage by phase, as `Meter.usage`."""
         meter = Meter("index")
         self.replay(meter)
         return meter.usage()
@@ -136,7 +130,7 @@ def _machine_id() -> str:
 
 
 def _delete_abandoned_drafts(folder: Path) -> None:
-    """Remove the drafts in `folder` that killed builders left."""
+    """Remove the temporary folders in `folder` that killed builders of entries left."""
     for draft in folder.glob(f"{_DRAFT}*"):
         here, _, rest = draft.name.removeprefix(_DRAFT).partition("-")
         pid, _, rest = rest.partition("-")
@@ -148,11 +142,11 @@ def _delete_abandoned_drafts(folder: Path) -> None:
 
 
 class IndexCache:
-    """The cache under `root`; `note` is called for every entry that had to be deleted.
+    """The index cache in the folder `root`; the key of an index comes from harness.engine.indexing.index_key.
 
-    served: role -> sizes of its model if that runs behind a server. The user gives them and may correct them:
-    they change no index and are in no key; the cost of a stored index uses the current ones. shared: a store behind
-    the cache; one that fails is reported once and left out from then on.
+    note: gets a sentence for every entry that had to be deleted; served: role -> sizes of a model behind a server, None
+    if unknown; the user may correct them, so they are in no key, and the cost of a stored index uses the current ones;
+    shared: a store behind the cache; one that fails is reported once and left out from then on.
     """
 
     def __init__(
@@ -183,11 +177,11 @@ class IndexCache:
         shutil.rmtree(_parts_folder(folder), ignore_errors=True)
 
     def parts(self, key: dict[str, Any]) -> Parts:
-        """The durable parts of the index of `key`."""
+        """Storage for what tools.keep and tools.share store while the index of `key` is built."""
         return Parts(self, key)
 
     def get_or_build(self, folder: Path, key: dict[str, Any], fn: Callable[[], Any], meter: Meter) -> Entry:
-        """Return the entry in `folder` and book its stored cost; else store and return fn() with its cost."""
+        """Return the entry in `folder`, else make it by fn() and store it; `meter` gets the cost. Raises SaveError."""
         entry = self._get(folder, key)
         if entry is not None:
             entry.replay(meter)
@@ -205,6 +199,7 @@ class IndexCache:
         return entry
 
     def _get(self, folder: Path, key: dict[str, Any]) -> Entry | None:
+        """Read an entry, fetched from the store if need be; None without one. A damaged one is reported and removed."""
         if not folder.is_dir():
             self._fetch(folder)
         if not folder.is_dir():
@@ -227,6 +222,7 @@ class IndexCache:
         return None
 
     def _put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
+        """Write an entry, also to the store behind the cache. Raises SaveError."""
         if self.root_identity not in (None, identity(self.root)):
             raise SaveError(
                 f"the index cache {self.root} was removed or replaced while the run went on, so no further index can "
@@ -238,7 +234,7 @@ class IndexCache:
         self._call_store(folder, lambda store, name: store.put(name, files))
 
     def _write_entry(self, folder: Path, files: Mapping[str, bytes]) -> None:
-        """Write the files of an entry in one step. Raises SaveError."""
+        """Write the files of an entry (name -> content) in one step. Raises SaveError."""
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             _delete_abandoned_drafts(folder.parent)
@@ -260,6 +256,7 @@ class IndexCache:
         """Download the entry from the store behind the cache, if it is there."""
 
         def fetch(store: ObjectStore, name: str) -> None:
+            """Write the store's entry `name` into `folder`; report a damaged one and remove it from the store."""
             try:
                 files = store.get(name)
             except Damaged as error:
@@ -284,22 +281,21 @@ class IndexCache:
 
 
 class Parts:
-    """Parts that `tools.keep` stores until an index is complete, and parts that several indexes share."""
+    """Stores parts of the index of `key`: `keep` until it is complete, `share` for other indexes too."""
 
     def __init__(self, cache: IndexCache, key: dict[str, Any]) -> None:
         self._cache, self._key = cache, key
         self._folder = _parts_folder(cache.folder(key))
 
     def keep(self, name: str, fn: Callable[[], Any], meter: Meter) -> Any:
-        """Return the value that a stopped run stored under `name`, booking its cost; else fn(), stored."""
+        """Return the part `name` if a stopped run stored it, else fn(), stored; `meter` gets the cost."""
         key = {"index": key_digest(self._key), "part": name}
         return self._cache.get_or_build(self._folder / key_digest(key), key, fn, meter).value()
 
     def share(self, what: Shared, fn: Callable[[], Any], meter: Meter) -> Any:
-        """Return the value that an index of any method stored under this key, booking its cost; else fn(), stored.
+        """Return the part `what` if an index of any method stored it, else fn(), stored; `meter` gets the cost.
 
-        Raises LookupError for needs without a version of fn's code, and where fn used the model of a role that is not
-        in the key.
+        Raises LookupError for needs without a "version" of fn's code, and where fn used another role's model.
         """
         if "version" not in what.needs:
             raise LookupError(f"tools.share('{what.name}') needs a 'version' of its code among its needs")
@@ -335,6 +331,7 @@ def _parts_folder(folder: Path) -> Path:
 
 
 def _entry_files(key: dict[str, Any], entry: Entry) -> dict[str, bytes]:
+    """Serialise an entry: file name -> content, with checksums.json over the others."""
     usage = {
         "usage": entry.usage,
         "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
@@ -362,6 +359,7 @@ def checked_files(folder: Path) -> dict[str, bytes]:
 
 
 def _read_entry(folder: Path, key: dict[str, Any]) -> Entry:
+    """Read an entry. Raises OSError, ValueError where it is damaged, or not the one of `key`."""
     files = checked_files(folder)
     if key_digest(as_object(files["key.json"])) != key_digest(key):
         raise ValueError("key.json is another entry's")

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 
 def append_line(fd: int, path: Path, data: bytes) -> None:
-    """Append one line and wait until it is on disk.
-
-    Raises SaveError; what a failed write left behind is cut off, so that the file still ends with a whole line.
-    """
+    """Append the line `data` to the open file `fd` of `path`, synced. Cuts off a failed write and raises SaveError."""
     size = os.fstat(fd).st_size
     try:
         view = memoryview(data)
@@ -48,7 +45,7 @@ def json_line(value: Any) -> bytes:
 
 
 def _parse(line: bytes, field: str, schema: Schema | None = None) -> tuple[dict[str, Any] | None, str]:
-    """Return the line's object, or None and the problem. Raises WrongValue where only one value is wrong."""
+    """Return (object, "") or (None, problem); field: as in `read_lines`. Raises WrongValue if one value is wrong."""
     if schema is not None:
         try:
             return schema.parse(line), ""
@@ -71,8 +68,8 @@ def read_lines(
 ) -> Iterator[dict[str, Any]]:
     """Yield the object of every line, checked by `schema` where one is given; a missing file has none.
 
-    wanted: called with a line's bytes; lines for which it is false are skipped, damaged ones too. A bad last line is
-    what a killed writer leaves: it is skipped and reported in `notes`. A bad one before raises DataError.
+    field: a key that must have a text; wanted: called with a line's bytes, False skips the line, also a damaged one.
+    A bad last line is what a killed writer leaves: skipped, and reported in `notes`. One before it raises DataError.
     """
     for _, _, value in indexed_lines(path, field, notes, schema, wanted):
         yield value
@@ -85,7 +82,7 @@ def indexed_lines(
     schema: Schema | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield (byte offset, length, object) of every line, as `read_lines` does."""
+    """Yield (byte offset, bytes, object) of every line; parameters and errors are those of `read_lines`."""
     if not path.exists():
         return
     bad: tuple[int, str] | None = None
@@ -113,7 +110,7 @@ def indexed_lines(
 def cut_torn_line(path: Path, field: str) -> str | None:
     """Repair a torn last line: cut it off, or add its missing line end. Returns a sentence, None if nothing was torn.
 
-    Raises DataError for a bad line before the last, and SaveError when the file cannot be changed.
+    field: as in `read_lines`. Raises DataError for a bad line before the last, SaveError if the file cannot be changed.
     """
     if not path.exists():
         return None

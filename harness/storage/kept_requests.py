@@ -37,7 +37,7 @@ def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[
 def read_requests(
     folder: Path, question_ids: Container[str], shortened: Callable[[str], str] = str
 ) -> dict[str, list[dict[str, Any]]]:
-    """The requests of each question in `question_ids`, in order, in one pass over the file; {} without a file.
+    """Question id -> its requests in order, {"phase", "role", "kind", "prompt", "reply"} each; {} without a file.
 
     shortened: applied to every prompt and reply, so that memory holds only the shortened texts. Raises DataError for a
     damaged file, OSError if it cannot be read.
@@ -59,10 +59,7 @@ def read_requests(
 
 
 def without_requests(path: Path, questions: Container[str]) -> bytes | None:
-    """The bytes of the file at `path` less the requests of these questions; None where it has none of them.
-
-    Raises DataError for a damaged file.
-    """
+    """The bytes of a file less the requests of these questions; None if it has none of them. Raises DataError."""
     if not any(row.get("question_id") in questions for row in read_packed(path, "kind")):
         return None
     kept = (row for row in read_packed(path, "kind") if row.get("question_id") not in questions)

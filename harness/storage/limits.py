@@ -61,7 +61,7 @@ def too_deep(value: Any, brackets: int | None = None) -> bool:
 
 
 def numbered_lines(name: str, stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield (number from 1, line) of a stream. Raises DataError for a line beyond HARNESS_MAX_LINE_MIB."""
+    """Yield (number from 1, line) of the file `name`. Raises DataError for a line beyond HARNESS_MAX_LINE_MIB."""
     max_bytes = limit("LINE_MIB") << 20
     number = 0
     while line := stream.readline(max_bytes + 1):
@@ -104,7 +104,7 @@ class _RatioChecked(io.RawIOBase):
 
 
 def ratio_checked(stream: IO[bytes], packed: IO[bytes], name: str) -> IO[bytes]:
-    """Buffer `stream`, which unpacks the file `packed`; reading beyond HARNESS_MAX_RATIO raises DataError."""
+    """Buffer `stream`, which unpacks `packed`; reading beyond HARNESS_MAX_RATIO raises DataError, naming `name`."""
     return cast("IO[bytes]", io.BufferedReader(_RatioChecked(stream, packed, name), 1 << 16))
 
 

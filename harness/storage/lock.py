@@ -44,7 +44,7 @@ def _alive(pid: int) -> bool:
 
 
 class FolderLock:
-    """The writer's lock of one run folder, or of one part of it. Raises RunLocked if another live process holds it."""
+    """The writer's lock of a run folder, or of its part number `part`. Entering raises RunLocked if it is taken."""
 
     def __init__(self, folder: Path, part: int | None = None) -> None:
         self.folder, self._part = folder, part
@@ -88,7 +88,7 @@ class FolderLock:
             os.close(fd)
 
     def _flock(self, fd: int, kind: int = fcntl.LOCK_EX) -> None:
-        """Take the kernel's lock. Raises RunLocked if a process has it, or on a file system without locks may write."""
+        """Take the kernel's lock. Raises RunLocked if a process has it or, where there are no locks, may be writing."""
         try:
             fcntl.flock(fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -101,7 +101,7 @@ class FolderLock:
                 raise self._locked_error(holder) from None
 
     def _check_ours(self, fd: int) -> None:
-        """Raise UserError for a file that no FolderLock wrote; a holder written in part is one of ours."""
+        """Raise UserError for a lock file that no FolderLock wrote; one that is empty or half written is accepted."""
         status = os.fstat(fd)
         head = os.pread(fd, len(_SIGNED), 0) if stat.S_ISREG(status.st_mode) else b""
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not _SIGNED.startswith(head):
@@ -117,6 +117,7 @@ class FolderLock:
             return False
 
     def _write_holder(self, fd: int) -> None:
+        """Write {"pid", "start", "host"} of this process into the lock file. Raises SaveError."""
         pid = os.getpid()
         text = json.dumps({"pid": pid, "start": process_start(pid), "host": socket.gethostname()})
         try:
@@ -127,6 +128,7 @@ class FolderLock:
 
     @staticmethod
     def _read_holder(fd: int) -> dict[str, Any]:
+        """What `_write_holder` wrote; {} where it cannot be read."""
         try:
             value = json.loads(os.pread(fd, 4096, 0))
         except ValueError:
@@ -135,13 +137,14 @@ class FolderLock:
 
     @staticmethod
     def _may_be_writing(holder: dict[str, Any]) -> bool:
-        """Whether the process that the file names may still be writing."""
+        """Whether the process that the lock file names, `holder`, may still be writing."""
         if holder.get("host") != socket.gethostname():
             return True
         pid = holder["pid"]
         return pid != os.getpid() and _alive(pid) and holder.get("start") == process_start(pid)
 
     def _locked_error(self, holder: dict[str, Any]) -> RunLocked:
+        """Make the error that names the holder of the lock and says what to do."""
         who = f"process {holder['pid']} on {holder.get('host')}" if holder else "another process"
         fix = "wait for it or stop it"
         if holder and holder.get("host") != socket.gethostname():

@@ -38,7 +38,7 @@ class Damaged(Exception):
 
 
 class ObjectStore:
-    """Entries below `url`. requests: how many were sent. Raises UserError where no such store can be opened."""
+    """An object store with paths below `url`. requests: how many were sent. Raises UserError for an unusable url."""
 
     def __init__(self, url: str) -> None:
         self.url, self.requests = url.rstrip("/"), 0
@@ -67,7 +67,7 @@ class ObjectStore:
             raise UserError(f"{error}.") from error
 
     def read(self, name: str) -> bytes | None:
-        """The content of an object, None where there is none. Raises StoreFailed."""
+        """The content of the object at the path `name`, None where there is none. Raises StoreFailed."""
         try:
             data: bytes = self._call("cat_file", f"{self._root}/{name}")
         except FileNotFoundError:
@@ -79,7 +79,7 @@ class ObjectStore:
         self._call("pipe_file", f"{self._root}/{name}", data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Make an object; False where there is another. Of several that try, one succeeds. Raises StoreFailed."""
+        """Make an object; False if one with other content is there, so one of several wins. Raises StoreFailed."""
         try:
             self._call("pipe_file", f"{self._root}/{name}", data, mode="create")
         except FileExistsError:
@@ -101,7 +101,7 @@ class ObjectStore:
             return []
 
     def get(self, place: str) -> dict[str, bytes] | None:
-        """The files of the entry at `place`, None where there is none. Raises Damaged and StoreFailed."""
+        """The files (name -> content) of the entry at a path, None without one. Raises Damaged and StoreFailed."""
         if (key := self.read(f"{place}/{_KEY}")) is None:
             return None
         try:
@@ -120,7 +120,7 @@ class ObjectStore:
             raise Damaged(str(error)) from error
 
     def put(self, place: str, files: Mapping[str, bytes]) -> None:
-        """Store an entry unless there is one. Raises StoreFailed."""
+        """Store `files` (name -> content) as the entry at a path, unless it has one. Raises StoreFailed."""
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:  # the same bytes for the same files
             for name, data in sorted(files.items()):
@@ -136,6 +136,7 @@ class ObjectStore:
         self.remove(f"{place}/{_KEY}")
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of the fsspec file system. Raises FileNotFoundError, FileExistsError, else StoreFailed."""
         self.requests += 1
         try:
             return getattr(self._files, name)(*args, **kwargs)

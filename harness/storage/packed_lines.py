@@ -34,12 +34,12 @@ class _Torn(Exception):
 
 
 def append_packed(fd: int, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append the rows as one member and wait until it is on disk. Raises SaveError as `append_line` does."""
+    """Append the rows to the open file `fd` as one gzip member, synced. Raises SaveError, naming `path`."""
     append_line(fd, path, gzip.compress(b"".join(map(json_line, rows)), mtime=0))
 
 
 def read_packed(path: Path, field: str, notes: list[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the JSON object of every line; a missing file has none.
+    """Yield the JSON object of every line; a missing file has none. notes: gets a sentence for a torn last member.
 
     Raises DataError for damage before the last member, a line that is no object with a text `field`, and limits
     (harness/storage/limits.py); OSError where the file cannot be read.
@@ -112,6 +112,7 @@ def _member_after(file: IO[bytes], start: int) -> bool:
 
 
 def _parse_member(path: Path, offset: int, member: bytes, field: str) -> Iterator[dict[str, Any]]:
+    """Yield the object of each line of an unpacked member; offset: where it begins in the file. Raises DataError."""
     for line in member.split(b"\n")[:-1]:
         try:
             value = as_object(line)

@@ -38,10 +38,7 @@ def expanded(path: str) -> str:
 
 
 def inside(folder: Path, *names: str) -> Path:
-    """`folder` joined with names that come from data, a run folder or a server.
-
-    Raises UserError for a name that is absolute or has a part "..", a NUL or a line end.
-    """
+    """Join `folder` with names from data or a server. Raises UserError for an absolute one, "..", NUL or line end."""
     for name in names:
         if Path(name).is_absolute() or ".." in Path(name).parts or any(sign in name for sign in "\0\n\r"):
             raise UserError(f"{name!r} is no name of a file below {folder}; such a path is not followed")
@@ -92,6 +89,7 @@ def _home() -> str | None:
 
 
 def _map_texts(value: Any, change: Any) -> Any:
+    """`value` with change(text) for every text in its lists and mappings."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

@@ -8,9 +8,8 @@
     <url>/<data set>/<run>/layout.json              {"files": {name: [[sha256, bytes], ...]}, "time": ...}: what counts
     <url>/<data set>/<run>/writer/<n>.json          who the n-th writer is, made with a conditional put
 
-Parts never change and `layout.json` is replaced as a whole, so a reader sees one state of a run. Nobody appends to a
-file of another: a writer that was cut off (no sign of life for STALE seconds) is replaced by the next number, which it
-sees before its next layout.
+Parts never change and `layout.json` is replaced as a whole, so a reader sees one state of a run. A writer without a
+sign of life for STALE seconds is replaced by the next number, which it sees before it sends its next layout.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Parts = list[tuple[str, int]]  # of a file: sha256 and bytes of each part, in or
 
 
 def working_copy(out: str | os.PathLike[str]) -> Path:
-    """The folder `out`; for an address download the store's runs into its working copy. Raises UserError."""
+    """Return the folder `out`; for an address (s3://...) download its runs, return their folder. Raises UserError."""
     if not is_url(str(out)):
         return Path(out).expanduser()
     store = ObjectStore(str(out))
@@ -66,7 +65,7 @@ def working_copy(out: str | os.PathLike[str]) -> Path:
 
 
 def _download_run(store: ObjectStore, place: str, folder: Path) -> dict[str, Any]:
-    """Download the files of a run that differ from those in `folder`; returns the store's layout, {} for none."""
+    """Download a run's changed files into `folder`; place: its path in the store. Returns its layout, {} for none."""
     for _ in range(3):
         layout = _read_layout(store, place)
         applied = _read_local_layout(folder / _APPLIED)
@@ -98,6 +97,7 @@ class _PartMissing(Exception):
 
 
 def _download_file(store: ObjectStore, place: str, path: Path, parts: Parts) -> None:
+    """Download a file of the run at `place` as `path`, in one step. Raises _PartMissing."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with open(draft, "wb") as file:
         for digest, _ in parts:
@@ -126,7 +126,7 @@ def _read_local_layout(path: Path) -> dict[str, Any]:
 
 
 class Remote:
-    """The one writer of a run in a store. Begin with `claim`."""
+    """Sends a run to a store as its one writer. place: the run's path there; number: the writer's. Made by `claim`."""
 
     def __init__(self, store: ObjectStore, place: str, folder: Path, number: int) -> None:
         self._store, self._place, self._folder, self._number = store, place, folder, number
@@ -137,7 +137,7 @@ class Remote:
 
     @classmethod
     def claim(cls, folder: Path) -> Remote | None:
-        """Become the writer of a run whose folder is locked here, and bring it up to date; None for any other folder.
+        """Become the writer of the run in a locked folder, and bring it up to date; None for a run in no store.
 
         Raises RunLocked where another machine writes it, SaveError where the store fails.
         """
@@ -159,7 +159,7 @@ class Remote:
         return remote
 
     def check(self) -> None:
-        """Raise SaveError where another machine took the run over, or the store fails for STALE seconds."""
+        """Raise SaveError where another machine took the run over, or the store failed for STALE / 2 seconds."""
         if self._problem:
             raise SaveError(
                 f"{self._problem}; what was answered is kept in {self._folder}, and the same command sends it."
@@ -189,6 +189,7 @@ class Remote:
         self.check()
 
     def _send_regularly(self) -> None:
+        """Send what is new every EVERY seconds until `close`, or until the run is lost, which `_problem` then says."""
         last = time.monotonic()
         while not self._stop.wait(EVERY):
             try:
@@ -249,7 +250,7 @@ def _file_state(path: Path) -> tuple[int, int, int]:
 
 
 def _claim_next_number(store: ObjectStore, place: str) -> int:
-    """Claim the next writer's number. Raises RunLocked while the last writer is alive, StoreFailed."""
+    """Claim the next writer's number and return it. Raises RunLocked while the last one is alive, StoreFailed."""
     names = (name.rpartition("/")[2].removesuffix(".json") for name in store.names(f"{place}/writer"))
     last = max((int(name) for name in names if name.isdecimal() and len(name) < 10), default=0)
     if last:
@@ -271,6 +272,7 @@ def _claim_next_number(store: ObjectStore, place: str) -> int:
 
 
 def _is_alive(holder: dict[str, Any], last_seen: float) -> bool:
+    """Whether the writer {"pid", "start", "host"} may still write; last_seen: last sign of life, seconds since 1970."""
     if holder.get("host") == socket.gethostname():  # the folder's lock is held here, so an older writer is gone
         pid = int(holder.get("pid") or 0)
         return pid != os.getpid() and holder.get("start") == process_start(pid)

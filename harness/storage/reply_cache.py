@@ -38,7 +38,7 @@ class CachedModel(NamedTuple):
 
 
 class ReplyCache:
-    """The replies of one model below `root`; identity: all that changes its output."""
+    """The stored replies of one model in the cache folder `root`; identity: all that changes its output."""
 
     def __init__(self, root: Path, model: str, identity: Mapping[str, Any]) -> None:
         self._about = {"version": _VERSION, "identity": dict(identity)}
@@ -48,9 +48,9 @@ class ReplyCache:
     def get_or_send(
         self, key: dict[str, Any], send: Callable[[], dict[str, Any]], meter: Meter, role: str, shape: ModelShape | None
     ) -> tuple[dict[str, Any], bool]:
-        """Return (reply, cached): the reply stored under `key`, else send() with its reply stored.
+        """Return (reply, cached): the reply stored for `key`, which names the request, else send(), then stored.
 
-        `meter` gets the cost in both cases. Raises SaveError where a reply cannot be stored.
+        meter: gets the cost of both; role, shape: of the model, for a stored reply. Raises SaveError.
         """
         key = {**self._about, **key}
         digest = key_digest(key)
@@ -74,7 +74,7 @@ class ReplyCache:
 
 
 def _read(path: Path, digest: str) -> dict[str, Any] | None:
-    """The stored reply; None where the file is missing or damaged."""
+    """A stored {"key", "value", "events"}; None where it is missing, damaged, or not of the key `digest`."""
     try:
         stored = read_object(path)
     except (OSError, ValueError):

@@ -50,10 +50,10 @@ _Pointers = dict[str, list[str]]  # question -> checksums of the long texts that
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run as it is on disk. `config` is the RunConfig's dump; `notes` says what could not be read whole.
+    """A run as it is on disk; manifest, records, documents and summary: the files of these names.
 
-    records: maybe without texts (Hold); whole: the run that this is a part of (reports/by_kind.py), whose
-    documents and costs of indexes are this one's.
+    config, origins: settings (RunConfig) and where each came from; records: maybe without texts (Hold); notes: what
+    could not be read; whole: the run that this is a part of (reports/by_kind.py), whose indexes and costs it has.
     """
 
     path: Path
@@ -81,10 +81,7 @@ class StoredRun:
             yield from read_texts(self.path, records)
 
     def requests(self, question_id: str) -> list[dict[str, Any]]:
-        """What was sent for a question (--keep-prompts), in order: phase, role, kind, prompt, reply.
-
-        Raises DataError for a damaged requests.jsonl.gz.
-        """
+        """A question's requests (--keep-prompts) in order: phase, role, kind, prompt, reply. Raises DataError."""
         with _os_error_as_data_error(self.path / REQUESTS):
             return read_requests(self.path, {question_id}).get(question_id, [])
 
@@ -100,8 +97,8 @@ def find_runs(root: Path) -> list[Path]:
 class StreamedRecords(Sequence[dict[str, Any]]):
     """The last record of each question in a file, read and checked again at each pass.
 
-    So 100,000 records take the memory of their ids and offsets, 20 MB; a pass over them takes 3 s. Raises DataError for
-    a damaged file, and where the file was replaced since it was read first. texts: gets the records' pointers.
+    So 100,000 records take the memory of their ids and offsets, 20 MB; a pass takes 3 s. notes: gets a sentence on a
+    torn line; texts: gets question id -> checksums of its long texts. Raises DataError for a damaged or replaced file.
     """
 
     def __init__(self, path: Path, notes: list[str] | None = None, texts: _Pointers | None = None) -> None:
@@ -131,6 +128,7 @@ class StreamedRecords(Sequence[dict[str, Any]]):
         return next(self._read([question_id]))
 
     def _read(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Yield the records of these questions. Raises DataError for one that is not at its offset any more."""
         if not self.offsets:
             return
         with open(self.path, "rb", opener=regular_only) as file:
@@ -183,13 +181,14 @@ class _NumbersOfRecords(list[dict[str, Any]]):
 
 
 def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
-    """Read a run folder, a running one too.
+    """Read a run folder, a running one too; hold: how much of its records stays in memory.
 
     Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or manifest that is not
     written yet is {}. If a question has several records, the last one counts.
     """
 
     def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[dict[str, Any]]:
+        """The records as `hold` says; notes, texts: as of StreamedRecords."""
         if hold == "nothing":
             return StreamedRecords(path, notes, texts)
         rows: dict[str, dict[str, Any]] = {}
@@ -214,8 +213,7 @@ def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
 def read_question(folder: Path, question_id: str) -> StoredRun:
     """Read a run with the record of one question alone; with all records if it has none of that question.
 
-    Only lines that contain the id are parsed. Raises what `read_run` raises, but not for damage elsewhere in
-    records.jsonl.
+    Only lines that contain the id are parsed: damage elsewhere in records.jsonl raises nothing. Else as `read_run`.
     """
     keys = {
         b'"question_id": ' + json.dumps(question_id, ensure_ascii=a).encode("utf-8", "replace") for a in (True, False)
@@ -232,7 +230,7 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
 
 
 def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence[dict[str, Any]]]) -> StoredRun:
-    """Read a run folder. records(path of records.jsonl, notes, texts) reads the records and fills the other two."""
+    """Read a run folder. records(path, notes, texts) reads records.jsonl and fills the other two."""
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
     check_plain(folder)
@@ -257,7 +255,7 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence
 
 
 def check_plain(folder: Path, part: int | None = None) -> None:
-    """Raise DataError for a file of the run that is a link, a device or a pipe: the last two would never end.
+    """Raise DataError for a file of the run that is a link, a device or a pipe, which might never end.
 
     part: look at the files of this part and the merged ones alone, not at those of all parts.
     """
@@ -269,7 +267,7 @@ def check_plain(folder: Path, part: int | None = None) -> None:
 
 
 def run_yaml(folder: Path) -> dict[str, Any]:
-    """Parse and check run.yaml. Raises DataError for a damaged one."""
+    """Parse and check run.yaml, {"config", "origins"}. Raises DataError for a damaged one."""
     import yaml
 
     path = folder / RUN

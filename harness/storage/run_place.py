@@ -67,10 +67,10 @@ class RunPlace:
             ) from None
 
     def check_fits(self) -> None:
-        """Called once the data are known to be the same. Raises UserError if the folder's run differs otherwise."""
+        """Raise UserError if the folder's run cannot be continued; called once its data are known to be the same."""
 
     def check(self) -> None:
-        """Raise SaveError where the run can no longer be kept."""
+        """Raise SaveError where the run's object store can no longer take it."""
         if self._remote is not None:
             self._remote.check()
 

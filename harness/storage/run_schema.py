@@ -15,8 +15,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-# Keys of a record's notes: whether the reply has the answer prefix, counts of a score over all answers, and what models
-# judged.
+# Keys of a record's notes: whether the reply has the answer prefix, counts over all answers, what models judged.
 PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
 LOGGED = "logged."
 """The start of the names of scores that another tool gave (harness import); nothing here can compute them."""
@@ -49,7 +48,7 @@ _dict: Any = dict
 
 
 def _mapping(keys: dict[str, Any]) -> Any:
-    """The type of a mapping with these keys and any others; a key with "?" may lack.
+    """The type of a mapping with these keys and any others; a key with "?" may be missing.
 
     What is parsed has its keys in this order, which is that of the files: `harness score` changes no other byte.
     """
@@ -198,7 +197,7 @@ _CONFIG = _mapping(
 
 
 class Schema:
-    """Parses and checks one kind of file or line."""
+    """Parses and checks one kind of file or line. kind: its type, as pydantic takes it."""
 
     def __init__(self, kind: Any) -> None:
         self._adapter: TypeAdapter[Any] = TypeAdapter(kind)

@@ -59,8 +59,8 @@ class RunStore:
     def open(cls, place: RunPlace, fingerprint: str | None, note: Note) -> RunStore:
         """Lock the folder, repair what a killed writer left, and check the fingerprint of the data (None: no check).
 
-        run.yaml stays as it is until `describe`. Raises RunLocked, SaveError (not writable), DataError (damaged), and
-        UserError where the data changed or the folder waits for something else (RunPlace.enter, check_fits).
+        note: gets a sentence for each repair. run.yaml stays as it is until `describe`. Raises RunLocked, SaveError,
+        DataError (damaged), and UserError where the data changed, or as RunPlace.enter and check_fits do.
         """
         with ExitStack() as stack:
             place.enter(stack)
@@ -83,13 +83,14 @@ class RunStore:
         return store
 
     def lost_texts(self) -> list[str]:
-        """At most one sentence: how many texts its records point to that the folder lacks; [] for a part of a run."""
+        """[A sentence] on how many texts the records point to and the folder lacks, else []; [] for a part of a run."""
         if self.place.part is not None:
             return []
         lost = lost_texts(self.folder, {pointer for row in self.records() for pointer in text_pointers(row)})
         return [f"{lost}; to restore them, run the command with --keep-texts no and then without it"] if lost else []
 
     def _open_to_append(self, name: str) -> int:
+        """Open a file of the run until the store closes, and return its descriptor. Raises SaveError."""
         path = self._path(name)
         try:
             fd = no_link(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -177,6 +178,7 @@ class RunStore:
             self._replace(REQUESTS, data)
 
     def _append_compressed(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append rows to a .gz file of the run, opened at the first; a closed store does nothing. Raises SaveError."""
         if self._closed:
             return
         if name not in self._compressed_fds:
@@ -269,6 +271,7 @@ class RunStore:
         self._close()
 
     def _close(self, keep: bool = True) -> None:
+        """Close the files and release the lock; keep: as in RunPlace.leave."""
         with self._write_lock:
             if not self._closed and not self._unscored_ids and not self._replaced_files():
                 with contextlib.suppress(OSError):

@@ -27,7 +27,7 @@ class Packed:
 
 
 def _pack(value: Any, arrays: dict[str, np.ndarray], at: str) -> Any:
-    """Return strict JSON, arrays put into `arrays`. Raises TypeError naming the place of anything else."""
+    """Return strict JSON, arrays put into `arrays` by name. Raises TypeError, naming `at`, the place of `value`."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, str)):
@@ -48,7 +48,7 @@ def _pack(value: Any, arrays: dict[str, np.ndarray], at: str) -> Any:
 
 
 def _checked_key(key: Any, at: str) -> str:
-    # JSON would turn 1 into "1": an index read from the cache would differ from a fresh one.
+    """Return a key that is a text, else raise TypeError: JSON turns 1 into "1", so a cached index would differ."""
     if not isinstance(key, str):
         raise TypeError(f"{at} has the key {key!r}; keys must be strings")
     if key in (_ARRAY, _FLOAT):
@@ -57,6 +57,7 @@ def _checked_key(key: Any, at: str) -> str:
 
 
 def _unpack(data: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The inverse of `_pack`: `data` with its arrays, by name, put back."""
     if isinstance(data, list):
         return [_unpack(v, arrays) for v in data]
     if not isinstance(data, dict):
@@ -91,7 +92,7 @@ def load(packed: Packed) -> Any:
 def json_values(value: Any, lost: list[str], at: str = "") -> Any:
     """Return `value` as strict JSON values: tuples become lists, dataclasses dicts, NaN and infinities None.
 
-    lost: gets the places of NaN and infinities. Raises TypeError naming the place of anything JSON cannot hold.
+    lost: gets the places of NaN and infinities; at: the place of `value`, named by the TypeError for others.
     """
     if isinstance(value, np.generic):
         value = value.item()

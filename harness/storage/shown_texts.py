@@ -27,7 +27,7 @@ def checksum(text: str) -> str:
 
 
 def shown_pieces(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the texts that a record shows: those for the reader, then those of the search's steps."""
+    """Yield the pieces of text, as above, that a record shows: those for the reader, then those of search steps."""
     yield from row["shown"]
     yield from (step["shown"] for step in row["steps"] if step["shown"])
 
@@ -60,10 +60,7 @@ def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
 
 
 def read_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (checksum, text) for the texts that the records point to and the folder has.
-
-    Raises DataError for a damaged file, and for a text that does not fit its checksum.
-    """
+    """Yield (checksum, text) of the texts that records point to and the folder has. Raises DataError for damage."""
     hashes = {pointer for row in rows for pointer in text_pointers(row)}
     path = folder / TEXTS
     for line in read_packed(path, "sha256") if hashes else ():

@@ -38,10 +38,10 @@ def summarise(
 ) -> dict[str, Any]:
     """Return the mapping above. A failed question scores 0, as its record says, or is left out with failed="skip".
 
-    records: one a question, streamed: 100,000 of them must fit in memory, in about 30 bytes each. n_scored + n_failed =
-    n_total always. Costs are those of questions answered and of indexes built or hit, since a hit knows what building
-    cost; half-spent ones say nothing about what an answer costs. form: the data set's format, which says what questions
-    are resampled as one (harness.stats.clusters).
+    records: one a question, streamed, of which memory holds about 30 bytes each; documents: lines of documents.jsonl;
+    seed: of the bootstrap; form: the data set's format, which says what questions are resampled as one
+    (harness.stats.clusters). n_scored + n_failed = n_total. Costs are those of questions answered and of indexes built
+    or hit, since a hit knows what building cost; half-spent ones say nothing about what an answer costs.
     """
     tally = _Tally(failed, form)
     for record in records:
@@ -72,7 +72,7 @@ def summarise_with(
 
 
 class _Tally:
-    """Sums over records, and the values of each that its confidence intervals need."""
+    """Sums over records, and what confidence intervals need of each; failed, form: as in `summarise`."""
 
     def __init__(self, failed: str, form: str) -> None:
         self._failed, self._form = failed, form

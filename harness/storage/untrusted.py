@@ -103,10 +103,7 @@ def parse_yaml(text: str | bytes, loader: Any = None) -> Any:
 
 
 def package_folder(name: str) -> Path | None:
-    """The folder of an installed package; None for a module without one, and for a name that is not a package's.
-
-    `importlib.util.find_spec("a.b")` imports a, so a name with a dot is none.
-    """
+    """The folder of an installed package, None for other names, also dotted ones: finding "a.b" would import a."""
     module = name.replace("-", "_")
     try:
         spec = importlib.util.find_spec(module) if module.isidentifier() else None

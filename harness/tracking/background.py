@@ -69,7 +69,7 @@ _LONGEST_END = 600  # seconds of the last pass: no store keeps an orphan alive
 
 
 class BackgroundTracking(Hook):
-    """Logs the runs of a command. mlflow: a URI, "off", or None for the default, whose failure only warns.
+    """Logs the runs of a command below `out`. mlflow: a URI, "off", or None for the default, whose failure only warns.
 
     suite: name of the parent run that holds them; traces: of each run, at most; note: gets a sentence for what was not
     logged; shared: several processes answer a row, so that only whoever merges it logs it. required: MLflow was asked
@@ -117,7 +117,7 @@ class BackgroundTracking(Hook):
         return 3 if self.required and missed else 0
 
     def add(self, folder: Path) -> None:
-        """Log the run in `folder`, unless tracking is off; the run before it has ended."""
+        """Log the run in `folder` too, unless tracking is off; the run added before it must have ended."""
         if not self._uri:
             return
         self._folders.append(folder)
@@ -181,9 +181,8 @@ class TrainingLog:
     """Logs the training in `out` to MLflow at `uri`: one run, a point for each number in a line of log.jsonl.
 
     out/mlflow.json holds what log.jsonl does not: {"id", "experiment", "params", "status"}. What a store missed is
-    logged when the training goes on. See track.problems for what to ask before.
-
-    warn: is called with a sentence where the numbers are not logged; the training goes on.
+    logged when the training goes on. Check `uri` by track.uri_problems first. params: settings, name -> value; warn:
+    is called with a sentence where the numbers are not logged; the training goes on.
     """
 
     def __init__(
@@ -208,7 +207,7 @@ class TrainingLog:
 
 
 class Passes:
-    """Logs the folders of a command in passes; each pass logs what has changed since the last."""
+    """Logs run folders in passes, each what has changed since the last; uri, suite, traces: as in `track`."""
 
     def __init__(self, uri: str, suite: str | None, traces: int = MOST_TRACES) -> None:
         self.uri, self.suite, self.traces = uri, suite, traces
@@ -216,13 +215,11 @@ class Passes:
         self._missing: dict[Path, int] = {}  # traces that are still to be logged
 
     def make(self, folders: Sequence[Path], last: bool = False) -> dict[Path, HarnessError]:
-        """Log every folder that has changed; returns folder -> error for those that could not be logged.
-
-        last: the command has ended, so none of its runs goes on.
-        """
+        """Log the folders that changed; returns folder -> error of those that failed. last: none still runs."""
         until = time.monotonic() + (_LAST_TRACING if last else _TRACING)
 
         def log(folder: Path) -> None:
+            """Log a folder, unless it is as it was when all of it was logged."""
             running = not last and folder == folders[-1]
             state = _folder_state(folder, running)
             if state is None or (state == self._logged.get(folder) and not self._missing.get(folder)):
@@ -250,7 +247,7 @@ class Passes:
 
 
 def _folder_state(folder: Path, running: bool) -> tuple[object, ...] | None:
-    """Inode, size and time of each file, to see changes; None without a run (yet)."""
+    """(running, then inode, size and time of each file), to see changes; None without a run (yet)."""
     if not is_begun(folder) or (running and not any((folder / name).exists() for name in (MANIFEST, TRAINING))):
         return None
     names = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TRAINING, LOG)
@@ -259,7 +256,7 @@ def _folder_state(folder: Path, running: bool) -> tuple[object, ...] | None:
 
 
 def main(suite: str, traces: int) -> None:
-    """Log until standard input ends, which it does when the command ends, in whatever way."""
+    """Log the folders that standard input names until that ends, as it does when the command ends in any way."""
     results = os.dup(1)
     os.dup2(2, 1)  # what a library prints is no result
     passes = Passes(os.environ["MLFLOW_TRACKING_URI"], suite or None, traces)

@@ -53,7 +53,7 @@ def metric_name(name: str) -> str:
 
 
 def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
-    """The metrics of a finished pass. table: reports.tables.frame of the run; what it lacks is left out."""
+    """Metric -> value for a whole run. table: reports.tables.frame([run]); what it lacks is left out."""
     row = table.iloc[0]
     headline, *others = _all_score_names(run)
     values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": round_digits(row.get("tflops.whole"))}
@@ -95,7 +95,7 @@ def percent(value: Any) -> float | None:
 
 
 def round_digits(value: Any, count: int = 4) -> float | None:
-    """A cost rounded to its first `count` digits."""
+    """A cost rounded to its first `count` digits; None for what is no finite number."""
     number = _number(value)
     return None if number is None else float(f"{number:.{count}g}")
 
@@ -121,7 +121,7 @@ def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[s
 
 
 def _is_shown(key: str, value: Any, models: Mapping[str, Any]) -> bool:
-    """Whether a setting is no default of a model, and one of a part that the run used."""
+    """Whether to show a setting: not a model's default, nor of a role, encoder or reranker that the run did not use."""
     part, _, rest = key.removeprefix("roles.").partition(".")
     field = ModelConfig.model_fields.get(rest) if key.startswith(("model.", "roles.")) else None
     if field is not None and field.default == value:

@@ -7,8 +7,7 @@
     .traces.log(run, most, until)  a trace for each question (mlflow_traces.py)
     .end(status)                  closes the run, and brings the suite's parent up to date
 
-MLflow is imported inside functions only. An experiment's page shows first its saved view "Comparison", and a guide as
-its description.
+An experiment's page first shows its saved view "Comparison" and its guide. MLflow is imported inside functions only.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ _SECTION = "harness-comparison"
 
 
 def view_url(experiment: str) -> str:
-    """The comparison of an experiment's runs, as the part of MLflow's address behind the server."""
+    """The address, behind the server's, of the page that compares an experiment's runs; experiment: its id."""
     return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&workflowType=machine_learning"
 
 
 def saved_view(columns: Sequence[str], created: int) -> str:
-    """A view for the menu Views of an experiment's page, in the form of MLflow 3's own "Save as new view".
+    """A view (JSON) for the menu Views of an experiment's page, in the form of MLflow 3's own "Save as new view".
 
     columns: the metrics of the list, the first one decides its order; created: milliseconds. The runs stand in a list
     without parents; the charts begin with the first column against TFLOPs and a bar chart for each score and cost.
@@ -74,7 +73,7 @@ def saved_view(columns: Sequence[str], created: int) -> str:
 
 
 def experiment_guide(name: str, experiment: str) -> str:
-    """The description of an experiment, in markdown."""
+    """The description of an experiment, in markdown; experiment: its id."""
     return (
         f"Methods on **{name}**: **[open the comparison]({view_url(experiment)})**, or choose Comparison in the menu "
         "Views. All runs are then in one list, best score first; otherwise the runs of a suite hang below its parent "
@@ -107,7 +106,7 @@ _KIND = {"mlflow.experimentKind": "custom_model_development"}
 
 
 class MlflowRun:
-    """The MLflow run of one run folder. Every method raises what MLflow raises (see tracking.attempt)."""
+    """The MLflow run of one run folder; suite: its parent's name. Methods raise MLflow's errors (mlflow_errors)."""
 
     def __init__(self, run: StoredRun, uri: str, suite: str | None = None) -> None:
         from mlflow import MlflowClient
@@ -139,7 +138,7 @@ class MlflowRun:
         self._log([Metric(name, value, now, step) for step, name, value in points if stored.get((step, name)) != value])
 
     def log_results(self) -> None:
-        """Log the run folder's files, final metrics, the table as the run's description, and the page."""
+        """Log the run folder's files, final metrics, the table as the run's description, and the HTML report."""
         self.artifacts.text(self.id, read_plain(self.run.path / "run.yaml").decode(), "config.yaml")
         for name in _FILES:
             if (self.run.path / name).exists():
@@ -159,7 +158,7 @@ class MlflowRun:
         self.artifacts.text(self.id, page([self.run], title=str(self.run.config["dataset"]["name"])), "report.html")
 
     def _log_numbers(self, metrics: Mapping[str, float]) -> None:
-        """Log final metrics at the step of the last question; once."""
+        """Log final metrics at the step of the last question, unless the same ones are there."""
         from mlflow.entities import Metric
 
         data, now, step = mlflow_dataset(self.run), _now(), len(self.run.records)
@@ -184,7 +183,7 @@ class MlflowRun:
                 self.client.update_run(run_id, status="RUNNING")
 
     def _find_experiment(self) -> str:
-        """The data set's experiment, made if there is none. Raises SaveError for a deleted one."""
+        """The id of the data set's experiment, made if there is none. Raises SaveError for a deleted one."""
         from mlflow.exceptions import MlflowException
 
         name = str(self.run.config["dataset"]["name"])
@@ -210,7 +209,7 @@ class MlflowRun:
         return list(self.client.search_runs([self.experiment], query, max_results=most, order_by=order))
 
     def _find_run(self) -> tuple[bool, str]:
-        """(whether it was made now, its id). A folder that was deleted and begun anew is another run."""
+        """(whether the run was made now, its id). A folder that was deleted and begun anew is another run."""
         own = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.get("started"))}
         if runs := self._search_runs(own):
             return False, str(runs[0].info.run_id)
@@ -220,6 +219,7 @@ class MlflowRun:
         return True, self._make_run(own, name)
 
     def _make_run(self, tags_: Mapping[str, str], name: str) -> str:
+        """Make an MLflow run with these tags, the user's name and a colour that few runs have; returns its id."""
         start = _milliseconds(self.run.manifest.get("started"))
         # Left to itself MLflow hashes a run's id to one of its colours, so that charts of few runs repeat some.
         others = self.client.search_runs([self.experiment], max_results=len(_COLOURS))
@@ -255,7 +255,7 @@ class MlflowRun:
             self.client.log_inputs(self.id, [DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
     def _describe_parent(self, parent: str) -> None:
-        """Give the suite's run the table of its children, and their worst status."""
+        """Give the suite's run, by its id, the table of its child runs and their worst status."""
         runs = self._search_runs({_PARENT: parent}, _MOST_CHILDREN)
         children = sorted(runs, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
         if not children:
@@ -306,6 +306,7 @@ def sqlite_lock(uri: str) -> Iterator[None]:
 
 
 def _cell(metrics: Mapping[str, float], column: str) -> str:
+    """A metric with its 95 % interval as a cell of the suite's table, "-" where there is none."""
     value, low, high = (metrics.get(f"uncertainty/{column}{end}" if end else column) for end in ("", ".low", ".high"))
     if value is None:
         return "-"
@@ -314,7 +315,7 @@ def _cell(metrics: Mapping[str, float], column: str) -> str:
 
 
 def _without_quotes(value: str) -> str:
-    """MLflow's filters have no escape for a quotation mark."""
+    """Replace quotation marks, for which MLflow's filters have no escape, by "_"."""
     return value.replace("'", "_")
 
 

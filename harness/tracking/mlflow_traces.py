@@ -5,9 +5,7 @@ mlflow_dataset(run)             -> the rows that the run was made with, as MLflo
 
 A trace's id is made of its run and question, so that two processes that log one run cannot log a question twice. The
 metadata harness.digest says what it was made of: a question that was asked or scored again is logged anew. What people
-added to it in MLflow stays as long as its answer does.
-
-MLflow is imported inside functions only.
+added to it in MLflow stays as long as its answer does. MLflow is imported inside functions only.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ _COMPLETE = "mlflow.trace.spansLocation"  # a tag that the store sets with the s
 
 
 class MlflowTraces:
-    """The traces of one MLflow run. Its methods raise what MLflow raises."""
+    """The traces of one MLflow run; experiment, run_id: MLflow's ids. Methods raise what MLflow raises."""
 
     def __init__(self, uri: str, experiment: str, run_id: str) -> None:
         from mlflow.tracing.client import TracingClient
@@ -93,6 +91,7 @@ class MlflowTraces:
         return left
 
     def _stored_traces(self) -> Iterator[TraceInfo]:
+        """Yield the traces of the run that MLflow has, without their spans."""
         token, wanted = None, {"run_id": self._run_id, "include_spans": False, "max_results": _PAGE}
         while True:
             page = self._client.search_traces(locations=[self._experiment], page_token=token, **wanted)
@@ -101,7 +100,7 @@ class MlflowTraces:
                 return
 
     def _send_trace(self, trace: Trace, content: str, before: TraceInfo | None) -> list[MlflowSpan]:
-        """Send a trace without its spans; returns the spans, to be sent in batches."""
+        """Send a trace and return its spans, to be sent later; content: its digest; before: the trace it replaces."""
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
         trace_id = "tr-" + hashlib.sha256(f"{self._run_id} {trace.question_id}".encode()).hexdigest()[:32]
@@ -145,6 +144,7 @@ def _digest_of(info: TraceInfo) -> str:
 
 
 def _assessments(trace: Trace, trace_id: str) -> list[Assessment]:
+    """A trace's scores as feedback of code or of a judge, and its gold answers as expectations."""
     from mlflow.entities import AssessmentSource, Expectation, Feedback
 
     code, people = AssessmentSource("CODE", f"{_SENDER} score"), AssessmentSource("HUMAN", f"{_SENDER} data set")
@@ -157,7 +157,7 @@ def _assessments(trace: Trace, trace_id: str) -> list[Assessment]:
 
 
 def _numbered_spans(span: Span, parent: int | None = None, number: int = 1) -> Iterator[tuple[Span, int, int | None]]:
-    """Every span with its number in the trace and its parent's."""
+    """Yield (span, its number in the trace, its parent's number) for a span and all below it."""
     yield span, number, parent
     following = number + 1
     for child in span.children:
@@ -167,6 +167,7 @@ def _numbered_spans(span: Span, parent: int | None = None, number: int = 1) -> I
 
 
 def _mlflow_span(trace: Trace, trace_id: str, span: Span, number: int, parent: int | None) -> MlflowSpan:
+    """Convert a span to MLflow's; number, parent: those of `_numbered_spans`."""
     from mlflow.entities import Span as MlflowSpan
 
     start, end = (round((trace.start + seconds) * 1e9) for seconds in (span.start, span.end))

@@ -53,8 +53,7 @@ def sqlite_path(uri: str) -> Path | None:
 def unreachable(uri: str, seconds: float = 5.0) -> str | None:
     """Why no connection to the host of `uri` can be made; None if one can.
 
-    None too where this cannot tell: a file, a local socket, a host behind a proxy. Waits at most about `seconds` for
-    each address that the host has.
+    None too where this cannot tell: a file, a local socket, a proxy. Waits about `seconds` for each address of a host.
     """
     from urllib.request import getproxies, proxy_bypass  # slow to import
 
@@ -80,12 +79,12 @@ def artifacts_folder(uri: str) -> Path | None:
 
 
 def artifacts_uri(uri: str, name: str) -> str | None:
-    """The address of an experiment's artifacts, without any path of this machine; None if the server decides."""
+    """The address of artifacts of the experiment `name`, without local paths; None if the server decides."""
     return None if artifacts_folder(uri) is None else _SCHEME + (re.sub(r"[^\w-]", "_", name, flags=re.ASCII) or "_")
 
 
 class Artifacts:
-    """Writes the artifacts of a store's runs. Its methods raise OSError and what MLflow raises."""
+    """Writes the artifacts (files) of a store's runs. Its methods raise OSError and what MLflow raises."""
 
     def __init__(self, client: MlflowClient, uri: str) -> None:
         self._client, self._folder = client, artifacts_folder(uri)

@@ -37,7 +37,7 @@ _COSTS = ("tokens_in", "tokens_out", "tokens_cached", "requests", "encoder_reque
 
 @dataclass(frozen=True)
 class Span:
-    """A part of a trace. start, end: seconds from the start of the question."""
+    """A part of a trace. kind: MLflow's type of span; start, end: seconds from the start of the question."""
 
     name: str
     kind: str
@@ -51,9 +51,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Trace:
-    """A question. start: seconds since 1970; scores: percent; gold: expectations.
+    """A question. start: seconds since 1970; tokens: by MLflow's names; scores: percent, by metric.
 
-    reasons: score -> why it is what it is; judges: the scores that models gave.
+    reasons: metric -> a scorer's flag or a judge's reply; judges: metrics that models gave; gold: expectations.
     """
 
     question_id: str
@@ -110,7 +110,7 @@ def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
 
 @dataclass(frozen=True)
 class _TraceBuilder:
-    """Builds a record's trace. indexes: rows of documents that it is the first to use."""
+    """Builds a record's trace. indexes: rows of documents that it uses first; texts: checksum -> long text."""
 
     run: StoredRun
     record: Mapping[str, Any]
@@ -177,6 +177,7 @@ class _TraceBuilder:
         return sum(float((row["usage"].get(phase) or {}).get("seconds") or 0.0) for row in rows)
 
     def _answer_span(self, start: float, end: float) -> Span:
+        """The span of the phase "answer", above those of its requests."""
         usage = self.record["usage"]["answer"]
         role = next((name for name in usage.get("roles") or () if name not in ("encoder", "reranker")), "reader")
         config = self.run.config
@@ -190,7 +191,7 @@ class _TraceBuilder:
         return [request for request in self.requests if request["phase"] in phases]
 
     def _spans_of(self, mine: Sequence[Mapping[str, Any]], start: float, end: float) -> tuple[Span, ...]:
-        """A span for each request, of equal time; those beyond _MOST_STEPS are counted in one."""
+        """A span for each of the requests `mine`, of equal time; those beyond _MOST_STEPS are counted in one."""
         shown = mine if len(mine) <= _MOST_STEPS else mine[: _MOST_STEPS - 1]
         each = (end - start) / max(1, len(mine))
         spans = []
@@ -203,7 +204,7 @@ class _TraceBuilder:
         return tuple(spans)
 
     def _search_span(self, start: float, end: float) -> Span:
-        """The span of the search, a span a step; times are shared out by FLOPs."""
+        """The span of the search, above one for each step; steps share its time by their FLOPs."""
         usage = self.record["usage"].get("search") or {}
         about = {"mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)} if usage else {}
         about |= {"pieces": len(self.record["shown"]), "stop_reason": self.record["stop_reason"]}
@@ -232,6 +233,7 @@ class _TraceBuilder:
         return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _filled(about), tuple(spans))
 
     def _step_span(self, step: Mapping[str, Any], start: float, end: float, requests: tuple[Span, ...]) -> Span:
+        """The span of a step of the search, above those of its requests."""
         about = {
             "level": step["level"],
             "scores": step["scores"],
@@ -252,6 +254,7 @@ class _TraceBuilder:
         return [*pieces, {"page_content": f"{more} more, in records.jsonl", "metadata": {}}] if more else pieces
 
     def _retrieved_piece(self, piece: Mapping[str, Any]) -> dict[str, Any]:
+        """A shown piece as {"page_content", "metadata"}, which says whether it overlaps supporting text."""
         text = piece.get("text") or self.texts.get(piece.get("text_sha256") or "")
         place, about = piece.get("document_id", ""), {}
         if piece["kind"] == "span":

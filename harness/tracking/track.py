@@ -58,7 +58,7 @@ BOUNDS = {
 
 
 class StoreError(SaveError):
-    """The store could not be reached or did not take what was sent; names the command that logs it later."""
+    """The store at `uri` failed for `reason`, so `folders` are not logged; names the command that logs them later."""
 
     def __init__(self, folders: Sequence[Path], uri: str, reason: str) -> None:
         self.uri = uri
@@ -74,9 +74,9 @@ class StoreError(SaveError):
 
 
 def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path, HarnessError]:
-    """Log every folder; one that cannot be logged does not lose the others. Returns what went wrong.
+    """Call log(folder) for every folder, also after one failed; returns folder -> error of those that failed.
 
-    After MOST_FAILURES of the store in a row the others are not tried.
+    After MOST_FAILURES of the store in a row the others are not tried, and have its last error.
     """
     errors: dict[Path, HarnessError] = {}
     failures: list[StoreError] = []
@@ -195,8 +195,7 @@ def log_points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 def track_training(out: Path, uri: str, *, running: bool = False) -> int:
     """Bring the MLflow run of a training up to date; made if there is none.
 
-    A log that was cut when the training went on grows by the same lines again: these are not logged twice. Returns 0:
-    it has no traces that could be missing. Raises StoreError.
+    Lines of a log that was cut and has grown again are not logged twice. Returns 0 missing traces. Raises StoreError.
     """
     about = read_lock(out / TRAINING)
     status = "RUNNING" if running else {"RUNNING": "KILLED"}.get(about["status"], about["status"])
@@ -233,7 +232,7 @@ def track_training(out: Path, uri: str, *, running: bool = False) -> int:
 def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
     """Turn what MLflow raises in the block into a StoreError, with bounded retries and quiet loggers.
 
-    So is a server where nobody answers, at once: MLflow takes seconds to import and asks it three times.
+    Raises it at once for a server where nobody answers: MLflow takes seconds to import and asks it three times.
     """
     if uri.startswith("http") and (reason := unreachable(uri)):
         raise StoreError(folders, uri, reason)

@@ -26,7 +26,7 @@ _SETTINGS |= {"console": "off", "silent": True, "init_timeout": 30}
 
 
 def address(tracker: str) -> str:
-    """wandb:PROJECT for what --track names. Raises UnknownName."""
+    """The address "wandb:PROJECT" of --track wandb or wandb:PROJECT. Raises UnknownName for another tracker."""
     name, _, project = tracker.partition(":")
     if name != "wandb":
         raise UnknownName("tracker", name, ["wandb"], "MLflow has --mlflow")
@@ -40,7 +40,7 @@ def install_problem() -> list[str]:
 
 
 def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
-    """Log a run that has ended. Raises what W&B raises, and OSError."""
+    """Log a run that has ended to W&B. uri: wandb:PROJECT; suite: its group. Raises W&B's errors and OSError."""
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read when it is imported
     import wandb
 

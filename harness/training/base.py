@@ -73,14 +73,13 @@ def estimate_memory(
 ) -> MemoryNeed:
     """The memory that training `task` takes on rows of at most `longest` tokens (None: as many as its settings allow).
 
-    targets: of such a row, None: every token; squares: attention weights are kept, as the CPU kernels do and a fused
-    kernel does not.
+    tied: the head shares the embedding's weights; targets: of such a row, None: every token; squares: attention weights
+    are kept, as the CPU kernels do and a fused kernel does not.
 
     Activations of a layer for a token, in numbers of the base's dtype: its input, both norms, query, attention output
     and output (about 6 widths), keys and values, and four times the MLP's width (gate, up, product, activation). In
     bfloat16 each norm keeps its input in float32 too. With recomputation: one input for each layer, and one whole layer
-    (Chen et al. 2016). Logits of a target: in the base's dtype with their gradient, and in float32 with their gradient
-    and softmax.
+    (Chen et al. 2016). Logits of a target: in the base's dtype with gradient, in float32 with gradient and softmax.
     """
     own, size = settings.tasks[task], _BYTES[settings.dtype]
     length = min(own.length, longest or own.length)
@@ -127,7 +126,7 @@ def check_memory(config: ModelConfig, settings: Settings, tasks: Iterable[str], 
 def load_teacher(config: ModelConfig, window: int) -> Teacher:
     """A Teacher with a model's tokenizer and chat template; its weights are not loaded.
 
-    Raises CannotRun where there is no chat template, or another one is set.
+    window: tokens that a skill may fill. Raises CannotRun where there is no chat template, or another one is set.
     """
     from transformers import AutoTokenizer
 
@@ -147,7 +146,7 @@ def load_teacher(config: ModelConfig, window: int) -> Teacher:
 
 
 class Base:
-    """The base model. Raises CannotRun where it cannot be loaded, or scales its logits. See `fits`."""
+    """The frozen base model with its adapters. Raises CannotRun where it cannot be loaded, or scales its logits."""
 
     def __init__(self, config: ModelConfig, settings: Settings, device: str = "auto") -> None:
         import peft  # noqa: F401 - it and transformers are in memory when that is measured
@@ -170,6 +169,7 @@ class Base:
         self._check_logits()
 
     def _load_network(self, folder: Path) -> Any:
+        """Load the frozen model of transformers onto the device, in training mode. Raises CannotRun."""
         import transformers
         from transformers import AutoModelForCausalLM
 
@@ -197,7 +197,7 @@ class Base:
         return net.to(self.device).train()  # recomputing is for training mode only; there is no dropout to switch on
 
     def _check_logits(self) -> None:
-        """Check that logits are the head's product with the last hidden states; some models scale or cap them."""
+        """Raise CannotRun unless logits are the head's product with the last hidden states; some models scale them."""
         ids = torch.arange(5, device=self.device)[None]
         with torch.no_grad():
             whole = self.net(input_ids=ids, use_cache=False).logits.float()

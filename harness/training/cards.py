@@ -31,10 +31,9 @@ _COURSE = ("seed", "rows", "left_out", "steps", "tokens", "minutes", "hardware")
 def write_card(
     folder: Path, method: str, base: Base, prompts: dict[str, str], job: Job, progress: Progress, **trained: Any
 ) -> None:
-    """Write an adapter's card, and keep the measures of the same training.
+    """Write an adapter's card; measures in a card of the same training are kept. Raises OSError.
 
-    method: the preset; prompts: name -> hash, of the prompts that it learnt; trained: what else is known of the data.
-    Raises OSError.
+    method: the preset; prompts: name -> hash, of the prompts that it learnt; trained: further facts about its data.
     """
     import torch
 
@@ -60,7 +59,7 @@ def write_card(
 
 
 def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure]) -> None:
-    """Add the measures to the card of each adapter, and write CARD.md for all adapters in `out`. Raises OSError."""
+    """Add measures and `exam` (scenes, seed, source) to the cards in `out`; write CARD.md for all. Raises OSError."""
     adapters = out / "adapters"
     now = list(dict.fromkeys(measure.task for measure in measures))
     for task in now:
@@ -73,6 +72,7 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
 
 
 def _cards_page(cards: dict[str, dict[str, Any]]) -> str:
+    """The text of CARD.md: tables of measures and of trainings. cards: task -> the values of its card.json."""
     any_card = next(iter(cards.values()))
     measures = measures_from_json([row for card in cards.values() for row in card["measures"]["rows"]])
     exams = [card["measures"]["exam"] for card in cards.values()]

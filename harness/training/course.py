@@ -58,7 +58,7 @@ class Labels:
 
 @dataclass
 class Course:
-    """The training of a method's adapters; see harness.cli.train."""
+    """The training of a method's adapters. out: folder of data, log and adapters; labels: None for synthetic data."""
 
     method_name: str
     method: Method
@@ -73,9 +73,9 @@ class Course:
     _merged: TrainingQuestions | None = None
 
     def run(self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None) -> bool:
-        """Train all adapters that are not trained yet; return whether all are.
+        """Train all adapters that are not trained yet; return whether all are. Raises UserError, CannotRun, SaveError.
 
-        Raises UserError, CannotRun, SaveError.
+        tell: called with each line of progress; last_step: of all tasks together, None for no limit.
         """
         check_memory(self.base, self.settings, [task.name for task in self.tasks], self.device)
         before = 0
@@ -187,7 +187,7 @@ class Course:
         return [(key, None, [by_title.get(kilt_pages.fold_title(d.title), d) for d in ds]) for key, _, ds in items]
 
     def labelling(self, task: TrainingTask) -> LabelModels:
-        """The models that label `task`, the base with the adapters that its labels need."""
+        """What `task` makes labels with: the teacher, and the base with the adapters that its labels need."""
         assert self.labels is not None  # called with labels only
         teacher, length = self.labels.teacher, self.settings.tasks[task.name].length
         after = [other for other in self.method.training() if other.name in task.after]
@@ -224,7 +224,7 @@ class Course:
         return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
 
     def _job(self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None) -> Job:
-        """The training of a task on these scenes. Raises UserError where none fits the length of a row."""
+        """The Job of a task on `scenes`; before, last_step: see Job. Raises UserError where no scene fits a row."""
         own, base = self.settings.tasks[task.name], self.base_model()
         teacher = load_teacher(self.base, max(own.length, base.window))
         token_rows = rows_of_scenes(task.skill, scenes, teacher, own.length, self.settings.overlong)

@@ -51,7 +51,7 @@ class BlockwiseCausal(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """[B, H, T, D]; keeps the weights of every block for the backward pass."""
+        """Shapes as in `_attention`; returns [B, H, T, D] and keeps each block's weights for the backward pass."""
         batch, heads, length, size = query.shape
         kv = key.shape[1]
         grouped = query.reshape(batch, kv, heads // kv, length, size)
@@ -76,7 +76,7 @@ class BlockwiseCausal(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        """dS = P (dP - rowsum(dP P)), the softmax's derivative, block by block."""
+        """Gradients of query, key and value: dS = P (dP - rowsum(dP P)), the softmax's derivative, block by block."""
         query, key, value, *kept = ctx.saved_tensors
         batch, heads, length, size = query.shape
         kv = key.shape[1]
@@ -103,7 +103,7 @@ class LowRankLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, a: Tensor, b: Tensor, scale: float) -> Tensor:
-        """x: [..., in]; weight: [out, in]; a: [rank, in]; b: [out, rank]."""
+        """x: [..., in]; weight: [out, in]; bias: [out]; a: [rank, in]; b: [out, rank]; returns [..., out]."""
         flat = x.reshape(-1, x.shape[-1])
         low_a, low_b = a.to(x.dtype), b.to(x.dtype)
         out = F.linear(flat, weight, bias)

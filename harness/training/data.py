@@ -64,16 +64,16 @@ class Recipe(Protocol):
     weight: float
 
     def model_dump(self, *, mode: str = ...) -> dict[str, Any]:
-        """Its values, to identify the training data."""
+        """The recipe's values as a dict, to identify the training data."""
 
 
 def world_module() -> Any:
-    """The synthetic world."""
+    """The module of the synthetic world: `Recipe` and `make_scenes`, see above."""
     return importlib.import_module(registry.shipped("scenes")["world"])
 
 
 def draw_scenes(recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
-    """Draw one text with `dice` and yield its scenes. Raises UnknownName for an unknown kind of scene."""
+    """Draw one text with `dice` and yield its scenes of `kind` (Skill.scene). Raises UnknownName for another kind."""
     yield from world_module().make_scenes(recipe, kind, dice, purpose)
 
 
@@ -114,7 +114,7 @@ def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count
 
 
 def is_made_from(path: Path, about: dict[str, Any]) -> bool:
-    """Whether the file exists and was made from `about`. Raises UserError if it was made from other data."""
+    """Whether the file exists and its first line says `about`. Raises UserError if it was made from other data."""
     first = next(iter(read_lines(path, "id", [])), None) if path.exists() else None
     if first is None:
         return False
@@ -129,7 +129,7 @@ def is_made_from(path: Path, about: dict[str, Any]) -> bool:
 
 
 def read_scenes(path: Path, task: Task) -> tuple[list[Scene], int]:
-    """Read a file's scenes in the order of items; the second value counts items without one. Raises UserError."""
+    """Return a file's scenes, `task` in each, in the order of items, and count items without one. Raises UserError."""
     lines = [line for line in read_lines(path, "id", []) if line["id"] != HEAD]
     lines.sort(key=lambda line: line.get("n", 0))
     rows = [cast("list[dict[str, Any]]", line.get("scenes", [])) for line in lines]

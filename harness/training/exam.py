@@ -34,7 +34,7 @@ _RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Value:
-    """A mean over scenes with its 95 % interval (None for a single scene)."""
+    """A mean over scenes with its 95 % interval (None for a single scene). n: number of values."""
 
     mean: float | None
     low: float | None
@@ -43,7 +43,7 @@ class Value:
 
     @classmethod
     def of(cls, values: Sequence[float], scenes: Sequence[object] | None = None) -> Value:
-        """The mean of the values; scenes: the scene of each, if several are of one."""
+        """The mean of `values`. scenes: the scene of each value, where one scene has several."""
         of = [str(scene) for scene in (range(len(values)) if scenes is None else scenes)]
         mean = stats.interval([float(value) for value in values], of)
         return cls(mean.mean, mean.low, mean.high, mean.n)
@@ -129,7 +129,7 @@ def examine(
 
 
 def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
-    """The exam of a task's adapter."""
+    """The exam of a task's adapter: the task's measures, averaged over `scenes`."""
 
     def measure(scenes: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
         values: dict[str, list[float]] = {task.headline: []}
@@ -143,7 +143,7 @@ def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
 
 
 def evaluation_scenes(task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> list[Scene]:
-    """A scene of each of `count` evaluation texts."""
+    """One scene of each of the first `count` evaluation texts that `recipes` make of the synthetic world."""
     texts = islice(world_scenes(task, recipes, seed, "evaluation"), count)
     return [pick_scene(scenes, Dice("exam", seed, number)) for number, (_, scenes) in enumerate(texts)]
 
@@ -155,7 +155,7 @@ def pick_scene(scenes: Sequence[Scene], dice: Dice) -> Scene:
 
 
 def record_scene(model: LanguageModel, skill: Skill, scene: Scene, adapter: str | None = None) -> SceneOutcome:
-    """Run `skill` in `scene` on `model`, with its adapter of that name where the skill names none.
+    """Run `skill` in `scene` on `model`. adapter: the model's adapter to use where the skill names none.
 
     After a QuestionError (window exceeded, NaN) missing replies are empty and missing probabilities 0.5. Replies are
     limited to about twice the tokens of the right one: longer ones are wrong, and a bad model fills its window.

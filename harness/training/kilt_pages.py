@@ -60,6 +60,7 @@ def extract(path: Path, titles: Collection[str], out: Path, tell: Callable[[str]
 
 
 def _parse_page(row: dict[str, Any]) -> dict[str, str]:
+    """A page of KILT's file as id, title and text: the title, then the paragraphs with headings of sections."""
     title, text = str(row["wikipedia_title"]), row.get("text") or []
     paragraphs = text.get("paragraph", []) if isinstance(text, dict) else text  # the hub's copy, or KILT's file
     text = f"{title}\n{wiki_text(paragraphs, title)}"

@@ -46,7 +46,8 @@ _FIRST = 8  # items after which the cost of the others is forecast
 class LabelWriter:
     """Asks a teacher for labels (any thread) and appends them to the file `path` (one thread).
 
-    items, tokens: what was labelled since this process began, and what all models read and wrote for that.
+    tell: called with each line of progress; stop: ends the labelling when set; items, tokens: what was labelled since
+    this process began, and what all models read and wrote for that; failed: messages of the failed requests.
     """
 
     path: Path
@@ -63,7 +64,7 @@ class LabelWriter:
     _told: float = 0.0
 
     def write(self, items: Iterable[Item], about: dict[str, Any], places: Callable[[], int] = lambda: 1) -> None:
-        """Label the items that the file lacks, places() at a time. about: what the file is made from.
+        """Label the items that the file lacks, places() at a time. about: what the file is made from, its first line.
 
         An item that the teacher cannot label (a document longer than its window) gets a line with the reason. One whose
         request failed gets none, and is asked again by the next call. Raises UserError where the file was made from
@@ -93,7 +94,7 @@ class LabelWriter:
             raise CannotRun(f"{told}. The same command asks them again")
 
     def ask(self, numbered: tuple[int, Item]) -> dict[str, Any] | RequestFailed:
-        """Let the teacher label an item; returns the item's line, or its failed request."""
+        """Let the teacher label (place in the order, item); return the item's line for the file, or the failure."""
         n, (key, question, documents) = numbered
         line: dict[str, Any] = {"id": key, "n": n}
         (branch,) = self.labelling.meter.fork(1)
@@ -109,7 +110,7 @@ class LabelWriter:
         return line | {"scenes": [scene_to_json(scene) for scene in scenes]}
 
     def finish(self, line: dict[str, Any] | RequestFailed) -> None:
-        """Write a line or count a failed request. Raises CannotRun after IN_A_ROW failures, KeyboardInterrupt."""
+        """Write an item's line, or count a failure: CannotRun after IN_A_ROW. Raises KeyboardInterrupt after `stop`."""
         if isinstance(line, RequestFailed):
             self.failed.append(str(line))
             self._in_a_row += 1
@@ -144,6 +145,7 @@ class LabelWriter:
 class LabelModels:
     """Implements harness.method.Labelling; a model is loaded at its first use. Thread-safe.
 
+    task: the instruction in the scenes; offsets: character range of every token of a text, by the base's tokenizer;
     length, seconds: what a long reply may take, see `most`; asked: a prompt in place of the method's, or "".
     """
 
@@ -168,7 +170,7 @@ class LabelModels:
         return MeteredModel(self.once("model refiner", self.load_base), self.meter, "refiner")
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
-        """fn(), cached by key for the last _KEPT keys (LRU); calls for one key never overlap."""
+        """Return fn(), cached under `key` for the last _KEPT keys (LRU); calls for one key never overlap."""
         with self._claims.hold(key):
             with self._lock:
                 if key in self._results:

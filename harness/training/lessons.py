@@ -62,9 +62,9 @@ class Mixture:
 def lesson_trees(
     rows: Sequence[RealRow], mixture: Mixture, skills: Mapping[str, Skill], teacher: Teacher, seed: int
 ) -> Iterator[tuple[str, Tree]]:
-    """Yield (skill, tree of tokens) without end; the rows of a data set come epoch by epoch, in random order.
+    """Yield (name of the skill, tree) without end; the rows of a data set come epoch by epoch, in random order.
 
-    Raises UserError if no lesson fits into rows of that length.
+    skills: by name; teacher: lays out the lessons. Raises UserError if no lesson fits into `mixture.length` tokens.
     """
     chances: list[tuple[str | Recipe, float]] = [(kind, weight) for kind, weight in mixture.real.items() if rows]
     chances += [(recipe, recipe.weight) for recipe in mixture.world]
@@ -93,7 +93,7 @@ def lesson_trees(
 
 
 def _row_order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int) -> Iterator[int]:
-    """Yield row numbers: a data set is drawn by its weight, its rows come epoch by epoch."""
+    """Yield indices of `rows` for lessons of `kind`: a data set is drawn by its weight, its rows epoch by epoch."""
     dice = Dice("rows", seed, kind)
     numbers = {name: [i for i, row in enumerate(rows) if row.dataset == name] for name in weights}
     names = [name for name in weights if numbers[name]]
@@ -110,7 +110,7 @@ def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
 
 
 def _draw(row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True) -> list[int]:
-    """Draw passage numbers, shuffled: `needs` (not `full`: without one of them) and `beside` others."""
+    """Shuffled numbers of the gold passages `needs` and `beside` others; not `full`: another replaces a gold one."""
     missing = None if full else dice.pick(needs)
     others = [i for i in range(len(row.passages)) if i not in needs]
     return dice.shuffled([*(i for i in needs if i != missing), *dice.shuffled(others)[: beside + (not full)]])
@@ -140,7 +140,7 @@ def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]
 
 
 def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
-    """Passages one by one, behind each whether all gold ones were shown, and the answer where in the end they were."""
+    """A scene of passages, after each the verdict whether all gold ones are shown; the answer at the end, if `full`."""
     beside = dice.pick((1, 1, 2, 2, 3))
     shown = _draw(row, question.needs, beside, dice, full=full)
     verdicts = tuple({*question.needs} <= {*shown[: n + 1]} for n in range(len(shown)))
@@ -149,17 +149,17 @@ def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice)
 
 
 def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
-    """The row's own question with its gold passages among `beside` others."""
+    """Make a scene of the row's own question: its gold passages among `beside` others, and its answer as the reply."""
     return _scene(row.questions[0], [_join(row, _draw(row, row.questions[0].needs, beside, dice))], row.task)
 
 
 def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
-    """The row's own question as a search that is probed after each passage, without an answer at the end."""
+    """A scene of the row's own question: a verdict after each passage, no reply; not `full`: a gold one is missing."""
     return replace(_probe_scene_of(row, row.questions[0], full, dice), replies=())
 
 
 def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """A question with its answer among three answers to other questions; [] where too few are alike."""
+    """A question with four options: its answer and three similar answers of other questions; [] without enough."""
     question = _pick_question(row, dice)
     if not question.needs or question.answer.lower() in ("yes", "no"):
         return []
@@ -202,7 +202,7 @@ def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene
 
 
 def preset_task(dataset: str) -> Task:
-    """The answer instruction of a data set's preset."""
+    """The instruction and the answer length in the preset of `dataset`."""
     from harness.config import presets
 
     values = presets.read("datasets", dataset)[-1][1]

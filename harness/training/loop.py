@@ -65,7 +65,7 @@ class Progress:
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint that was read; `about`: the identity of its training."""
+    """A checkpoint that was read; tensors: "weight.NAME" and AdamW's moments; about: the identity of its training."""
 
     progress: Progress
     tensors: dict[str, Tensor]
@@ -73,7 +73,7 @@ class Checkpoint(NamedTuple):
 
 
 def save_checkpoint(folder: Path, progress: Progress, tensors: Mapping[str, Tensor], about: dict[str, Any]) -> None:
-    """Write a checkpoint; the one before stays until the new one is complete. `about`: identity of the training."""
+    """Write a checkpoint; the one before stays until the new one is complete. tensors, about: as in Checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{progress.step:07d}.safetensors"
     draft = folder / f".{name}"
@@ -165,10 +165,10 @@ class Loop(abc.ABC, Generic[B]):
         """Write a line of the log; `loss` is the mean since the last line."""
 
     def _after_step(self) -> None:
-        """Called when a step is counted and reported."""
+        """Do nothing; `run` calls this after a step is counted and logged."""
 
     def restore(self, state: Checkpoint | None) -> None:
-        """Load weights and moments of a checkpoint, if there is one, and cut the log to its step."""
+        """Load weights, moments and progress of a checkpoint, if there is one, and cut the log to its step."""
         if state is not None:
             self.progress = state.progress
             for name, weight in self.weights.items():

@@ -5,8 +5,7 @@
 
 Evaluation questions are refused in four ways: a split or file that is not a training one by its name raises an error,
 and so does one with an id that is known to be of an evaluation split; a row whose id names another split is left out,
-and so is one that an evaluation split of the same data set has too, by its id or by its text. Gold answers are left out
-of the items.
+and so is one that an evaluation split of the same data set has too, by its id or its text. Items have no gold answers.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def _evaluation_ids() -> frozenset[str]:
 
 
 def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
-    """Raise UserError where one of the ids is known to be of an evaluation split, whatever the file is called."""
+    """Raise UserError where one of the ids is of a known evaluation split. name: the data set; source: its file."""
     for key in ids:
         if not COUNTER.fullmatch(key) and hashlib.sha256(key.encode()).hexdigest()[:12] in _evaluation_ids():
             raise UserError(
@@ -103,7 +102,7 @@ def _evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class TrainingQuestions:
-    """Training questions by data set; documents: by data set and id; digests: the first 16 digits of fingerprints."""
+    """Training questions by data set; documents: by data set and id; digests: data set -> hash, 16 hex digits."""
 
     examples: Mapping[str, Sequence[Example]]
     documents: Mapping[str, Mapping[str, Document]]

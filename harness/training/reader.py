@@ -65,7 +65,7 @@ class ReaderSettings(Settings):
 
 @dataclass
 class ReaderTraining:
-    """data: the folder with the training files; out: the folder for checkpoints, log and adapter."""
+    """The training of one adapter for all methods. data: folder of the training files; out: of log and adapter."""
 
     base: ModelConfig
     settings: ReaderSettings
@@ -139,6 +139,7 @@ class ReaderTraining:
         return self.settings.recipes(NAME, "answer") if self.settings.tasks[NAME].recipes else []
 
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:
+        """Draw the token rows to train on, of `rows` and of the synthetic world; and count them by skill."""
         own = self.settings.tasks[NAME]
         weights = {name: s.weight for name, s in self.settings.sources.items()}
         mixture = Mixture(weights, self.settings.real, self._recipes(), own.length)
@@ -160,8 +161,8 @@ def exam_parts(
 
     For each data set: token F1 with the gold passages alone and with four others, the area under the ROC curve of
     P(Yes) between searches with all gold passages and searches that lack one, and the other kinds of lessons.py. For
-    each skill of the recipes: token F1 of its replies, or accuracy of its probes. questions: most for each data set and
-    kind; world: scenes of the world for each skill.
+    each skill of the recipes: token F1 of its replies, or accuracy of its probes. skills: by name; questions: most for
+    each data set and kind; world: scenes of the world for each skill.
     """
     for dataset in dict.fromkeys(row.dataset for row in rows):
         yield from _dataset_parts(dataset, [row for row in rows if row.dataset == dataset], skills, questions, seed)
@@ -193,6 +194,8 @@ def _dataset_parts(
 
 
 def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
+    """The part of the exam that measures `_scene_score` over the scenes `made`, under the name "about: name"."""
+
     def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
         return {f"{about}: {name}": Value.of([_scene_score(*pair) for pair in zip(played, outcomes, strict=True)])}
 
@@ -200,7 +203,7 @@ def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> 
 
 
 def _probe_auc(outcomes: Sequence[SceneOutcome]) -> Value:
-    """AUC of each scene's last probe; scenes come in pairs (full, lacking) of one row."""
+    """AUC of the last probes; outcomes come in pairs of one row: with every gold passage, then with one missing."""
     probes = [(n // 2, outcome.p_first[-1], n % 2 == 0) for n, outcome in enumerate(outcomes)]
     return replace(Value.area(probes), n=len(probes) // 2)
 

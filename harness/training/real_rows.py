@@ -20,8 +20,7 @@ from harness.training.question_sets import is_training_name, refuse_evaluation
 from harness.types import Document, Example
 
 _REFERENCE = re.compile(r"#(\d+)")
-# Relation of 2WikiMultihopQA's evidence -> question; "{}" is the subject. Other relations are left out.
-_RELATIONS = {
+_RELATIONS = {  # relation of 2WikiMultihopQA's evidence -> question; "{}" is the subject; others are left out
     "director": "Who directed {}?",
     "performer": "Who performed {}?",
     "composer": "Who composed {}?",
@@ -61,7 +60,7 @@ class RowQuestion:
 
 @dataclass(frozen=True)
 class RealRow:
-    """questions: the row's own question first; steps: its decomposition as in the data set, "#1" for an answer."""
+    """A row of a data set. questions: its own one first; steps: that one's decomposition, "#1" for step 1's answer."""
 
     id: str
     dataset: str
@@ -72,7 +71,7 @@ class RealRow:
 
 
 def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
-    """Raise UserError where a row is in both lists, by its id or by its question."""
+    """Raise UserError where one of the evaluation rows `others` is a training row, by its id or by its question."""
     ids, questions = ({row.id for row in training}, {row.questions[0].text for row in training})
     for row in others:
         if row.id in ids or row.questions[0].text in questions:
@@ -82,9 +81,8 @@ def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
 def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> list[RealRow]:
     """The usable rows of all sources in `folder` and its subfolders, in the order of sources, files and rows.
 
-    sources: preset of a data set -> pattern of its files' names. Raises UserError for a folder without such files, and
-    where the name of one does not say that it is of a training split, or (not `training`) says so; DataError for bad
-    rows.
+    sources: preset of a data set -> pattern of its files' names. Raises DataError for bad rows, UserError for a folder
+    without such files and where a file's name does not say that it is of a training split, or (not `training`) does.
     """
     from harness.config.resolve import part
 
@@ -129,7 +127,7 @@ def _real_row(dataset: str, task: Task, example: Example, documents: Mapping[str
 
 
 def _single_hop_questions(example: Example, passages: Sequence[str]) -> tuple[list[RowQuestion], list[str]]:
-    """The single-hop questions with answers and gold passages, and the decomposition as written."""
+    """Return the row's single-hop questions with answers and gold passages, and its decomposition as written."""
     extra = example.gold.extra
     hops = extra.get("question_decomposition") or []
     answers = [str(hop["answer"]) for hop in hops]
@@ -148,6 +146,6 @@ def _single_hop_questions(example: Example, passages: Sequence[str]) -> tuple[li
 
 
 def _as_question(text: str) -> str:
-    """ "Green >> performer", MuSiQue's form of a knowledge-base step, as a question."""
+    """Turn "Green >> performer", MuSiQue's form of a knowledge-base step, into a question; leave other texts alone."""
     subject, mark, relation = text.partition(" >> ")
     return f"What is the {relation.strip()} of {subject.strip()}?" if mark else text

@@ -3,8 +3,7 @@
     total, right = RowLoss(net)(rows)            summed, weighted, in nats; whether each target was the likeliest token
 
 Rows are padded at the end, which a causal model never attends to, so only rows with branches need a mask. Logits are
-computed at targets only, TARGETS at a time, and recomputed for the gradient: 10,000 targets over a vocabulary of
-150,000 would take 6 GB.
+computed at targets only, TARGETS at a time, and recomputed for the gradient: 10,000 over 150,000 tokens take 6 GB.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ TARGETS = 1024
 
 
 class RowLoss(torch.nn.Module):
-    """A module, so that torch.func.functional_call can compute it with other weights than those of `net`."""
+    """The loss of `net` on token rows; a module, so that torch.func.functional_call can put in other weights."""
 
     def __init__(self, net: Any) -> None:
         super().__init__()

@@ -73,7 +73,7 @@ class Settings(BaseModel):
     tasks: dict[str, TaskSettings]
 
     def recipes(self, task: str, skill: str) -> list[Recipe]:
-        """The recipes of a task for the synthetic world. Raises UserError for none, ConfigError for a wrong one."""
+        """A task's recipes for the synthetic world; `skill`: of those without one. Raises UserError, ConfigError."""
         recipes = self.tasks[task].recipes
         if not recipes:
             raise UserError(
@@ -92,7 +92,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def _folders() -> list[Path]:
-    """Folders with files of settings, the user's own first."""
+    """Folders with the YAML files of training settings, the user's own first."""
     own = os.environ.get(ENV)
     shipped = Path(str(importlib.resources.files("configs")))
     return [*([Path(own) / "training"] if own else []), shipped / "training"]
@@ -106,9 +106,9 @@ def profiles(method: str) -> list[str]:
 def read_settings(
     form: type[S], method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None = None
 ) -> S:
-    """Read a profile, a file of the user's and --set values into `form`. Raises UserError, ConfigError.
+    """Read a profile, then the user's file `own`, then `sets` (--set key -> value) into the class `form`.
 
-    UserError: no such profile; ConfigError has every mistake.
+    tasks: names of all tasks. Raises UserError where there is no such profile, ConfigError with every mistake.
     """
     name = f"{method}-{profile}.yaml"
     path = next((folder / name for folder in _folders() if (folder / name).is_file()), None)
@@ -137,7 +137,7 @@ def read_settings(
 
 
 def _as_layer(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:
-    """Turn a --set key, "analysis.rank" or "rank" or "dtype", into the mapping that a file would hold."""
+    """Turn a --set key, as "analysis.rank", "rank" or "dtype", into a file's mapping. Raises UserError for another."""
     head, _, rest = key.partition(".")
     if head in tasks and rest:
         return {"tasks": {head: {rest: value}}}

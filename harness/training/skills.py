@@ -51,7 +51,7 @@ def prompts_by_name() -> dict[str, str]:
 
 
 def methods_by_preset(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Method]:
-    """Preset -> method: the first preset of each implementation."""
+    """Preset -> method, for the first preset of each implementation. parameters: preset -> its parameters, if any."""
     table = {presets.fold(name): params for name, params in parameters.items()}
     first: dict[str, str] = {}
     for name, target in _implementations().items():

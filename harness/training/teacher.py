@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class ProbeTarget:
-    """A probe after the first `at` tokens of the context; the last of `ids` is the first token of the right label."""
+    """A probe after the first `at` tokens of the context. ids: its tokens; the last one begins the right label."""
 
     at: int
     ids: tuple[int, ...]
@@ -68,9 +68,9 @@ class Teacher(LanguageModel):
         self._transcript = Transcript()
 
     def play(self, skill: Skill, scene: Scene) -> Transcript:
-        """Run `skill` in `scene` and record it.
+        """Run `skill` in `scene`; return the tokens that it fed, with the right replies and its probes.
 
-        Raises UserError when it asks for more replies or verdicts than the scene has, or for fewer.
+        Raises UserError when the skill asks for more replies or verdicts than the scene has, or for fewer.
         """
         self._transcript = Transcript()
         replies, verdicts = iter(scene.replies), iter(scene.verdicts)
@@ -82,7 +82,7 @@ class Teacher(LanguageModel):
         return self._transcript
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> TeacherSession:
-        """Open the one context of a scene."""
+        """Open the one context of a scene; `adapter` has no effect."""
         return TeacherSession(self, self._transcript, meter, role)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:

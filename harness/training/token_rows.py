@@ -24,8 +24,8 @@ _NEAR = 16  # batches whose rows are sorted by length together
 class Row:
     """A training row of tokens. targets: indices in `ids` of the tokens to learn; each has a token before it.
 
-    branches: (start, at) of each part that continues the tokens before `at`, attends to them and itself alone, and ends
-    where the next one starts; weights: of the targets, () for 1 each.
+    branches: (start, at) of each branch: it begins at `ids[start]`, ends where the next one begins, and attends to the
+    first `at` tokens and to itself alone; weights: of each target in the loss, () for 1 each.
     """
 
     ids: tuple[int, ...]
@@ -44,7 +44,7 @@ class Row:
         return [*(start for start, _ in self.branches[1:]), len(self.ids)][: len(self.branches)]
 
     def masked_blocks(self) -> list[tuple[int, int, int, int]]:
-        """Blocks (row from, to, column from, to) of the attention matrix that are masked besides the causal mask."""
+        """Return the blocks (first row, end, first column, end) of attention to mask besides the causal mask."""
         trunk = self.branches[0][0] if self.branches else len(self.ids)
         blocks = []
         for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
@@ -75,7 +75,7 @@ def rows_of_scenes(
 ) -> Rows:
     """Make a row for the replies of each scene and one for each of its probes, of at most `length` tokens.
 
-    overlong: leave longer rows out, or truncate them; both are counted.
+    teacher: runs `skill` in a scene to get its tokens; overlong: leave longer rows out or truncate them, both counted.
     """
     data = Rows()
     for scene in scenes:
@@ -115,7 +115,7 @@ def truncate(row: Row, length: int) -> Row:
 
 
 def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
-    """Batches of `size` row numbers in random order; rows of similar length share a batch, which saves padding."""
+    """Split the indices of `rows` into shuffled batches of `size`; rows of similar length share one to save padding."""
     order = dice.shuffled(range(len(rows)))
     near: list[int] = []
     for start in range(0, len(order), size * _NEAR):
@@ -125,7 +125,7 @@ def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
 
 @dataclass
 class Branch:
-    """Tokens after the first `at` of the trunk; `targets`: indices of those that are to be predicted."""
+    """Tokens `ids` that continue the first `at` tokens of a trunk. targets: indices in `ids` of the tokens to learn."""
 
     at: int
     ids: Sequence[int]
@@ -134,7 +134,7 @@ class Branch:
 
 @dataclass
 class Tree:
-    """A trunk with its own targets, and the branches."""
+    """Token sequences with a common beginning, the trunk. targets: indices in `trunk` of the tokens to learn."""
 
     trunk: Sequence[int]
     targets: Sequence[int]

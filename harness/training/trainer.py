@@ -29,11 +29,11 @@ from harness.training.token_rows import Row, Rows, batches
 
 @dataclass(frozen=True)
 class Job:
-    """The training of one adapter.
+    """The training of one adapter. name: its task.
 
-    out: folder of the training; before: steps of the tasks before this one, for the log; last_step: of all tasks
-    together, None for no limit; start: folder of an adapter to initialise from, None for a new one; partial: write the
-    adapter also where `last_step` ends the training.
+    out: folder of the training; about: what identifies it in its checkpoint, see `identity`; before: steps of the tasks
+    before this one, for the log; last_step: of all tasks together, None for no limit; start: folder of an adapter to
+    initialise from, None for a new one; partial: write the adapter also where `last_step` ends the training.
     """
 
     name: str
@@ -63,7 +63,7 @@ _NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "label_seconds", "st
 
 
 def identity(base: Base, settings: Settings, task: str, seed: int, **sources: Any) -> dict[str, Any]:
-    """What identifies a training in its checkpoint. sources: further values, of which a hash is kept."""
+    """What identifies a training in its checkpoint: its seed, and name -> hash of base, settings and `sources`."""
     own = settings.tasks[task].model_dump(mode="json"), settings.model_dump(mode="json", exclude=_NO_EFFECT)
     values = {"base": base.where, "settings": own, **sources}
     return {"seed": seed} | {name: digest(value)[:16] for name, value in values.items()}
@@ -83,8 +83,7 @@ def rate_at(step: int, steps: int, settings: Settings, highest: float) -> float:
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
     """Train until the steps are done, `job.last_step` is reached or `stop` is set; save the adapter at the end.
 
-    Raises UserError where the checkpoint is of another training, CannotRun for a damaged one and for a loss that is not
-    finite.
+    Raises UserError where the checkpoint is of another training, CannotRun for a damaged one or a loss not finite.
     """
     base.add(job.name, job.own.rank, job.own.alpha, Dice("adapter", job.seed, job.name).below(2**31))
     try:
@@ -121,7 +120,7 @@ class _Run(Loop[list[list[Row]]]):
         return self.progress.step >= self.last
 
     def _batches(self) -> Generator[list[list[Row]]]:
-        """The passes of each step, each a list of rows."""
+        """Yield the batch of each step that is left: its forward passes, each a list of rows."""
         own, rows, done = self.job.own, self.job.data.rows, self.progress.step
         number = 0
         for epoch in range(own.epochs):
@@ -149,7 +148,7 @@ class _Run(Loop[list[list[Row]]]):
         return loss
 
     def _after_step(self) -> None:
-        """Forecast the hours after the first step of this process."""
+        """After the first step of this process, tell how long the training will take."""
         p, job = self.progress, self.job
         if p.step != self._first or job.steps - p.step < job.settings.say:
             return
@@ -159,6 +158,7 @@ class _Run(Loop[list[list[Row]]]):
         self.tell(f"{job.name}: {speed:,.0f} tokens/s in the first step; left: {left:,} tokens, about {took}")
 
     def _log(self, loss: float) -> None:
+        """Log and tell the step, the mean loss, the share of targets right and the speed; tell the time left too."""
         p, job = self.progress, self.job
         right = self._right[0] / max(1, self._right[1])
         speed = p.tokens / max(p.seconds, 1e-9)

@@ -48,7 +48,7 @@ class Tokenized:
 
 
 def find(source: str) -> Weights:
-    """The files of a folder or hub id, not loaded. Raises CannotRun, "not run: weights: ..."."""
+    """The files of a folder or hub id, found and hashed, not loaded. Raises CannotRun, "not run: weights: ..."."""
     try:
         folder, _ = local_folder(ModelConfig(name=source, source=source), weights_of("method.classifier"))
         return Weights(source, folder, hash_files(folder))
@@ -114,7 +114,7 @@ class TokenClassifier:
         return Tokenized(list(tokens), [(int(a), int(b)) for a, b in encoding["offset_mapping"]])
 
     def keep(self, tokens: Sequence[str]) -> np.ndarray:
-        """p(keep) [tokens] of at most `max_tokens`. Raises ModelOutputError on NaN."""
+        """p(keep) [tokens] of at most `max_tokens` tokens, as `tokenize` spells them; ModelOutputError on NaN."""
         began = time.perf_counter()
         ids = self._tokenizer.convert_tokens_to_ids(list(tokens))
         row = [self._ends[0], *ids, self._ends[1]]
@@ -135,6 +135,7 @@ class TokenClassifier:
         return probabilities[1:-1]
 
     def _keep_probabilities(self, row: list[int]) -> np.ndarray:
+        """p(keep) of each token id in `row`, special ones included."""
         import torch
 
         with torch.inference_mode():

@@ -1,7 +1,4 @@
-"""Every choice of the compression methods; the defaults are those of the released code.
-
-Source: docs/methods/compression.md#compression.
-"""
+"""Every choice of the compression methods, by default the released code's (docs/methods/compression.md#compression)."""
 
 from __future__ import annotations
 
@@ -91,6 +88,7 @@ class LinguaConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_combination(self) -> LinguaConfig:
+        """Raise ValueError for chunk_tokens or add_instruction where they would change nothing."""
         if self.contexts == "titled-lines" and self.chunk_tokens != LinguaConfig.model_fields["chunk_tokens"].default:
             raise ValueError(
                 "chunk_tokens cuts nothing with contexts=titled-lines; leave it out, or set contexts=lines"
@@ -109,10 +107,7 @@ class LinguaConfig(MethodConfig):
 
     @property
     def condition(self) -> str:
-        """How contexts and sentences are ranked: "none", "before" or "after" the question.
-
-        Source: docs/methods/compression.md#lingua-contexts.
-        """
+        """How contexts are ranked: "none", or "before"/"after" (docs/methods/compression.md#lingua-contexts)."""
         if self.rank_method == "llmlingua":
             return "none"
         condition = self.condition_in_question.removesuffix("_condition")

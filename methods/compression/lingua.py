@@ -39,7 +39,7 @@ Windows = list[list[tuple[int, float]]]
 
 
 def keep_ratios(sizes: Sequence[int], target: float, offsets: Sequence[float]) -> list[float]:
-    """The keep ratio of each context: clip(tau + offset), tau = target / (sum(size + 2) + 1)."""
+    """The keep ratio of each context (sizes: tokens): clip(tau + offset), tau = target / (sum(size + 2) + 1)."""
     tau = max(target, 0.0) / (sum(sizes) + 2 * len(sizes) + 1)
     return [min(max(tau + offset, 0.0), 1.0) for offset in offsets]
 
@@ -47,7 +47,7 @@ def keep_ratios(sizes: Sequence[int], target: float, offsets: Sequence[float]) -
 def window_stretches(sizes: Sequence[int], keep: Sequence[float], size: int) -> Windows:
     """Cut contexts of `sizes` tokens into windows of `size`: (tokens, keep ratio) of each stretch of each window.
 
-    A context counts two tokens more, for what separates it.
+    keep: the ratio of each context. A context counts two tokens more, for what separates it.
     """
     finished: Windows = []
     current: list[tuple[int, float]] = []
@@ -64,7 +64,8 @@ def window_stretches(sizes: Sequence[int], keep: Sequence[float], size: int) -> 
 
 
 class _WindowLoop:
-    """Window after window of `units`, of which [0, start) are the question where it is read too; `run` once.
+    """The token level: drops `units` window after window; of them [0, start) are the question, if it is read; `run`
+    once.
 
     alive [units], score [units] (NaN: not scored yet), at: the start of the next window.
     """
@@ -129,7 +130,7 @@ class _WindowLoop:
         self.score[first : last - 1] = scores[1:]
 
     def scoring_end(self, number: int, window: list[tuple[int, float]]) -> int | None:
-        """The end of the units to score for this window; None at the end of the text."""
+        """The end of the units to score for `window`, the one of this number; None at the end of the text."""
         total, size = len(self.units), self.config.iterative_size
         if self.at >= total or (number and self.config.last_window == "kept" and total - self.at < size):
             return None
@@ -138,7 +139,7 @@ class _WindowLoop:
         return min(last + 1, total) if np.isnan(self.score[last - 1]) else last
 
     def drop(self, window: list[tuple[int, float]]) -> list[int]:
-        """Drop the units of this window that score lowest, stretch by stretch; returns those kept."""
+        """Drop the lowest scores of a window, given as (tokens, keep ratio) of stretches; returns the units kept."""
         began = self.at
         for tokens, ratio in window:
             last = min(self.at + tokens, len(self.units))
@@ -154,7 +155,7 @@ class _WindowLoop:
 
 
 def threshold(scores: np.ndarray, ratio: float) -> float:
-    """The score at the keep ratio, counted from the highest; tokens strictly above it stay. -inf keeps all."""
+    """The score at the keep ratio, from the highest down; tokens strictly above it stay. -inf where all stay."""
     if ratio >= 1.0 or not len(scores):
         return float("-inf")
     rank = max(0, min(len(scores) - 1, int(len(scores) * ratio) - 1))
@@ -210,7 +211,7 @@ def compress_document(
 ) -> show.Compressed:
     """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `max_tokens` tokens.
 
-    question: as contexts are ranked by it; before: what the token level reads first, "" for nothing.
+    question: what ranks the contexts, "" for none; before: what the token level reads before the text, "" for nothing.
     """
     model, text = tools.model("compressor"), document.text
     spans = [span for span in ranking.context_spans(document, question, config, model) if text[slice(*span)].strip()]

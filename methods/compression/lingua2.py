@@ -1,14 +1,11 @@
 """LLMLingua-2 (Pan et al. 2024, arXiv 2403.12968): a classifier says which words are worth keeping.
 
-Source: docs/methods/compression.md#llmlingua-2.
-
     text ──► chunks of 510 tokens, ended at a full stop or line break ──► p(keep) of each token ──► mean over a word
     words above a percentile of their chunk are kept, so every chunk is compressed by the same rate
 
 Where the text is several contexts, those of the lowest mean p(keep) are left out first (FlashRAG; the released code's
-context level).
-
-The white space before a word goes with it, and a Chinese or Japanese character is a word.
+context level). The white space before a word goes with it, and a Chinese or Japanese character is a word.
+Source: docs/methods/compression.md#llmlingua-2.
 """
 
 from __future__ import annotations
@@ -177,7 +174,7 @@ def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) 
 
 
 def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence[str]) -> list[int]:
-    """The end of each chunk of at most `max_tokens`: after its last stop, if any; at last the text's."""
+    """The end of each chunk of at most `max_tokens`, in tokens: behind its last stop, if any; at last the text's."""
     total = len(tokenized.tokens)
     ends: list[int] = []
     at = 0
@@ -189,14 +186,14 @@ def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence
 
 
 def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
-    """Whether token i - 1 is a stop, or a stop of white space stands behind it."""
+    """Whether token i - 1 is one of `stops`, or a stop of white space stands between it and token i."""
     (a, b), following = offsets[i - 1], offsets[i][0]
     gap = text[b:following]
     return text[a:b].strip() in stops or any(stop in gap for stop in stops if stop.isspace())
 
 
 def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
-    """The words of a chunk; `gap` is the end of the word before it."""
+    """The words of a chunk; style: how tokens mark the beginning of a word; gap: the end of the word before it."""
     words: list[Word] = []
     for i, (token, (a, b)) in enumerate(zip(chunk.tokens, chunk.offsets, strict=True)):
         inside = text[a:b]
@@ -229,7 +226,7 @@ def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]
 
 
 def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[bool]:
-    """Which words are above a percentile of all tokens' values; if that is 1.0, those equal to it too."""
+    """Which words have `values` above a percentile of all tokens', at 1.0 equal ones too; tokens: number in a word."""
     percentile = min(int(100 * (1 - rate) + 1), 100)
     limit = float(np.percentile(np.repeat(values, tokens), percentile))
     return [value > limit or value == limit == 1.0 for value in values]

@@ -28,7 +28,10 @@ from methods.retrieval import best_first
 def choose_sentences(
     text: str, contexts: list[Span], question: str, target: float, config: LinguaConfig, tools: Tools
 ) -> list[list[Span]]:
-    """For each context, spans of text that are kept; the sentence that passes the budget is still in it."""
+    """For each context, spans of text that are kept; the sentence that passes the budget is still in it.
+
+    question: what ranks sentences; target: tokens to keep, of which the budget is a multiple.
+    """
     groups = []
     for start, end in contexts:  # each sentence up to the beginning of the next
         starts = [start, *(start + a for a, _ in sentences(text[start:end])[1:]), end]
@@ -99,7 +102,7 @@ def titled_lines(document: Document) -> list[Span]:
 
 
 def context_spans(document: Document, question: str, config: LinguaConfig, model: MeteredModel) -> list[Span]:
-    """The contexts that are ranked, as spans of the document."""
+    """The contexts that are ranked, as spans of the document; question: leaves less of the window to a line."""
     text, max_tokens = document.text, config.chunk_tokens
     if config.contexts in ("tokens", "packed"):
         return (fixed_chunks if config.contexts == "tokens" else packed_chunks)(text, max_tokens, model)
@@ -122,10 +125,11 @@ class Chosen:
 
 
 def perplexities(texts: list[str], question: str, condition: str, tools: Tools) -> np.ndarray:
-    """Mean surprise [texts] of the text ("none", or behind the question: "before"), or of the question behind it."""
+    """Mean surprise [texts] of a text ("none"; "before": behind the question), or of the question after it: "after"."""
     model = tools.model("compressor")
 
     def mean_surprise(text: str) -> float:
+        """Nats a token. Raises QuestionError where text and question exceed the window."""
         before, scored = {"none": ("", text), "before": (question, text), "after": (text, question)}[condition]
         units = units_of(scored, model)
         need = model.turn_tokens() + model.count(before) + sum(units.sizes)
@@ -155,7 +159,7 @@ def priorities(texts: list[str], question: str, config: LinguaConfig, tools: Too
 def choose_contexts(sizes: list[int], priority: np.ndarray, target: float, config: LinguaConfig) -> list[Chosen]:
     """The contexts that the budget lets through, in the order they are shown.
 
-    sizes: tokens of each context; the one that passes the budget is still in it.
+    sizes: tokens of each context; priority: [contexts], higher first; the one that passes the budget is still in it.
     """
     unknown = [i for i in config.force_context_ids if not 0 <= i < len(sizes)]
     if unknown:

@@ -1,12 +1,10 @@
 """Selective-Context (Li et al. 2023, arXiv 2310.06201): units of low self-information are dropped.
 
-Source: docs/methods/compression.md#selective-context.
-
     each sentence scored alone, behind the beginning of a text or the token that ends one ──► -log p of its tokens
     threshold = percentile of the whole text ──► what is below it is dropped
 
 White space stands with the token it belongs to, so nothing is glued together where a sentence begins (the released code
-loses the space of a sentence's first token).
+loses the space of a sentence's first token). Source: docs/methods/compression.md#selective-context.
 """
 
 import re
@@ -83,6 +81,7 @@ def _self_information(units: Units, groups: list[tuple[int, int]], tools: Tools)
     done = [0]
 
     def score(group: tuple[int, int]) -> np.ndarray:
+        """The self-information of the units of one group."""
         with open_context(model, begun=True) as s:
             information = surprise(s, model, units.part(*group))
         done[0] += 1

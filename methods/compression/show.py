@@ -106,6 +106,7 @@ def answer_from(
 
 
 def _stop_reason(document: Document, text: str, cut: bool, compressed: Compressed) -> str:
+    """The stop reason; text: what is read; cut: whether the window cut it."""
     if not document.text.strip():
         return "the text is empty"
     if not text.strip():
@@ -125,7 +126,7 @@ def with_blank_lines(groups: Sequence[Sequence[Span]]) -> list[Piece]:
 
 
 def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
-    """Map spans of the joined contexts back to spans of the document; what stood between contexts stays text."""
+    """The kept `runs` of the joined contexts as spans of the document; text between contexts stays text."""
     pieces: list[Piece] = []
     at = number = 0
     for piece in layout:

@@ -117,7 +117,7 @@ def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
 
 
 def _costs_of_units(units: Units, offsets: list[tuple[int, int]], costs: np.ndarray) -> np.ndarray:
-    """Share each token's cost among the units that its characters belong to; the sum stays the same."""
+    """-log p [units]: each token's cost, shared by characters among the units it lies in; offsets, costs: of tokens."""
     shares = np.zeros(len(units))
     i = 0
     for (a, b), cost in zip(offsets, costs.tolist(), strict=True):
@@ -163,7 +163,7 @@ class Context:
         return surprise(self.session, self._model, self._units.part(first, last))
 
     def append(self, units: list[int]) -> None:
-        """Append units (by number) to the context."""
+        """Append units (by number) to what later ones are scored behind; makes room where the window is full."""
         self._kept += units
         sizes = self._units.sizes
         if sum(sizes[i] for i in units) > self.session.room():

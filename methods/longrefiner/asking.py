@@ -45,12 +45,11 @@ def text_spans(document: Document, keep_headings: bool) -> list[Span]:
 
 
 def structure(document: Document, config: LongRefinerConfig, model: MeteredModel, keep: Keep) -> Tree:
-    """The tree of `document` without its title line, as the released code makes it; keep: as `Tools.keep`.
+    """The tree of `document` without its title line; keep: as `Tools.keep`, so that a stopped index goes on.
 
-    Source: docs/methods/longrefiner.md#longrefiner-title.
-
-    Without an outline that matches the text, the tree has chunks of sentences. Raises WindowExceeded if the prompt
-    alone fills the window.
+    Without an outline that matches the text, the tree has chunks of sentences
+    (docs/methods/longrefiner.md#longrefiner-title: the title line). Raises WindowExceeded if the prompt alone fills the
+    window.
     """
     outer = Tree(kept=text_spans(document, config.keep_headings))
     tree = _tree_of_text(outer.view(document).text, config, model, keep)
@@ -75,6 +74,7 @@ def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, kee
     max_tokens = min(config.outline_tokens, 2 * tokens + _SPARE)
 
     def outline() -> tuple[str, str]:
+        """The outline that the model writes, and how its reply ended."""
         with model.session(config.adapter("structuring", model)) as s:
             feed(s, prompts.structuring(seen, config))
             out = s.write(min(max_tokens, s.room() - model.turn_tokens()))
@@ -177,7 +177,7 @@ def _truncated(text: str, max_tokens: int, model: MeteredModel) -> str:
 
 
 def skills(config: LongRefinerConfig) -> list[Skill]:
-    """The three tasks in the prompts that `config` leaves or puts in place."""
+    """The skills of the three tasks, in the prompts that `config` leaves or puts in place."""
 
     def analysis(scene: Scene, tools: Tools) -> None:
         with tools.model("refiner").session() as s:

@@ -95,7 +95,7 @@ class LongRefinerConfig(MethodConfig):
         }
 
     def adapter(self, task: Literal["analysis", "structuring", "selection"], model: MeteredModel) -> str | None:
-        """The adapter for a task on the refiner's model."""
+        """The name of the adapter for a task on `model`, the refiner's; None: the model without an adapter."""
         name: str | None = getattr(self, f"{task}_adapter")
         if name != AUTO:
             return name
@@ -103,6 +103,7 @@ class LongRefinerConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_combination(self) -> LongRefinerConfig:
+        """Raise ValueError for `sigmoid` or `overflow` with a scoring or rule that has no use for it."""
         if self.sigmoid and self.scoring != "reranker":
             raise ValueError("sigmoid is of a reranker's logits; leave it out with another method.scoring")
         if self.overflow == "skip" and self.selection_rule == "code":

@@ -1,13 +1,12 @@
 """Where the shortened paragraphs of an outline stand in the original text.
 
-Source: docs/methods/longrefiner.md#longrefiner-filling.
-
     fill(["Toren was ... of the river.", "In 1719 ... the lake."], text)  ──►  [(0, 120), (121, 310)]
 
 A clip is looked for wherever its head and, behind it, its tail occur; white space may differ. Of all ways to place
 clips in order without overlap the one with the most clips is taken, and among these the one that covers the most text.
 (The released code cuts the text behind the last match of each clip in turn, so one wrong match loses all that follows.)
 A head or tail that does not occur is tried with its outer four words, as that code does always.
+Source: docs/methods/longrefiner.md#longrefiner-filling.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _MAX_PLACES = 40  # places of a head, and of a tail behind each, that are tried:
 
 @dataclass(frozen=True)
 class _Chain:
-    """One placement of clips: count, characters covered, the last place, and the chain before it."""
+    """One placement of clips: count, characters covered, the last clip and its place, and the chain before it."""
 
     count: int = 0
     covered: int = 0
@@ -113,7 +112,7 @@ def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
 
 
 def _spans_of_piece(piece: str, text: str, first: bool) -> list[Span]:
-    """Where `piece` occurs, white space aside; where it does not, its first (or last) words."""
+    """Where `piece` occurs, white space aside; where it does not, its first words, or last ones if not `first`."""
     words = piece.split()
     for part in (words, words[:_WORDS] if first else words[-_WORDS:]):
         pattern = re.compile(r"\s+".join(map(re.escape, part)))

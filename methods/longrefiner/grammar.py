@@ -120,6 +120,7 @@ def _tidy(text: str) -> str:
 
 
 def _read_title(text: str) -> str:
+    """The title in a tag, without outer quotes and escapes."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1]

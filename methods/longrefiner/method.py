@@ -93,7 +93,7 @@ class LongRefiner(reading.ReadingMethod):
     def _local_scores(
         self, question: Question, documents: Sequence[Document], trees: Sequence[Tree], tools: Tools
     ) -> list[np.ndarray]:
-        """LS of every node: the leaves of all documents are scored in one call."""
+        """Local scores LS [nodes] for each document; the leaves of all documents are scored in one call."""
         config: LongRefinerConfig = self.config
         spans = [(d, t.nodes[i]) for d, t in zip(documents, trees, strict=True) for i in t.leaves()]
         scores = score_passages(config.scoring, question.text, [d.text[n.start : n.end] for d, n in spans], tools)
@@ -109,7 +109,7 @@ class LongRefiner(reading.ReadingMethod):
     def _global_scores(
         self, question: Question, documents: Sequence[Document], trees: Sequence[Tree], tools: Tools, steps: list[Step]
     ) -> tuple[float, list[np.ndarray]]:
-        """R and GS of every node; both 0, without a request, if global scores are not used."""
+        """Weight R, and global scores GS [nodes] a document; 0 where not used; appends its requests to `steps`."""
         config: LongRefinerConfig = self.config
         if not (config.refinement and config.structuring):
             return 0.0, [np.zeros(len(tree.nodes)) for tree in trees]
@@ -137,7 +137,7 @@ def _start_step(documents: Sequence[Document], trees: Sequence[Tree], n_duplicat
 
 
 def _steps_taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]], tools: Tools) -> list[Step]:
-    """One step a node that was taken; nodes of all documents are numbered through."""
+    """A step for each chosen node, numbered through all documents; parts: name -> scores [nodes] of each document."""
     firsts = np.cumsum([0, *(len(tree.nodes) for tree in showing.trees)])
     steps = []
     for document, number in choice.nodes:

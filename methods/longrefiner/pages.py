@@ -1,13 +1,12 @@
 """An outline made from a page's own headings, as the paper's training data is made of Wikipedia.
 
-Source: docs/methods/longrefiner.md#longrefiner-training.
-
     page = page_from_text(text, offsets)    Page(text="body without headings", outline=Part("root", ...)), or None
 
 Headings are read as KILT's Wikipedia has them ("Section::::Career.:Early years."), as a wiki ("== Career ==") or as
 Markdown ("## Career"). Lines of lists go, and all from "See also" on; headings of a third level are text's own no
 more; one that has nothing below it is dropped. A paragraph of fewer than 20 words joins the next one; the last joins
 the one before (the released script loses it). Pages of fewer than 3 paragraphs say nothing about structure.
+Source: docs/methods/longrefiner.md#longrefiner-training.
 """
 
 import re
@@ -48,7 +47,7 @@ class _Block:
 
 
 def page_from_text(text: str, offsets: Offsets) -> Page | None:
-    """The page's body and outline; None without headings or with too little. offsets: tokens of a text."""
+    """The page's body and outline; None without headings or with too little. offsets: characters of a text's tokens."""
     blocks = _heading_blocks(text)
     if len(blocks) < 2:
         return None

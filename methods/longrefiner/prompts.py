@@ -43,7 +43,7 @@ PROMPTS = (ANALYSIS, STRUCTURING, SELECTION)
 
 
 def analysis(question: str, config: MethodConfig | None = None) -> Pieces:
-    """Ask for the level of a question; the reply is probed behind LABEL_BEGIN."""
+    """Ask whether a question is local or global; the reply is probed behind LABEL_BEGIN."""
     return ANALYSIS.of(config).fill(question=[question])
 
 
@@ -53,7 +53,7 @@ def structuring(texts: Sequence[str], config: MethodConfig | None = None) -> Pie
 
 
 def selection(question: str, title: str, abstract: str, outline: str, config: MethodConfig | None = None) -> Pieces:
-    """Ask which parts help; the outline has its lines, each behind a line break."""
+    """Ask which parts of a document help; outline: lines of titles, each behind a line break."""
     return SELECTION.of(config).fill(title=[title], abstract=[abstract], outline=[outline], question=[question])
 
 
@@ -105,6 +105,7 @@ def _titles_of_broken_list(reply: str) -> frozenset[str]:
 
 
 def _parsed_value(text: str) -> Any:
+    """The value that `text` spells in JSON or Python; None where it spells none."""
     for read in (json.loads, ast.literal_eval):
         try:
             return read(text)

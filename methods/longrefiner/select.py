@@ -56,7 +56,7 @@ def selectable_titles(node: Node) -> frozenset[str]:
 
 
 def local_scores(tree: Tree, leaves: Sequence[float], rule: Rule = "paper") -> np.ndarray:
-    """LS [nodes]; leaves: the scoring model's, in the order of `tree.leaves()`."""
+    """Local scores LS [nodes]; leaves: those of the leaves by the scoring model, in the order of `tree.leaves()`."""
     scores = np.zeros(len(tree.nodes))
     scores[tree.leaves()] = leaves
     children = tree.children()
@@ -100,7 +100,7 @@ def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -
 
 
 def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:
-    """The released code's choice: at most `budget` tokens of nodes with their titles, separators not counted."""
+    """The released code's choice within `budget` tokens, separators not counted; scores: of each document, [nodes]."""
     trees = showing.trees
     size = {place: showing.tokens([showing.node_piece(*place)]) for place in _by_score(showing, scores)}
     chosen: list[Leaf] = []
@@ -144,7 +144,7 @@ class Choice:
 
 
 def choose_nodes(showing: Showing, scores: Sequence[np.ndarray], budget: int, skip: bool = False) -> Choice:
-    """The paper's choice: nodes whose text as shown has `budget` tokens at most; scores: of each document, [nodes]."""
+    """The paper's choice within `budget` tokens as shown; scores: of each document, [nodes]; skip: overflow "skip"."""
     trees = showing.trees
     inside: set[Leaf] = set()
     taken: list[Leaf] = []

@@ -68,7 +68,7 @@ class Showing:
         return self._piece(document, self.trees[document].under(node), not bare, node)
 
     def _piece(self, document: int, leaves: Sequence[int], first: bool, top: int = -1) -> Piece:
-        """The piece of adjacent leaves; top: the node they were chosen as, -1 for leaves alone."""
+        """The piece of adjacent leaves; first: of its document; top: the node they were chosen as, -1 for none."""
         nodes = self.trees[document].nodes
         start, end = nodes[leaves[0]].start, nodes[leaves[-1]].end
         source, here = self.documents[document], frozenset(leaves)
@@ -84,7 +84,7 @@ class Showing:
         return Piece(document, start, end, titled, headings)
 
     def _heading(self, document: int, part: int, whole: Sequence[int]) -> str:
-        """The line above a part that is read whole, "" for none."""
+        """The line above `part`, which is read whole, "" for none; whole: all such parts."""
         nodes = self.trees[document].nodes
         node = nodes[part]
         if self.part_titles == "paper":

@@ -52,7 +52,7 @@ _PLACED = 0.9  # share of a text that a teacher's outline must stand for
 
 
 def label_breadth(question: Question | None, _documents: Sequence[Document], tools: Labelling) -> list[Scene]:
-    """One scene of kind "breadth"; an empty list if the reply names neither class."""
+    """One scene of kind "breadth", labelled by the teacher; [] if its reply names neither class."""
     assert question is not None  # this task has one request per question
     breadth = parse_level(_teacher_reply(tools, _BREADTH, question=question_text(question)))
     return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
@@ -129,7 +129,7 @@ def label_titles(
 
 
 def _teacher_reply(tools: Labelling, prompt: str, **values: str) -> str:
-    """The teacher's reply. Raises WindowExceeded where the text is longer than its window."""
+    """The teacher's reply to `prompt`, filled with `values`. Raises WindowExceeded where it is too long."""
     with tools.teacher().session() as s:
         s.user("".join(Prompt("labels", tools.asked or prompt).fill(**values)))
         return s.write(_REPLY).text
@@ -179,7 +179,7 @@ def f1(predicted: Collection[Hashable], right: Collection[Hashable]) -> float:
 
 
 def outline_items(outline: Part, under: str = "") -> list[Hashable]:
-    """What F1 compares: parts as (kind, case-folded title), clips as (title of their part, head, tail)."""
+    """What F1 compares: parts as (kind, folded title), clips as (title of their part, head, tail); under: its title."""
     items: list[Hashable] = []
     for child in outline.children:
         if isinstance(child, Clip):
@@ -196,6 +196,7 @@ def _majority_share(scenes: Sequence[Scene]) -> float:
 
 
 def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
+    """F1 of the outline that was written, F1 of its titles alone, and whether it equals the right one."""
     predicted, right = (outline_items(parse(text)) for text in (outcome.written[0], scene.replies[0]))
     titles, gold = (
         [item for item in items if isinstance(item, tuple) and len(item) == 2] for items in (predicted, right)
@@ -204,6 +205,7 @@ def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
 
 
 def _selection_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
+    """F1 of the titles that were selected (0 without a list), and whether they are the right ones."""
     predicted, right = prompts.parse_titles(outcome.written[0]), prompts.parse_titles(scene.replies[0])
     is_list = "[" in outcome.written[0]  # no list at all is not the same as an empty one
     score = f1(predicted, right) if is_list else 0.0

@@ -143,7 +143,7 @@ class _Parts:
         return self.paths[-1]
 
     def empty_between(self, before: Path, after: Path | None, used: set[int]) -> Path | None:
-        """The first part without text between two runs, or None."""
+        """The path of the first part between two paths that is not `used`, or None; after: None = the end."""
         first = before[-1] + 1 if before else 0
         last = len(self.paths) if after is None else after[-1] if after else first
         free = (i for i in range(first, last) if i not in used and i not in (after or ()))
@@ -156,6 +156,7 @@ def _clips_in_order(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
     clips: list[tuple[Clip, Path]] = []
 
     def walk(part: Part, path: Path) -> None:
+        """Collect the clips and parts in `part`."""
         for child in part.children:
             if isinstance(child, Clip):
                 clips.append((child, path))
@@ -235,7 +236,7 @@ def _with_gaps(text: str, runs: Sequence[_Run], parts: _Parts, config: LongRefin
 
 
 def _owner(before: _Run | None, after: _Run | None, parts: _Parts, used: set[int], small: bool) -> Path:
-    """The part that a gap between two runs belongs to."""
+    """The path of the part that a gap between two runs belongs to; used: parts with text; small: a short gap."""
     if before is None and after is None:
         return ()
     front, back = (before.path if before else ()), (after.path if after else None)
@@ -260,10 +261,7 @@ def _word_count(text: str) -> int:
 
 
 def _join_short_paragraphs(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:
-    """Join paragraphs of one part until they have enough words; long gaps stay separate.
-
-    Source: docs/methods/longrefiner.md#longrefiner-leaves.
-    """
+    """Join runs of a part up to `paragraph_words`, but long gaps (docs/methods/longrefiner.md#longrefiner-leaves)."""
     open_run: _Run | None = None
     words = 0
     for run in runs:

@@ -88,10 +88,7 @@ def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
 
 
 def _parent_summary(texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig) -> str:
-    """One summary of the summaries; where they do not fit together each is shortened first.
-
-    Source: docs/methods/memwalker.md#memwalker-tree.
-    """
+    """One summary of the summaries `texts`; where they do not fit `room` tokens together each is shortened first."""
     newline = model.count("\n")
     if sum(model.count(text) + newline for text in texts) > room:
         share = min(config.summary_limit(), room // len(texts) - newline)

@@ -58,7 +58,7 @@ def parents(summaries: Sequence[str], config: MemWalkerConfig) -> Pieces:
 def triage(
     question: Question, memory: Sequence[str], summaries: Sequence[str], config: MemWalkerConfig, *, back: bool
 ) -> Pieces:
-    """Ask which of the summaries, numbered from 0, belongs to the part with the answer; `back`: -1 is allowed."""
+    """Ask which summary, numbered from 0, leads to the answer; memory: summaries read before; back: -1 is allowed."""
     numbered, prompt = NUMBERED.of(config), TRIAGE_REASONS if config.reasoning else TRIAGE
     return prompt.of(config).fill(
         memory=_background(memory, config),
@@ -69,7 +69,7 @@ def triage(
 
 
 def leaf(question: Question, memory: Sequence[str], segment: str, instruction: str, config: MemWalkerConfig) -> Pieces:
-    """Ask for the answer, or for the code that the segment and the background do not contain it."""
+    """Ask for the answer from `segment` (code -2), or for -1 where it has none; memory: summaries read before."""
     prompt = LEAF_REASONS if config.reasoning else LEAF
     return prompt.of(config).fill(
         memory=_background(memory, config),

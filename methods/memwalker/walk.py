@@ -190,7 +190,7 @@ class Walk:
     def _fit_memory(
         self, model: MeteredModel, build: Callable[[list[str]], Pieces], limit: int
     ) -> tuple[ParsedReply[Any], Pieces]:
-        """The pieces with as much of the memory as fits beside `limit` tokens of reply: the oldest go first."""
+        """A reply to fill in, and the request, with the newest of the memory that fit beside `limit` reply tokens."""
         window = window_of(self.config.window, model)
         memory = [*self._visited] if self.config.working_memory else []
         for dropped in range(len(memory) + 1):

@@ -87,11 +87,11 @@ def _trimmed_point(text: str, start: int, end: int) -> Point | None:
 
 
 def pack_batches(lengths: Sequence[int], room: int, max_nodes: int | None = None) -> list[list[int]]:
-    """Fill batches in order; the node that would cross `room` opens the next one (docs/methods/pecan.md#pecan-batches).
+    """Batches of node numbers, in order; the node that would cross `room` tokens opens the next batch.
 
-    `max_nodes`: nodes of a batch at most; they are spread evenly, so 11 nodes in batches of 10 are 5 and 6
-    (docs/methods/pecan.md#pecan-tree). A single node longer than `room` gets a batch of its own, which the model then
-    refuses by its window.
+    `lengths`: tokens of each node; `max_nodes`: nodes of a batch at most; they are spread evenly, so 11 nodes in
+    batches of 10 are 5 and 6 (docs/methods/pecan.md#pecan-tree). A single node longer than `room` gets a batch of its
+    own, which the model then refuses by its window (docs/methods/pecan.md#pecan-batches).
     """
     n_batches = -(-len(lengths) // max_nodes) if max_nodes else 1
     opens = {len(lengths) * k // n_batches for k in range(n_batches)}
@@ -221,7 +221,7 @@ def feed_nodes(s: Session, texts: Sequence[str], level: int, config: PecanConfig
 
 
 def _call_builder(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> dict[str, Any]:
-    """One call: texts of new nodes, and their normalised edge weights [new nodes, texts]."""
+    """One call: "texts" of new nodes, "weights" [new nodes, texts], "how" parsed, if "cut", points dropped: "again"."""
     write = _write_summary if config.graph == "tree" else _write_points
     written, rows, parser, cut = write(texts, level, model, config)
     again = 0
@@ -260,10 +260,7 @@ def _write_points(texts: list[str], level: int, model: MeteredModel, config: Pec
 
 
 def _write_summary(texts: list[str], _build_level: int, model: MeteredModel, config: PecanConfig) -> _Written:
-    """One call for one summary of `texts`, put on one line; one that was cut is kept as it is, as in RAPTOR.
-
-    Source: docs/methods/raptor.md#raptor-defaults.
-    """
+    """One call for one summary of `texts`, on one line, also if it was cut (docs/methods/raptor.md#raptor-defaults)."""
     reply = summary.summarise_watched(texts, model, config.reserve, summary.DETAILED.of(config))
     line = " ".join(reply.text.split())
     rows = np.zeros((0, len(texts))) if reply.attention is None or not line else reply.attention[None, :]
@@ -271,7 +268,7 @@ def _write_summary(texts: list[str], _build_level: int, model: MeteredModel, con
 
 
 def normalise_rows(rows: np.ndarray) -> np.ndarray:
-    """Rows that sum to 1 (PECAN 3.1); a row without any attention becomes uniform, so that no point is cut off."""
+    """`rows` [points, nodes] scaled to sum to 1 (PECAN 3.1); one of zeros becomes uniform, so no point is cut off."""
     total = rows.sum(axis=1, keepdims=True)
     uniform = np.full_like(rows, 1 / rows.shape[1])
     return np.where(total > 0, rows / np.where(total > 0, total, 1), uniform)

@@ -22,6 +22,7 @@ def _points_player(level: int, config: PecanConfig) -> Callable[[Scene, Tools], 
     """A function that plays a scene by writing points of `level`."""
 
     def play(scene: Scene, tools: Tools) -> None:
+        """Write points over the texts of a scene."""
         model = tools.model("builder")
         with model.session() as s:
             feed_nodes(s, scene.texts, level, config, model)
@@ -38,6 +39,7 @@ def skills(config: PecanConfig) -> list[Skill]:
     """
 
     def search(scene: Scene, tools: Tools) -> None:
+        """Read the texts of a scene with a probe behind each; answer where the scene has a reply."""
         with tools.model("searcher").session() as s:
             question = open_search(s, scene.question, config)
             for text in scene.texts:

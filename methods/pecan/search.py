@@ -38,7 +38,7 @@ GREEDY_YES = "greedy_yes"
 
 
 def counts_as_yes(p_yes: float, greedy: bool, t_p: float | None) -> bool:
-    """Whether a probe counts as Yes; greedy: whether Yes was its likeliest token."""
+    """Whether a probe counts as Yes: p_yes > t_p, or where t_p is None, `greedy`: Yes was its likeliest token."""
     return greedy if t_p is None else p_yes > t_p
 
 
@@ -52,6 +52,7 @@ def replay(
     probes = [place for place, step in enumerate(steps) if step.get("p_yes") is not None]
 
     def yes_probes(threshold: float | None) -> list[int]:
+        """The places in `steps` of the probes that count as Yes."""
         values = (
             (place, steps[place]["p_yes"], (steps[place].get("scores") or {}).get(GREEDY_YES)) for place in probes
         )
@@ -76,8 +77,8 @@ def score_nodes(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Score every node: (total, attention part, similarity part), each [nodes]; visited nodes get total -inf.
 
-    z: E^T r; cosine: similarity of question and node; negative similarity counts 0
-    (docs/methods/pecan.md#pecan-similarity).
+    z [nodes]: attention that visited nodes pass on to those below them; cosine [nodes]: similarity to the question,
+    negative counts 0 (docs/methods/pecan.md#pecan-similarity); unvisited [nodes]: nodes still to be read.
     """
     clipped = np.maximum(cosine, 0.0)
     attention = z / z.sum() if config.attention_scale == "sum" and z.sum() > 0 else z.copy()
@@ -113,7 +114,7 @@ def feed_node(s: Session, text: str, question: Span, bullet: bool = True) -> Spa
 
 
 def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:
-    """Close the first turn with `yes` and answer in the second."""
+    """Close the first turn with the reply `yes`, open the second with `turn`, and return its answer, stripped."""
     s.reply(yes)
     s.user(turn)
     return s.write(max_tokens).text.strip()
@@ -184,10 +185,7 @@ class Search:
         return finish(context.s, self.config.yes, context.turn, self.tools.task.max_answer_tokens)
 
     def _start(self, context: Context) -> None:
-        """Visit the top level; where it is too much, its nodes nearest to the question, in order.
-
-        Source: docs/methods/pecan.md#pecan-top-level.
-        """
+        """Visit the top level, if too large its nodes nearest the question (docs/methods/pecan.md#pecan-top-level)."""
         top = self.graph.top()
         max_nodes = len(top) if self.config.max_nodes is None else self.config.max_nodes
         if self.config.max_nodes is not None and not self.config.progress_control:
@@ -261,7 +259,7 @@ class Search:
         """Called when the search goes on past a possible stop; recording.py answers here."""
 
     def _probe(self, context: Context) -> bool:
-        """Ask whether the question can be answered; the probe belongs to the move before it."""
+        """Ask whether the question can be answered; write it into the last step; return whether it counts as Yes."""
         context.s.flush()  # so that what follows is the cost of the probe alone
         before = self.tools.meter.flops()
         probe = context.s.probe([self.config.yes, self.config.no])

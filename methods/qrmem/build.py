@@ -79,7 +79,7 @@ _FIRST = (prompts.ENTITIES, prompts.RELATIONS, prompts.ABOUT)
 
 
 def retry_of(config: QRMeMConfig, seed: int) -> Retry:
-    """The rule of repetition that the config asks for."""
+    """How often and how a request is repeated, as the config asks for; seed: of the run."""
     return Retry(config.retries, config.temperature, config.top_p, config.window, seed)
 
 
@@ -174,7 +174,7 @@ class _GraphBuilder:
         return [*lost, cut] if self._cut else lost
 
     def _extract(self, k: int, graph: SubGraph, guide: list[str]) -> SubGraph:
-        """The graph with the names and relations of one more extraction; guide: its questions, none for the first."""
+        """`graph` with the names and relations that segment `k` adds; guide: its questions, [] at the first time."""
         config, segment, name = self.config, self.segments[k], "guided" if guide else "first"
         names = list(graph.names)
         if not names:
@@ -203,7 +203,7 @@ class _GraphBuilder:
         return SubGraph(names, relations)
 
     def _ask_questions(self, k: int, graph: SubGraph) -> list[str]:
-        """Questions about the segment's graph (the paper's Q_k = LLM(T, S_k, E_k, R_k))."""
+        """Questions about what the graph of segment `k` lacks (the paper's Q_k); [] if no reply could be parsed."""
         config = self.config
         relations = [" | ".join(triple) for triple in graph.relations]
         names = graph.names
@@ -217,7 +217,7 @@ class _GraphBuilder:
         return [str(question) for question in questions][: config.questions]
 
     def _fit_request(self, k: int, pieces: Callable[[int], Pieces], lines: int, limit: int) -> Pieces:
-        """The request with as many of its listed lines as leave room for a reply of `limit` tokens."""
+        """pieces(n) about segment `k`, with the most of its `lines` that leave a reply of `limit` tokens room."""
         model: MeteredModel = self.tools.model("builder")
         made, n = fit_lines(pieces, lines, window_of(self.config.window, model) - limit, model)
         if n < lines:
@@ -225,7 +225,7 @@ class _GraphBuilder:
         return made
 
     def _ask_parsed(self, k: int, what: str, pieces: Pieces, limit: int, parse: Callable[[str], Any]) -> list[Any]:
-        """The parsed reply, [] if none could be parsed; cached, so that a stopped build resumes."""
+        """The parsed reply about segment `k`, [] if none could be parsed; cached by `what`, for a stopped build."""
         model: MeteredModel = self.tools.model("builder")
         retry = retry_of(self.config, self.tools.seed)
         items = self.tools.keep(f"{what} {k}", lambda: ask_parsed(model, pieces, limit, parse, retry).found)

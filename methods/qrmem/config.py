@@ -75,6 +75,7 @@ class QRMeMConfig(MethodConfig):
     @field_validator("recogniser")
     @classmethod
     def _check_recogniser(cls, value: str) -> str:
+        """The name of a recogniser that exists. Raises ValueError for any other."""
         try:
             return checked_name(value)
         except UnknownName as error:

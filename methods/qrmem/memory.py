@@ -62,7 +62,7 @@ class Memory:
         return cls(**values)
 
     def edge_text(self, edge: int) -> str:
-        """ "entity ; relation ; entity" (docs/methods/qrmem.md#qrmem-similarity)."""
+        """The edge as "entity ; relation ; entity" (docs/methods/qrmem.md#qrmem-similarity)."""
         a, b, text = self.edges[edge]
         return f"{self.names[a]} ; {text} ; {self.names[b]}"
 

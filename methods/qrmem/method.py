@@ -98,7 +98,7 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
 
 def _reflection(state: State) -> Moves:
-    """Ask; while the segments do not answer, follow the edge nearest to question and gap, and read on."""
+    """The moves of algorithm 1: ask; until the segments answer, follow the edge nearest to question and gap, read."""
     memory = state.memory
     start = state.start(state.config.start_share)
     entities, mix = list(state.entities), list(start)
@@ -129,7 +129,7 @@ def _reflection(state: State) -> Moves:
 
 
 def _best_edge(state: State, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
-    """The edge of the frontier most similar to [Q; R; E], and how similar; of equals the one stated first.
+    """The edge of `frontier` most similar to question, `reason` and `entities`, and how similar; of equals the first.
 
     Without reflection the query is Q alone: "only relying on the query to traverse the graph" (QRMeM 3.5).
     """
@@ -143,7 +143,7 @@ def _best_edge(state: State, frontier: list[int], entities: list[int], reason: s
 
 
 def _entity_trials(state: State) -> Moves:
-    """Ask; while the segments do not answer, let the model choose entities, and read the segments that name them."""
+    """The moves of the entity trial: ask; until the segments answer, read those of entities that the model names."""
     mix = state.start(share=1.0)
     entities = list(state.entities)
     chosen: list[int] | None = None
@@ -170,7 +170,7 @@ def _entity_trials(state: State) -> Moves:
 
 
 def _choose_entities(state: State, mix: list[int], reason: str, entities: list[int]) -> list[int] | None:
-    """The entities to look up next; None if no reply could be parsed, [] if it names no entity of the memory."""
+    """The entities to look up next; None if no reply could be parsed, [] if it names none; mix: the segments read."""
     memory, config = state.memory, state.config
     searcher = state.tools.model("searcher")
     chosen = [memory.names[e] for e in entities]
@@ -230,7 +230,7 @@ def graph_expansion(state: State) -> Answer:
 
 
 def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
-    """The elaborated question, [] without one. The newest edges go where the window is short."""
+    """The elaborated question as a list, [] without one; the newest of the `edges` reached go where space is short."""
     memory, config = state.memory, state.config
     searcher = state.tools.model("searcher")
     room = window_of(config.window, searcher) - config.question_tokens

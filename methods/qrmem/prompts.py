@@ -86,7 +86,7 @@ class Relation(NamedTuple):
 def marked(segment: str, names: Sequence[str]) -> str:
     """The segment with each occurrence of a name in brackets; longer names go first, and none is marked inside one.
 
-    Occurrences are those of merge.places: no parts of longer words, in scripts that separate words.
+    Occurrences are those of memory.find_all: no parts of longer words, in scripts that separate words.
     """
     known = sorted({name for name in names if name}, key=lambda name: (-len(name), name))
     stops: dict[int, int] = {}
@@ -116,11 +116,11 @@ class Asking:
     summary: str = ""
 
     def entities(self, segment: str, guide: Sequence[str]) -> Pieces:
-        """Ask for the entities of a segment."""
+        """Ask for the entities of a segment; guide: questions about what is missing, [] for none."""
         return self._fill(ENTITIES, segment=[segment], guide=self._guide(guide))
 
     def relations(self, segment: str, names: Sequence[str], guide: Sequence[str]) -> Pieces:
-        """Ask for the relations between the entities `names` of a segment."""
+        """Ask for the relations between the entities `names` of a segment; guide: as for `entities`."""
         return self._fill(RELATIONS, segment=[marked(segment, names)], entities=_lines(names), guide=self._guide(guide))
 
     def questions(self, segment: str, names: Sequence[str], relations: Sequence[str]) -> Pieces:
@@ -144,7 +144,7 @@ class Asking:
         return self._fill(ASK, segments=_texts(segments), instruction=instruction)
 
     def trial(self, segments: Sequence[str], reason: str, chosen: Sequence[str], others: Sequence[str]) -> Pieces:
-        """Ask which entities to look up next, given those chosen and the others."""
+        """Ask which entities to look up next, of those chosen before and the others; reason: why the segments fail."""
         why = REASON.of(self.config).fill(reason=[reason]) if reason else []
         return self._fill(TRIAL, segments=_texts(segments), reason=why, chosen=_lines(chosen), others=_lines(others))
 

@@ -25,7 +25,7 @@ class Verdict(NamedTuple):
 
 
 def parse_names(reply: str) -> list[str] | None:
-    """The entities listed, without brackets, quotes and marks around them."""
+    """The entities listed, without brackets, quotes and marks around them; None for a reply that is no list."""
     items = parse_list(reply)
     return None if items is None else [name for item in items if (name := item.strip(_EDGES))]
 
@@ -42,7 +42,7 @@ def parse_triples(reply: str) -> list[Triple] | None:
 
 
 def parse_questions(reply: str) -> list[str] | None:
-    """The questions listed; items that are no question are left out."""
+    """The questions listed, other items left out; None for a reply that is no list, or lists no question."""
     items = parse_list(reply)
     if items is None:
         return None
@@ -51,7 +51,7 @@ def parse_questions(reply: str) -> list[str] | None:
 
 
 def parse_sentence(reply: str) -> str | None:
-    """The first line that is not blank."""
+    """The first line that is not blank, None without one."""
     lines = (line.strip().removeprefix("*").strip() for line in reply.splitlines())
     return next((line for line in lines if line), None)
 

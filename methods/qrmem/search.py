@@ -121,7 +121,7 @@ class State:
         return similarity_to("\n".join(texts), vectors, self.tools)
 
     def start(self, share: float) -> list[int]:
-        """The segments to begin with (the paper's S_imp), cut to the window; notes how they were found."""
+        """The segments to begin with (the paper's S_imp), in `share` of the room if not all fit; adds their steps."""
         memory, notes = self.memory, list(self.memory.notes)
         names = ", ".join(memory.names[e] for e in self.entities)
         segments = memory.segments_of(self.entities)
@@ -150,7 +150,7 @@ class State:
             self.step("segment", k, similarity, tokens=self.lengths[k], shown=shown, note=note)
 
     def drop_segments(self, segments: Sequence[int], why: str) -> None:
-        """Add a step for each segment that is read no longer."""
+        """Add a step for each segment that is read no longer; why: its note."""
         for k in segments:
             self.step("leave", None, {"segment": k}, note=why)
 
@@ -267,6 +267,7 @@ def run_search(state: State, moves: Moves) -> Answer:
 
 
 def _next_move(moves: Moves) -> list[int] | End:
+    """What a navigation yields next, or the End that it returns."""
     try:
         return next(moves)
     except StopIteration as ended:

@@ -21,7 +21,7 @@ from methods.summary import DETAILED
 
 
 def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
-    """The nearest nodes level by level from the top, at most `top_k` of each; a node is a candidate once."""
+    """The nodes nearest by `similarity` [nodes], level by level from the top, `top_k` of each; a node is kept once."""
     kept: list[int] = []
     nodes = graph.top()
     while nodes:

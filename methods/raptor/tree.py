@@ -46,7 +46,7 @@ _OF_UMAP = ("umap", "pynndescent")
 
 
 def cache_compiled(modules: Iterable[Any], home: Path) -> None:
-    """Let numba keep the compiled functions of `modules` on disk; nothing where the folder cannot be written."""
+    """Let numba keep the compiled functions of `modules` on disk below `home`; nothing where that cannot be written."""
     from numba.core.dispatcher import Dispatcher
 
     config: Any = import_module("numba").config
@@ -91,7 +91,7 @@ def _split_large(
     config: RaptorConfig,
     depth: int = _DEPTH,
 ) -> Iterator[list[int]]:
-    """The clusters of `group`; those of more than `max_tokens` are clustered again."""
+    """The clusters of `group` (rows of `vectors`); one of more than `max_tokens` is clustered again, `depth` times."""
     for rows in _soft_clusters(vectors[group], config):
         cluster = [group[row] for row in rows]
         if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= max_tokens:
@@ -103,7 +103,7 @@ def _split_large(
 
 
 def cut_in_order(group: Sequence[int], tokens: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """The group cut in order into parts of at most `max_tokens`; a longer node is a part of its own."""
+    """The group in order, in parts of `max_tokens` at most; tokens: of each node; a longer node is a part alone."""
     part: list[int] = []
     for node in group:
         if part and sum(tokens[i] for i in part) + tokens[node] > max_tokens:
@@ -147,7 +147,7 @@ def _soft_clusters(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]
 
 
 def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:
-    """The points [n, width] in `config.dimensions` dimensions [n, dimensions]; n - 2 at most."""
+    """The points [n, width] as [n, dimensions], n - 2 dimensions at most; neighbours: UMAP's number of them."""
     width = max(1, min(config.dimensions, len(points) - 2))
     if config.reduction == "pca":
         pca = import_module("sklearn.decomposition").PCA(min(width, points.shape[1]), svd_solver="full")
@@ -165,7 +165,7 @@ def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.nda
 
 
 def _import_umap() -> Any:
-    # Only when a tree is built: numba takes seconds to import.
+    """Import umap, late as it takes seconds; let numba keep what it compiles. Raises CannotRun without umap."""
     first = "umap" not in sys.modules
     try:
         umap = import_module("umap")

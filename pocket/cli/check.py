@@ -77,7 +77,7 @@ def adapter_problems(config: ModelConfig, folder: Path) -> dict[str, str | None]
 
 
 def _adapter_problems(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
-    """The problems of an adapter, the most serious first."""
+    """Yield the problems of the adapter in `folder`, the most serious first. base: the weights that it must fit."""
     try:
         yield from adapters.check_adapter(name, folder, base)
     except CannotRun as error:

@@ -53,7 +53,7 @@ Result = Mapping[str, Any]
 
 
 def with_results(card: Card, rows: Iterable[Row], questions: int, seed: int) -> Card:
-    """The card with these rows; those of other skills stay where they come from an exam of the same size."""
+    """The card with these rows; rows of other skills stay if their exam had the same `questions` a cell and `seed`."""
     results: list[Mapping[str, Any]] = [asdict(row) for row in rows]
     exam, skills = {"questions": questions, "seed": seed}, {row["skill"] for row in results}
     kept = [row for row in card.results if row["skill"] not in skills] if card.exam == exam else []
@@ -61,12 +61,13 @@ def with_results(card: Card, rows: Iterable[Row], questions: int, seed: int) -> 
 
 
 def fingerprint(skill: Skill, folder: Path) -> str:
-    """sha256 of what the teacher writes down for `skill` on fixed scenes, with the tokenizer of `folder`."""
+    """sha256 of the token ids, targets and probes of `skill` on fixed scenes, with the tokenizer of `folder`."""
     return _fingerprint(skill, folder, file_sha256(folder, "tokenizer.json"))
 
 
 @lru_cache(maxsize=256)
 def _fingerprint(skill: Skill, folder: Path, tokenizer: str) -> str:
+    """`fingerprint`, cached. tokenizer: the sha256 of tokenizer.json in `folder`."""
     teacher = _teacher(folder, tokenizer)
     plays = [teacher.play(skill, scene) for scene in _fixed_scenes(skill)]
     parts = [[t.ids, t.targets, [[a.at, list(a.ids)] for a in t.probes]] for t in plays]
@@ -112,7 +113,7 @@ def stale(card: Card, skills: Iterable[Skill]) -> list[tuple[str, str]]:
 
 
 def trained_prompts(card: Card) -> list[str]:
-    """Marks of the prompts of every method that asks for nothing that has changed since training.
+    """Digests of the prompts of every method that asks for nothing that has changed since training.
 
     Methods are the first of each implementation, with their defaults and with the values of profile pocket.
     """
@@ -125,7 +126,7 @@ def trained_prompts(card: Card) -> list[str]:
 
 
 def trained_skills(passed: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of the skills that the passed stages trained, in their order; drills are none.
+    """Names of the skills that the stages `passed` (as in Progress) trained, in their order, without the drills.
 
     The recorded shares of a stage ("0 answer": 0.9) have the names even if the course file has changed since.
     """
@@ -194,7 +195,7 @@ def _cell(row: Result) -> str:
 
 
 def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
-    """A heading and rows of cells, the first row being the head."""
+    """Yield (heading, rows of cells, the head first) for each skill and measure. results: as in Card."""
     groups: dict[tuple[str, str, bool], list[Result]] = {}
     for row in results:
         alike = row["text"].endswith(" alike")

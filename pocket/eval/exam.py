@@ -4,8 +4,7 @@
     cells(skill)            what is asked of a skill: a table of cells, a kind of question by a kind of text
     default_cell("points")  the one cell of a kind of scene at 250 tokens, for a skill that has no table
 
-metrics.py has the measures. Nothing here depends on how the model was trained. Lengths are in tokens of the world,
-characters / 4.
+metrics.py has the measures. Nothing here depends on how the model was trained. A token is four characters here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,9 +28,8 @@ from pocket.world.questions import Asker
 READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas
 NEEDED = "needed facts only"
 ASKED = {"one": "one hop", "two": "two hops", "compare": "compare", "same": "same (yes/no)", "nothing": "unanswerable"}
-# Only the papers' instruction speaks of what the text does not say.
 _KINDS = {"one": READ, "two": READ, "compare": ("hotpotqa", "qasper"), "same": ("hotpotqa", "qasper")}
-_PAPER = ("qasper",)
+_PAPER = ("qasper",)  # for "nothing": only the papers' instruction speaks of what the text does not say
 _CHOICE = ("quality",)
 _LENGTHS = (250, 500, 1000, 1500)
 _FACT = 15  # tokens of a sentence, about
@@ -57,7 +55,7 @@ class Cell:
 
 
 def _cells_by_size(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
-    """A kind of question over 8 facts and whole documents."""
+    """Cells of one kind of question, a key of ASKED, over 8 facts and over whole documents of each length."""
     texts: list[tuple[str, dict[str, Any]]] = [("8 facts", {"facts": (8, 8)})]
     texts += [(f"{n} tokens", {"tokens": (n, n)}) for n in _LENGTHS]
     return [
@@ -78,11 +76,10 @@ def _answer_cells(skill: str) -> list[Cell]:
 
 
 def _search_cells(skill: str) -> list[Cell]:
-    """One and two hops over 250 and 500 tokens, shown as points or as chunks."""
+    """One and two hops over 250 and 500 tokens: points one by one, or chunks of about 100 tokens that cut sentences."""
     rows: list[Cell] = []
     for ask in ("one", "two"):
         for n in (250, 500):
-            # As a search meets them: points one by one, or chunks of about 100 tokens that may cut a sentence.
             points = Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2, ask={ask: 1.0})
             chunks = Recipe(skill=skill, kinds=READ, tokens=(n, n), pieces=n // 100 + 1, ask={ask: 1.0})
             rows.append(Cell(ASKED[ask], f"points, {n} tokens", points, ask))
@@ -91,13 +88,14 @@ def _search_cells(skill: str) -> list[Cell]:
 
 
 def _points_cells(skill: str) -> list[Cell]:
-    # A document has at least 200 tokens, so 100 are sentences in one piece.
+    """Points of 100, 250 and 400 tokens; 100 are single sentences, as a document has 200 tokens at least."""
     recipes = [(100, Recipe(skill=skill, kinds=READ, facts=(7, 7)))]
     recipes += [(n, Recipe(skill=skill, kinds=READ, tokens=(n, n), pieces=2)) for n in (250, 400)]
     return [Cell("points", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
 
 
 def _gathered_cells(skill: str) -> list[Cell]:
+    """Names in points of 100, 250 and 400 tokens, and in points of a whole document."""
     recipes = [(n, Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2)) for n in (100, 250, 400)]
     cells = [Cell("names", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
     level = Recipe(skill=skill, kinds=READ, tokens=(1640, 1640), pieces=2)
@@ -114,7 +112,7 @@ _CELLS: dict[str, Callable[[str], list[Cell]]] = {
 
 
 def default_cell(scene: str, skill: str = "") -> Cell:
-    """The cell of a skill that the exam does not know: one and two hops at 250 tokens."""
+    """The cell of a skill that the exam does not know, by its kind of scene: one and two hops at 250 tokens."""
     share = 0.25 if scene in ("points", "gathered") else 1.0
     if scene == "gathered":
         recipe = Recipe(skill=skill, kinds=READ, facts=(250 // _FACT, 250 // _FACT), pieces=2)
@@ -137,8 +135,8 @@ class Row:
     """One number of the exam.
 
     value: a share or an area in [0, 1], None where there was nothing to measure (n 0); low, high: its 95 % interval;
-    n: of answers, probes, points or names; floor: the expected value of guessing without reading, if
-    known; failed: scenes that ended with an error, counted as wrong.
+    n: of answers, probes, points or names; floor: the expected value of guessing without reading, if known; failed:
+    scenes that ended with an error, counted as wrong; asked, text: row and column of its table.
     """
 
     skill: str
@@ -204,8 +202,8 @@ def examine(
 ) -> list[Row]:
     """Ask `questions` questions a cell (a quarter of that where a scene holds many points) and measure the replies.
 
-    skills: default all that method presets declare; progress: called with a line a cell.
-    Raises the model's errors, except those of a single question.
+    skills: default all that method presets declare; progress: called with a line a cell. Raises the model's errors,
+    except those of a single question.
     """
     rows: list[Row] = []
     for skill in declared().values() if skills is None else skills:

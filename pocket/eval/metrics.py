@@ -47,7 +47,7 @@ class Sitting:
 
 
 def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
-    """The measures of sittings in scenes of kind `scene`."""
+    """The measures of sittings whose scenes are of the kind `scene` (Skill.scene)."""
     if scene in _MEASURES:
         return _MEASURES[scene](sittings)
     probed = any(s.scene.verdicts for s in sittings)  # a kind that the exam does not know
@@ -84,7 +84,7 @@ def _answer_measures(sittings: Sequence[Sitting]) -> Measured:
 
 
 def _choice_measures(sittings: Sequence[Sitting], count: Callable[[Scene], int]) -> Measured:
-    """Exact match; its floor is one by the number of choices that a scene has."""
+    """Exact match; its floor is the mean of 1 / count(scene). count: the number of a scene's choices."""
     guessed = [1 / max(1, count(s.scene)) for s in sittings]
     return {EXACT: (_exact_replies(sittings), float(np.mean(guessed)) if guessed else None)}
 
@@ -115,7 +115,7 @@ def _names(text: str) -> list[str]:
 
 
 def _parts_measures(sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> Measured:
-    """Which parts of the right reply were kept, and which parts of the reply were invented."""
+    """The shares of the right reply's parts kept, and of the written parts invented. parts: splits a reply."""
     kept: list[tuple[int, bool]] = []
     invented: list[tuple[int, bool]] = []
     for i, written, right in _replies(sittings):
@@ -144,6 +144,8 @@ def _names_in_lines(text: str) -> list[str]:
 
 
 def _action_measures(sittings: Sequence[Sitting]) -> Measured:
+    """Exact match of what follows the reasoning in a reply: the action, and the answer if there is one."""
+
     def end(reply: str) -> str:
         return reply.partition("\nAction:")[2]
 
@@ -184,8 +186,8 @@ _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
 def exact_by_look_alikes(sittings: Sequence[Sitting]) -> Iterator[tuple[str, str, list[Sitting], Measured]]:
     """Exact match of one- and two-hop answers by how many facts of the text have the question's relation.
 
-    Yields (hops, facts, sittings, measures). The floor is that of a model which finds the relation and then guesses:
-    the mean of 1 / distinct answers.
+    Yields (hops: "one hop", facts: "3-4 alike", sittings, measures). The floor is that of a model which finds the
+    relation and then guesses: the mean of 1 / distinct answers.
     """
     for hops, label in ((1, "one hop"), (2, "two hops")):
         paths = [s for s in sittings if s.asked is not None and s.asked.kind == "path" and s.asked.hops == hops]

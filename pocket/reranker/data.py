@@ -7,8 +7,7 @@
                                            chunk 2  "... Toren was born in Kelford ..."      stating
                                            chunk 3  "... Moravel is a book by Sarin ..."     a look-alike, as most are
 
-Chunks are those of the retrieval rows: cut hard every so many tokens. A fact belongs to the chunk with most of its
-sentence.
+Chunks are those of the retrieval rows: cut hard every so many tokens. A fact is in the chunk with most of its sentence.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,9 +32,9 @@ _TRIES = 8  # texts looked at for one question; few have none that is answered
 
 @dataclass(frozen=True)
 class Listed:
-    """chunks: (document id, start, end) of `texts`; stating [chunks]: whether one states a supporting fact.
-
-    facts: the sentences of these facts; passages: the gold's supporting passages; document: for intervals.
+    """A question and all chunks of its text. chunks: (document id, start, end) of `texts`; stating [chunks]: whether
+    one states a supporting fact; facts, passages: spans of these facts' sentences, and of the gold's supporting
+    passages; document: id of the text, by which intervals are clustered.
     """
 
     question: str
@@ -48,7 +47,7 @@ class Listed:
 
 
 def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
-    """The questions of a text that something supports, each with all chunks of `size` tokens of it."""
+    """Yield the questions of the text `made` that some fact supports, each with all its chunks of `size` tokens."""
     chunks = tuple(Support(d.id, *span) for d in made.documents for span in _chunk_spans(d.text, size, offsets))
     text = {d.id: d.text for d in made.documents}
     words = tuple(text[c.document_id][c.start : c.end] for c in chunks)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 KINDS = ("musique", "hotpotqa", "narrativeqa", "qasper")
 SEED = 1
 _TOKENS, _CHUNK, _TOP = 1640, 100, 5
-Rank = Callable[[str, Sequence[str]], np.ndarray]
+Rank = Callable[[str, Sequence[str]], np.ndarray]  # (question, texts) -> scores [texts], the best ones highest
 _HEAD = """# pocket-reranker
 
 A toy cross-encoder of the synthetic world, so that the reranker rows can run anywhere: it stands in for a real reranker
@@ -56,7 +56,7 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class Row:
-    """Mean recall with its 95 % interval, clustered by document, of `n` questions about `texts` texts."""
+    """Mean recall with its 95 % interval, clustered by text. measure: of _MEASURES; n, texts: questions and texts."""
 
     kind: str
     ranker: str
@@ -69,7 +69,7 @@ class Row:
 
 
 def examine(folder: Path, *, questions: int, seed: int = SEED, tell: Callable[[str], None]) -> list[Row]:
-    """Rows for the reranker in `folder` and what it is compared with; `tell` is called with a line a kind.
+    """Rows for the reranker in `folder` and its rivals. questions: of each kind; tell: called with a line a kind.
 
     The sentence encoder is left out where its package is not installed. Raises CannotRun for a folder that is none.
     """
@@ -137,7 +137,7 @@ def _random_rank(question: str, texts: Sequence[str]) -> np.ndarray:
 
 
 def write(folder: Path, settings: Settings, rows: Sequence[Row]) -> None:
-    """Write both files into the model's folder. Raises OSError."""
+    """Write card.json and CARD.md into the model's folder. Raises OSError."""
     state = read_object(settings.out / "checkpoint" / "state.json")
     trained = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
     trained |= {"begin": weights_digest(settings.begin), "tokens": state["tokens"]}
@@ -154,6 +154,7 @@ def write(folder: Path, settings: Settings, rows: Sequence[Row]) -> None:
 
 
 def _page(card: dict[str, Any], rows: Sequence[Row]) -> str:
+    """The text of CARD.md. card: the values of card.json; rows: the results, of which it makes a table a measure."""
     run = card["trained"]
     origin = (
         f"Cut from pocket-llama (weights {run['begin']}): its input embeddings and first {run['layers']} layers, "

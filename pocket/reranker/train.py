@@ -52,7 +52,7 @@ _PAIR = ("<|begin|>", "<|user|>", _B, _ASKED, _A, _ANSWER, "<|end|>", "<|assista
 
 @dataclass(frozen=True)
 class Settings:
-    """out: the folder; begin: the pocket model it is cut from; steps: total; questions: of a step."""
+    """A training. out: its folder; begin: the pocket model that is cut; steps: total; questions: of each step."""
 
     out: Path
     begin: Path
@@ -63,7 +63,7 @@ class Settings:
 
 
 class Trainer(Loop["list[Listed]"]):
-    """The network, its optimizer and where they stand; stopped in between, another one goes on.
+    """The training of a reranker, from its first step or from the checkpoint in `settings.out`.
 
     Raises UserError where `out` is of another training, CannotRun for weights that cannot be used.
     """
@@ -89,8 +89,7 @@ class Trainer(Loop["list[Listed]"]):
     def save(self) -> None:
         """Write the checkpoint, then the model as it is now."""
         super().save()
-        # Loaded in float32, so that a score does not depend on the padding of its batch.
-        llama.save_weights(self.net, self.settings.out / "model", "float32")
+        llama.save_weights(self.net, self.settings.out / "model", "float32")  # else padding changes scores
 
     def _finished(self) -> bool:
         return self.progress.step >= self.settings.steps
@@ -152,7 +151,7 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
 
 
 def pair_tokenizer(folder: Path, to: Path) -> Any:
-    """Write the folder's tokenizer with a form for pairs to `to`, and load it. Raises OSError."""
+    """Write the tokenizer in `folder`, which then lays out (question, passage), into `to`; load it. Raises OSError."""
     from transformers import AutoTokenizer
 
     spec = read_object(folder / "tokenizer.json")
@@ -175,7 +174,7 @@ def pair_tokenizer(folder: Path, to: Path) -> Any:
 
 
 def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:
-    """The characters of every token of a text, without special tokens."""
+    """A function: text -> the characters [start, end) of each of its tokens, without special tokens."""
 
     def offsets(text: str) -> list[tuple[int, int]]:
         encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)

@@ -43,7 +43,7 @@ SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
 
 
 def make_scenes(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
-    """The scenes of one text; none where it allows no such question. Raises UnknownName for a kind of scene."""
+    """Make a text by `recipe` and yield its scenes of kind `scene`, if it allows any. Raises UnknownName for a kind."""
     if scene not in SCENES:
         raise UnknownName("kind of scene", scene, SCENES)
     yield from SCENES[scene](recipe, scenes.make_text(recipe, dice, purpose), dice)
@@ -56,7 +56,7 @@ def skills() -> dict[str, Skill]:
 
 
 def profile_methods() -> dict[str, Any]:
-    """Preset -> parameters that profile pocket sets."""
+    """Preset of a method -> the parameters that profile pocket sets."""
     ((_, values),) = presets.read("profiles", "pocket")
     methods: dict[str, Any] = values["methods"]
     return methods

@@ -37,8 +37,7 @@ def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the things which a segment's facts name."""
     for question, text, part in _segments(recipe, shown, dice):
         guide = _questions_of(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
-        # Stable: the order of mention is the one that can be copied.
-        entity_names = sorted(names_of(part, shown), key=text.find)
+        entity_names = sorted(names_of(part, shown), key=text.find)  # an order that can be copied
         yield _scene(question, shown, (_topic(shown, dice), "\n".join(guide), text), _as_list(entity_names))
 
 
@@ -172,7 +171,7 @@ def _scene(question: Question, shown: Shown, texts: tuple[str, ...], *replies: s
 
 
 def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Question, str, Part]]:
-    """A question about the text, and a part of it with the facts it states; parts without any are left out."""
+    """Yield (question about the text, text of a random part, the facts in it); parts without facts are left out."""
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True) if facts]
     for question in ask_about(recipe, shown, dice) if parts else ():
         text, facts = dice.pick(parts)
@@ -190,7 +189,7 @@ def _as_list(items: Sequence[str]) -> str:
 
 
 def _relating(part: Sequence[Fact], shown: Shown) -> list[Fact]:
-    """Those facts whose object is a thing, not a value."""
+    """The facts whose object is a thing with a name, not a value such as a year."""
     relations_ = schema(shown.schema).relations
     return [fact for fact in part if relations_[fact.relation].object in ENDINGS]
 
@@ -234,7 +233,7 @@ def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Fact, str]
 
 
 def _reasoning(question: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice) -> str:
-    """The sentences that are known, and the first question that the text leaves open."""
+    """The sentences of the facts `known`; where `answer` is None, also the first question that the text leaves open."""
     sentences = [plain(shown.sentences[fact], shown.schema) for fact in known]
     if answer is None:
         sentences.append(f"The text does not say: {_open_question(question, known, shown, dice)}")

@@ -36,7 +36,7 @@ _ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
 class DrillTokens:
-    """What exercises are made of: words as text, everything else as token ids of the model that is taught."""
+    """The pieces that exercises are made of: `words` as text, all others as token ids by the teacher's tokenizer."""
 
     def __init__(self, teacher: Teacher) -> None:
         made_up = [name for kind in names.ENDINGS for name in names.short_names(kind)]
@@ -55,7 +55,7 @@ def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) ->
 
 
 def _distinct_items(dice: Dice, items: Sequence[T], count: int) -> list[T]:
-    """So many different items, in the order in which they were drawn."""
+    """Draw `count` different items; return them in the order in which they were drawn."""
     drawn: dict[T, None] = {}
     while len(drawn) < count:
         drawn[dice.pick(items)] = None
@@ -65,7 +65,8 @@ def _distinct_items(dice: Dice, items: Sequence[T], count: int) -> list[T]:
 def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
     """An exercise as a tree of tokens: pairs of names to read, and a branch for each question about one.
 
-    between: words at most before, between and after the two; above 2 each pair is a sentence, in either order.
+    pairs: (least, most) of them; between: most words between the two names; above 2 each pair is a sentence with words
+    around it, and either name may be asked for.
     """
     count = dice.between(*pairs)
     things = _distinct_items(dice, tokens.one_token_words, 2 * count)
@@ -90,10 +91,10 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
 
 
 def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
-    """An exercise as a tree of tokens: numbered parts that name things, and which part names a given one.
+    """An exercise as a tree of tokens: numbered parts that name things; each branch asks for the part with a name.
 
-    Choosing a part by its number takes what reading does not: that every word knows the last number above it. Asked
-    for one part in a prompt of its own, the model stayed at guessing in 2,000 steps.
+    count: (least, most) parts; between: most names of a part. For this every word must know the last number above it,
+    which reading does not teach: asked in a prompt for one part each, the model stayed at guessing in 2,000 steps.
     """
     most = max(1, between)
     left, trunk, places = iter(_distinct_items(dice, tokens.one_token_words, count[1] * most)), [], []
@@ -113,9 +114,9 @@ def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between
 
 
 def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int) -> Iterator[Scene]:
-    """The sentences of an exercise as a text, and its questions as questions about it, for a skill that answers.
+    """Scenes of pairs of names: a text with a pair in each sentence, a question with one name, the other as the reply.
 
-    The text between the name in the question and the answer is then the method's own prompt.
+    pairs, between: as in `pair_drill`. The text between question and reply is then the method's own prompt.
     """
     count = dice.between(*pairs)
     things, lines, lookups = _distinct_items(dice, tokens.words, 2 * count), [], []
@@ -129,7 +130,7 @@ def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between
 
 
 def part_scenes(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int) -> Iterator[Scene]:
-    """Scenes of kind "triage" from random names: summaries of parts, a name asked for, the part that has it."""
+    """Scenes of kind "triage": which part has a name? count: (least, most) parts; between: most names of a part."""
     most, number = max(1, between), dice.between(*count)
     drawn = dict.fromkeys(dice.pick(tokens.words) for _ in range(number * most))
     left = list(drawn)

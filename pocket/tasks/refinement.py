@@ -32,7 +32,7 @@ _HEADED = re.compile(r"[^\n.!?]{1,60}\n")
 
 @dataclass(frozen=True)
 class _Paragraph:
-    """text: as it stands in the document, its title on a line above where that is printed; facts: those it states."""
+    """A paragraph. text: as in the document, its title above it where that is printed; facts: those that it states."""
 
     title: str
     text: str
@@ -50,7 +50,7 @@ def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A scene with a document and its outline in the language that methods/longrefiner reads."""
+    """A scene with a document and its outline in the tags that methods/longrefiner reads; none for one paragraph."""
     paragraphs = dice.pick(_documents(shown, dice))
     if len(paragraphs) < 2:
         return
@@ -80,6 +80,7 @@ def _title_helps(paragraph: _Paragraph, question: Asked) -> bool:
 
 
 def _clip_middle(text: str) -> str:
+    """The first and last _ENDS words with _SKIP between, as an outline keeps a paragraph; a short text whole."""
     words = text.split()
     if len(words) <= 2 * _ENDS:
         return " ".join(words)
@@ -87,7 +88,7 @@ def _clip_middle(text: str) -> str:
 
 
 def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
-    """The headed texts as they are, or one that is made of the facts."""
+    """Return documents as paragraphs: the shown texts whose paragraphs have titles, else one made of all facts."""
     whole = [_headed_paragraphs(text, facts, shown) for text, facts in zip(shown.texts, shown.stated, strict=True)]
     if documents := [paragraphs for paragraphs in whole if len(paragraphs) > 1]:
         return documents

@@ -26,9 +26,7 @@ from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, samp
 
 _FACT = 15  # tokens (characters / 4) of a sentence with a fact, about; a text is ordered by its length
 _BULLET = "* "
-# Share of searches that never find all they need. At 0.25 the model counted the points instead of reading them: its AUC
-# over points was no better than the number of points.
-_LACKING = 0.4
+_LACKING = 0.4  # share of searches without all they need; at 0.25 the model's AUC was that of counting the points
 _LEVEL = 18  # points that are gathered at a time, at most: a batch of a graph's level holds about as many
 _MAX = 10_000_000  # seeds of either purpose that are used
 
@@ -40,7 +38,7 @@ def task_of(kind: str) -> Task:
 
 
 def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
-    """Make a text of the world as the recipe asks for."""
+    """Make a text of the world as the recipe asks for, from a seed of `purpose`."""
     kind = dice.pick(recipe.kinds)
     hops = (2,) if recipe.ask.get("two") and dice.chance(0.5) else (1,)
     if recipe.facts is not None:
@@ -77,7 +75,7 @@ def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Show
 def _some_sentences(
     kind: str, recipe: Recipe, dice: Dice, sentences: Mapping[Fact, str], questions: Sequence[Asked], count: int
 ) -> Shown:
-    """Some of a document's sentences in random order: those of a question first, so that it can be answered."""
+    """Show `count` of the `sentences` in random order; those that prove the first of `questions` are among them."""
     needed = list(dict.fromkeys(f for a in questions[:1] for f in a.supports))[:count]
     others = dice.shuffled([f for f in sentences if f not in needed])[: count - len(needed)]
     facts = dice.shuffled([*needed, *others])
@@ -91,7 +89,7 @@ def _some_sentences(
 
 
 def _cut_spans(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
-    """At most `pieces` parts of about equal length, cut at spaces as a chunker cuts: anywhere in a sentence."""
+    """Yield (start, end) of at most `pieces` parts of about equal length, cut at spaces as chunks are: in sentences."""
     if pieces < 2:
         yield 0, len(text)
         return
@@ -130,7 +128,7 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _things_of_kind(shown: Shown, kind: str) -> list[str]:
-    """All things of a kind that the text's facts name."""
+    """The names of all things of a kind ("town", ...) that the text's facts name, each once."""
     names: list[str] = []
     for fact in shown.asker.facts:
         relation = shown.asker.schema.relations[fact.relation]
@@ -153,8 +151,7 @@ def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
             for fact in facts:
                 base.add(fact)
             verdicts.append(prove(question.query, base) == {question.answer} and question.kind != "unanswerable")
-        # What follows is what happens after a search stops; before, the answer is not there to be given.
-        replies = (question.answer,) if verdicts[-1] else ()
+        replies = (question.answer,) if verdicts[-1] else ()  # a search answers once it stops
         texts = (*heads, *(text for text, _ in parts))
         yield Scene(question_of(question), texts, task_of(shown.kind), replies, tuple(verdicts))
 
@@ -205,12 +202,12 @@ def guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _on_one_line(text: str) -> str:
-    """A part on one line, as methods show their nodes."""
+    """The text on one line, as methods show their nodes."""
     return " ".join(text.split())
 
 
 def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Points of what several points are about, four subjects at a time; none is named twice.
+    """A scene of points; the reply has lines that name what they are about, four subjects a line, none twice.
 
     Of a whole document some points that follow each other are taken, as a level of a graph shows them: several of one
     subject after another. Shown single sentences in random order alone, the model learnt to name the subject of every

@@ -18,7 +18,9 @@ from pocket.world.templates import OPENERS, schema
 
 @dataclass(frozen=True)
 class Shown:
-    """A text in parts, the facts that each part states whole, and everything needed to ask about them."""
+    """A text in parts. kind: of text, one of pocket.world.sample.KINDS; texts: its parts; stated: the facts that each
+    part states whole; sentences: fact -> the sentence that states it; asker: draws questions about the facts.
+    """
 
     kind: str
     texts: tuple[str, ...]
@@ -28,7 +30,7 @@ class Shown:
 
     @property
     def schema(self) -> str:
-        """Name of the schema that its world has."""
+        """Name of the text's schema, for pocket.world.templates.schema."""
         return SCHEMAS[self.kind]
 
 
@@ -76,7 +78,7 @@ def proves(question: Asked, facts: Sequence[Fact]) -> bool:
 
 
 def remove_fact(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
-    """The text without one of its facts; as it is, where it does not state that fact once."""
+    """Return text and facts without `fact`; both as they are where the text does not state it exactly once."""
     if fact not in facts or text.count(shown.sentences[fact]) != 1:
         return text, facts
     before, _, after = text.partition(shown.sentences[fact])
@@ -90,7 +92,7 @@ def in_words(facts: Iterable[Fact], shown: Shown) -> str:
 
 
 def names_of(facts: Sequence[Fact], shown: Shown) -> list[str]:
-    """The subjects and objects of the facts, in order, without values."""
+    """The subjects and objects of the facts, in order; no values such as years or trades."""
     relations = schema(shown.schema).relations
     names: dict[str, None] = {}
     for fact in facts:

@@ -27,7 +27,7 @@ _LOST = 0.4  # share of segments from which facts are taken out, and of question
 
 
 def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A scene with summaries of the parts, and a sentence about the names in each."""
+    """A scene with summaries of the parts; the reply has a sentence for each part that names what it is about."""
     parts = _parts(shown, dice)
     if not parts:
         return
@@ -109,7 +109,7 @@ def _about_parts(parts: Sequence[Part], shown: Shown) -> str:
 
 
 def _parts_that_lead(question: Asked, remembered: Part, target: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
-    """The parts with a known end of the fact `target`: one in the question, or in a remembered fact."""
+    """Indices of the parts that name an end of the fact `target` which the question or a remembered fact names too."""
     known = {path.start for path in paths(question.query)} | {
         end for fact in remembered for end in (fact.subject, fact.object)
     }

@@ -28,7 +28,7 @@ _TRIES = 200  # trees in a row that are too long before a recipe is given up
 
 @dataclass
 class Batch:
-    """kept, dropped: replies that are trained on, and those whose text or branch is too long."""
+    """Trees to train on. passes: those of each forward pass; dropped: replies whose text or branch is too long."""
 
     passes: list[list[Tree]]
     dropped: int = 0
@@ -40,10 +40,7 @@ class Batch:
 
 
 def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
-    """Take trees, cut to `size` tokens each, until they have `tokens` tokens.
-
-    Raises UserError where text after text is too long.
-    """
+    """Take trees, each cut to `size` tokens, until they have `tokens` together. Raises UserError where none fits."""
     taken: list[Tree] = []
     dropped = misses = 0
     while sum(map(len, taken)) < tokens:
@@ -105,6 +102,6 @@ def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) ->
 
 
 def share_right(right: Tensor, trees: Sequence[Tree]) -> float:
-    """Share of the trees' replies all of whose tokens were the likeliest; right: of each target, in their order."""
+    """Share of the trees' replies whose tokens were all the likeliest. right [targets]: whether each target was."""
     lengths = [tokens for tree in trees for tokens in tree.replies]
     return float(torch.stack([reply.all() for reply in torch.split(right, lengths)]).float().mean())

@@ -54,7 +54,7 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
 
 
 def _place_of_error(loc: Sequence[int | str], values: Any) -> str:
-    """ "stage 'two hops': " where the place is in a stage that has a name."""
+    """ "stage 'two hops': " where pydantic's path `loc` leads into a stage of `values` with a name, else ""."""
     if len(loc) < 2 or loc[0] != "stages":
         return ""
     stage = values["stages"][loc[1]]
@@ -62,7 +62,7 @@ def _place_of_error(loc: Sequence[int | str], values: Any) -> str:
 
 
 def _contradictions(values: Any, window: int) -> Iterator[str]:
-    """Contradictions between values; values that are invalid by themselves are skipped."""
+    """Yield sentences on contradictions between the file's `values`; those invalid by themselves are skipped."""
     stages = values.get("stages") if isinstance(values, Mapping) else None
     names: set[object] = set()
     for s, stage in enumerate(stages if isinstance(stages, Sequence) else ()):
@@ -80,7 +80,7 @@ def _contradictions(values: Any, window: int) -> Iterator[str]:
 
 
 def _impossible_values(recipe: Recipe, window: int) -> Iterator[str]:
-    """Values of one recipe that are impossible together or have no meaning."""
+    """Yield sentences on values of one recipe that are impossible together or have no effect. window: in tokens."""
     known = skills()
     if recipe.skill not in DRILLS and recipe.skill not in known:
         yield str(UnknownName("skill", recipe.skill, known))
@@ -105,7 +105,7 @@ def _impossible_values(recipe: Recipe, window: int) -> Iterator[str]:
 
 
 def _values_without_effect(recipe: Recipe, scene: str) -> Iterator[str]:
-    """Problems: values of a recipe that would have no effect."""
+    """Yield sentences on values of a recipe that have no effect. scene: its kind of scene, or its drill."""
     defaults = {name: field.default for name, field in Recipe.model_fields.items()}
     if recipe.pairs is not None:
         for name in ("kinds", "ask", "questions", "pieces", "some", "mixed"):
@@ -125,8 +125,7 @@ def _values_without_effect(recipe: Recipe, scene: str) -> Iterator[str]:
 def stage_digests(course: Curriculum) -> list[str]:
     """For each stage 16 hex digits of the sha256 of its values, without its name.
 
-    Defaults are left out, so that a new key of recipes changes no digest. The order of keys counts: questions are drawn
-    in the order of `ask`.
+    Defaults are left out, so that a new key of recipes changes no digest. Keys' order counts: `ask` draws in its order.
     """
     stages = [stage.model_dump(mode="json", exclude={"name"}, exclude_defaults=True) for stage in course.stages]
     return [hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16] for values in stages]

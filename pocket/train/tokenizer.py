@@ -21,11 +21,9 @@ _TEMPLATE = (
 _AHEAD = r"(?: (?=[\p{Lu}\p{N}]))?"
 _CAPITAL = r"\p{Lu}\p{L}*"
 _WORDS = (rf" ?\p{{Ll}}+{_AHEAD}", _CAPITAL, r"\p{N}{1,3}", rf" ?[^\s\p{{L}}\p{{N}}]+{_AHEAD}", r"\s+")
-# The merges were learnt with spaces behind capital words too. In use these stand alone: with the space, one name in ten
-# fell apart before another name or a number.
+# Learnt with spaces behind capital words, used without: with them, one name in ten fell apart before a name or number.
 _LEARNT = tuple(word + _AHEAD if word == _CAPITAL else word for word in _WORDS)
-# What prompts are made of. Not read from the methods: their prompts may change, the tokenizer of trained weights not.
-_INSTRUCTIONS = (
+_INSTRUCTIONS = (  # words of prompts; not read from the methods, whose prompts may change, unlike this tokenizer
     "Answer the question as concisely as you can about a text below, then read. Text: Question: Answer: Options: "
     "Information: The text ends here. Can this question be answered by the following information? Response Yes or No "
     "in one word. Do not provide any explanation. Summary: Summarize and summarise Summary the following information. "
@@ -50,6 +48,7 @@ _OFTEN = 100  # how often a name, a number and the words of prompts are repeated
 
 
 def _training_texts(seed: int) -> Iterator[str]:
+    """Yield what the merges are learnt from: made-up texts and questions, then names, numbers and words of prompts."""
     for kind in KINDS:
         for number in range(_TEXTS):
             made = sample(kind, FIRST_TRAINING_SEED + seed, tokens=_TOKENS, purpose="training", number=number)
@@ -89,7 +88,7 @@ def build(folder: Path, seed: int = 0) -> Any:
 
 
 def _plain_bytes(backend: Any, special: list[str]) -> Any:
-    """The same tokenizer in which only `special` are control tokens: the trainer takes the bytes for such too."""
+    """A copy of the tokenizer whose only control tokens are `special`: the trainer made the bytes such tokens too."""
     import json
 
     from tokenizers import Tokenizer

@@ -4,8 +4,7 @@
     Trainer(settings, tell=print).run()          the folder has log.jsonl, and weights and tokenizer in `model`
 
 A batch is a function of seed, stage and step alone, so a training that is killed and started again goes on with the
-same numbers. The texts come from training seeds only, each is seen once: what is right in a batch is right on fresh
-texts.
+same numbers. The texts come from training seeds only, each is seen once: a batch shows what is right on fresh texts.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -37,7 +36,7 @@ _LOST = 0.05  # share of a recipe's replies that may be left out without a warni
 
 @dataclass(frozen=True)
 class Settings:
-    """out: the folder; course: what is learnt; begin: a model folder to begin from; steps: stop at this total (None:
+    """A training. out: its folder; course: what is learnt; begin: model folder to begin from; steps: in total (None:
     when the curriculum ends); save: steps between checkpoints; sizes: of the network, as LlamaConfig names them, where
     they are others than llama.SIZES and those of `begin`.
     """
@@ -53,10 +52,9 @@ class Settings:
 
 
 class Trainer(Loop[tuple[int, Batch]]):
-    """Everything a training holds; `run` does steps until the curriculum ends.
+    """The training of the pocket model: `run` does steps until the curriculum ends. A batch: (recipe's number, Batch).
 
-    Raises UserError where the folder is of another training or course, CannotRun for weights or a device that cannot
-    be used.
+    Raises UserError where the folder is of another training or course, CannotRun for unusable weights or devices.
     """
 
     log_every = _SAY
@@ -187,7 +185,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         return value
 
     def _after_step(self) -> None:
-        """To the next stage, when every recipe stands above the gate or the stage's steps are used up."""
+        """Go to the next stage when every recipe has reached its gate, or the stage's steps are used up."""
         p, stage = self.progress, self._stage()
         enough = [p.recent.get(str(i), []) for i in range(len(stage.recipes))]
         gates = [stage.gate if r.gate is None else r.gate for r in stage.recipes]
@@ -216,6 +214,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         self._lost = {}
 
     def _log(self, loss: float) -> None:
+        """Log and tell the stage, the mean loss, the shares right of each recipe and the speed."""
         p, stage = self.progress, self._stage()
         right = {f"{i} {stage.recipes[int(i)].skill}": round(float(np.mean(s)), 3) for i, s in sorted(p.recent.items())}
         line = {

@@ -24,7 +24,7 @@ NOUNS = ("lantern", "flute", "mirror", "compass", "clock", "chest", "violin", "g
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with its proof. kind: path, comparison, same, unanswerable; answer: "unanswerable" has no supports."""
+    """A question and its proof. supports: its facts, () if unanswerable; kind: path, comparison, same, unanswerable."""
 
     text: str
     query: Query
@@ -44,7 +44,7 @@ class Asked:
 
 
 class GrowingText:
-    """Facts and their sentences; room: their most characters; head: a title's characters beside its subject."""
+    """Facts and sentences, grown to `room` characters. head: characters of a title beside its subject, 0: no title."""
 
     def __init__(self, schema: Schema, dice: Dice, room: int, head: int = 0) -> None:
         self.schema, self.dice, self.room, self.head = schema, dice, room, head
@@ -92,14 +92,14 @@ class GrowingText:
         return True
 
     def ask_path(self, hops: int) -> Asked:
-        """A question along a random route of `hops` steps."""
+        """Add the facts of a random route of `hops` steps; return the question for its end."""
         steps = self.dice.pick(self.schema.routes(hops))
         start = self.fresh(self.schema.ends(steps[0])[0])
         self._walk(start, steps)
         return self._asked(Path(start, steps), "path")
 
     def _walk(self, start: str, steps: Sequence[str], end: str | None = None) -> str:
-        """State the facts of a path through new things, or to the given end."""
+        """State the facts of a path from `start` through new things, to `end` if given; return the last thing."""
         here = start
         for at, step in enumerate(steps):
             there = self.fresh(self.schema.ends(step)[1]) if end is None or at < len(steps) - 1 else end
@@ -113,7 +113,7 @@ class GrowingText:
         return here
 
     def ask_which(self, hops: int) -> Asked:
-        """Which of two has the smaller or larger number: one step away, or (hops 2) through the person it has."""
+        """Add facts and ask which of two has the smaller or larger number: its own, or (hops 2) its person's birth."""
         dice, relations = self.dice, self.schema.relations.values()
         if hops == 1:
             steps: tuple[str, ...] = (dice.pick([r.name for r in relations if "<" in r.lines or ">" in r.lines]),)
@@ -131,7 +131,7 @@ class GrowingText:
         return self._asked(Compare(paths[0], paths[1], smaller), "comparison")
 
     def ask_same(self) -> Asked:
-        """Whether two things have the same object: as often yes as no."""
+        """Add facts and ask whether two things have the same object, as often yes as no."""
         relation = self.dice.pick([r for r in self.schema.relations.values() if "&" in r.lines])
         paths = [Path(self.fresh(relation.subject), (relation.name,)) for _ in range(2)]
         first = self.fresh(relation.object)
@@ -144,7 +144,7 @@ class GrowingText:
         return self._asked(Same(paths[0], paths[1]), "same")
 
     def ask_nothing(self) -> Asked:
-        """A question whose answer the text never gives, though it gives it for others."""
+        """Ask something of a thing that the text never says of it; add facts that say it of another thing."""
         relation = self.dice.pick([r for r in self.schema.relations.values() if "?" in r.lines])
         start = self.fresh(relation.subject)
         self.base.silent.add((start, relation.name))
@@ -184,7 +184,7 @@ class GrowingText:
         self.state(Fact(question.answer, other.name, self.fresh(other.object, waiting=True)))
 
     def fill(self, questions: Sequence[Asked], least: int = 0) -> None:
-        """Add subjects until the room is used; `least` subjects even if they need more room."""
+        """Add subjects, mostly of the kinds in `questions`, until the room is used, and `least` even without room."""
         steps = [step for question in questions for step in paths(question.query)[0].steps]
         alike = [self.schema.relations[step.removeprefix(INVERSE)] for step in steps]
         relations = tuple(self.schema.relations.values())
@@ -194,7 +194,7 @@ class GrowingText:
             self._describe(first, must)
 
     def _describe(self, first: Relation, must: bool) -> None:
-        """Add a subject with the relation `first` and usually some more."""
+        """Add a subject with the relation `first` and usually some more. must: even without room, `first` alone."""
         kind = first.subject
         waiting = self._waiting.get(kind)
         if waiting and self.dice.chance(0.5):

@@ -68,7 +68,7 @@ class FactBase:
 
     @classmethod
     def of(cls, facts: Iterable[Fact]) -> FactBase:
-        """These facts. Raises ValueError where they contradict each other."""
+        """A base of these facts. Raises ValueError where they contradict each other."""
         base = cls()
         for fact in facts:
             base.add(fact)
@@ -88,7 +88,7 @@ class FactBase:
         self._backward.setdefault((fact.relation, fact.object), []).append(fact)
 
     def step(self, thing: str, step: str) -> list[Fact]:
-        """The facts by which a step from `thing` can be taken."""
+        """The facts by which `step` leads on from `thing`: a relation, or "^relation" from object to subject."""
         if step.startswith(INVERSE):
             return self._backward.get((step[1:], thing), [])
         fact = self._forward.get((thing, step))

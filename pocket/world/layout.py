@@ -41,7 +41,7 @@ _SHORTEST = min(map(len, _FIRST)) + min(map(len, _SECOND)) + min(map(len, _THIRD
 
 @dataclass
 class Paragraph:
-    """Sentences under a title, which is printed on a line of its own where `headed`."""
+    """A title and sentences. lines: (the fact stated or None, sentence); headed: the title is printed above them."""
 
     title: str
     lines: list[tuple[Fact | None, str]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Order:
-    """One document (or set of eight): which kind, its id, how many characters, the hops to choose from, questions."""
+    """A document (or set of eight) to render. room: its characters; hops: to choose from; questions: their number."""
 
     kind: str
     id: str
@@ -85,7 +85,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Sample:
-    """Pages and questions; asked: parallel to `examples`.
+    """Pages and questions. asked: the proofs, parallel to `examples`; base: all facts that the pages state.
 
     rows: in the official format of the data set, for musique, hotpotqa and 2wikimultihopqa (one row); else empty.
     """
@@ -134,7 +134,7 @@ def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
 
 
 def lay(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
-    """The document `name`: its passages are the paragraphs, titles included, a blank line between."""
+    """Lay out the document with id `name`: its passages are the paragraphs, printed titles included."""
     pieces: list[str] = []
     passages: list[Passage] = []
     stated: list[Stated] = []

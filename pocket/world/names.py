@@ -6,8 +6,7 @@
     aliases("212 kilometres")      ("212",)
 
 The ending of a name tells its kind. A document takes its names from the short ones (two syllables, so that a tokenizer
-trained on this world can have each as one token) and, when these are used up, from longer ones. A likeness to a real
-name would be chance.
+trained on this world can have each as one token), and later from longer ones. A likeness to a real name is chance.
 """
 
 from functools import cache
@@ -16,7 +15,7 @@ from harness.stats.rng import Dice, Draws
 
 
 def split_words(text: str, by: str = ", ") -> tuple[str, ...]:
-    """The words of a text that stand between `by`, line breaks not minded."""
+    """Split a text at `by`; line breaks and runs of spaces in it count as one space."""
     return tuple(" ".join(text.split()).split(by))
 
 
@@ -55,7 +54,7 @@ def short_names(kind: str) -> tuple[str, ...]:
 
 
 def _name(kind: str, middles: int, number: int) -> str:
-    """Name `number` of those with the given number of middle syllables."""
+    """Name `number` (from 0) of the names of `kind` with `middles` middle syllables."""
     number, at = divmod(number, len(STARTS))
     text = STARTS[at]
     number, at = divmod(number, len(ENDINGS[kind]))
@@ -125,8 +124,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     ),
     "flag": ("yes", "no"),
 }
-# kind: lowest, highest, step, unit
-_NUMBERS: dict[str, tuple[int, int, int, str]] = {
+_NUMBERS: dict[str, tuple[int, int, int, str]] = {  # kind: lowest, highest, step, unit
     "year": (1201, 1989, 1, ""),
     "length": (31, 988, 1, " kilometres"),
     "depth": (11, 389, 1, " metres"),
@@ -143,7 +141,7 @@ _UNITS = tuple(unit for *_, unit in _NUMBERS.values() if unit)
 
 
 def make_value(kind: str, dice: Dice) -> str:
-    """Draw a value of the kind, as a text writes it."""
+    """Draw a value of the kind (one of VALUES), as a text writes it."""
     if kind in _CHOICES:
         return dice.pick(_CHOICES[kind])
     low, high, step, unit = _NUMBERS[kind]

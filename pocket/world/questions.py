@@ -28,7 +28,7 @@ class Asker:
             self._touching.setdefault(fact.object, []).append(fact)
 
     def _ask_unique(self, query: Query, kind: str) -> Asked | None:
-        """The query as a question with its proof; None where the facts prove no or several answers."""
+        """The query as a question of `kind` (Asked.kind) with its proof; None unless it has exactly one answer."""
         ends = prove(query, self.base)
         if len(ends) != 1:
             return None
@@ -51,7 +51,7 @@ class Asker:
         return None
 
     def two(self) -> Asked | None:
-        """A question two facts away: the first fact leads to a thing that the second one speaks of too."""
+        """A question of two hops: its first fact leads to a thing that the second one names too; None without any."""
         routes = self.schema.routes(2)
         for _ in range(_TRIES):
             first = self.dice.pick(self.facts)
@@ -67,7 +67,7 @@ class Asker:
         return None
 
     def _comparable_facts(self, marks: Sequence[str]) -> tuple[str, Fact, Fact] | None:
-        """(relation, fact, fact) of two subjects that a question with one of these marks can compare; else None."""
+        """(relation, fact, fact) of two subjects to compare; None without any. marks: of a question, see templates."""
         candidates = [f for f in self.facts if any(m in self.schema.relations[f.relation].lines for m in marks)]
         for _ in range(_TRIES if len(candidates) > 1 else 0):
             first = self.dice.pick(candidates)
@@ -77,7 +77,7 @@ class Asker:
         return None
 
     def compare(self) -> Asked | None:
-        """Which of two has the smaller or larger number."""
+        """Ask which of two things has the smaller or larger number; None where no two can be compared."""
         pair = self._comparable_facts("<>")
         if pair is None or number(pair[1].object) == number(pair[2].object):
             return None
@@ -87,7 +87,7 @@ class Asker:
         return self._ask_unique(Compare(*paths, smaller=self.dice.pick(marks) == "<"), "comparison")
 
     def same(self) -> Asked | None:
-        """Ask whether two things have the same object; the answer is as often yes as no, where the facts allow it."""
+        """Ask whether two things have the same object, yes as often as no if possible; None without two to compare."""
         answer = "yes" if self.dice.chance(0.5) else "no"
         question = None
         for _ in range(_TRIES):
@@ -103,7 +103,7 @@ class Asker:
         return question
 
     def nothing(self) -> Asked | None:
-        """A question about a thing that the facts name, of a kind that they could answer, but do not."""
+        """A question about a thing in the facts that they could answer but do not; None where there is none."""
         for _ in range(_TRIES):
             subject = self.dice.pick(self.facts).subject
             kind = self.schema.relations[self._touching[subject][0].relation].subject

@@ -48,7 +48,7 @@ def make_choice(order: Order) -> Sample:
 
 
 def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -> Sample:
-    """A story of the ordered length and questions about it."""
+    """A story of the ordered length and questions about it. solve: gives each question's answers and options."""
     growth = GrowingText(schema("story"), order.dice, facts_room(order.room))
     asked = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(asked)

@@ -24,14 +24,13 @@ Purpose = Literal["evaluation", "training"]
 FIRST_TRAINING_SEED = 1_000_000
 LEAST_TOKENS = 200
 MOST_HOPS = 4
-# Measured on a million tokens: bytes for each token while a document is made, and of each document that is kept.
-_MAKING, _KEEPING = 150, 12
+_MAKING, _KEEPING = 150, 12  # bytes a token (at a million) while a document is made, and of each that is kept
 _LONG = 100_000  # tokens from which on the free memory is looked at
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of text: who renders it, the default hops, the questions that share a document."""
+    """A kind of text. make: renders it; hops: numbers of hops by default; per_document: questions about a document."""
 
     make: Callable[[Order], Sample]
     hops: tuple[int, ...]
@@ -86,8 +85,7 @@ def sample(kind: str, seed: int, *, tokens: int, purpose: Purpose, hops: Sequenc
     """Document `number` of a seed, with its questions: the kind's `per_document`, fewer where a short text has no room.
 
     tokens: its length, 200 or more (all eight together for "retrieved"); purpose: seeds of evaluation and of training
-    are kept apart; hops: those to choose from, at random (default: the kind's own). Raises as `check` and
-    `check_memory` do.
+    are kept apart; hops: to choose from, at random (default: the kind's own). Raises as `check` and `check_memory`.
     """
     hops = tuple(hops) or (KINDS[kind].hops if kind in KINDS else (1,))
     check(kind, seed, tokens, hops, purpose)

@@ -34,7 +34,7 @@ _OPENED = 0.15
 
 @dataclass(frozen=True)
 class Relation:
-    """One block of a table: `lines` by their mark, `rank` its place in the table."""
+    """One block of a table. subject, object: kinds of things; rank: its place in the table; lines: by their mark."""
 
     name: str
     subject: str
@@ -65,7 +65,7 @@ def _capital(text: str) -> str:
 
 
 class Schema:
-    """The relations of one kind of text, and every way through them."""
+    """The relations of one kind of text. of, to: kind of thing -> the relations that lead from it, and to it."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -9,8 +9,7 @@ import pandas as pd
 from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, paper_style, set_axis
 from reports.markup import Html, el, joined
 
-# In the order of reports.autopsy.CLASSES.
-COLOURS = {
+COLOURS = {  # in the order of reports.autopsy.CLASSES
     "read": "#009E73",
     "known": "#7fcfb9",
     "right": "#009E73",
@@ -30,10 +29,7 @@ _EXAMPLES = 5  # questions of a class that a page links
 
 
 def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
-    """The rows of reports.autopsy.frame as a file of a form of plot.FORMS, a panel a data set and model.
-
-    width: in inches.
-    """
+    """Draw the rows of reports.autopsy.frame, a panel a data set and model; form: of plot.FORMS; width: in inches."""
     groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)]
     rows = [len(set(group["method"])) for group in groups]
     with paper_style():
@@ -66,7 +62,7 @@ def to_html(table: pd.DataFrame) -> Html:
 
 
 def _draw_bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
-    """Draw a stacked bar a method: the share of each class, with its count; adds the classes to `handles`."""
+    """Draw a stacked bar a method: the share of each class, with its count; adds class -> artist to `handles`."""
     methods: Sequence[str] = list(dict.fromkeys(group["method"]))
     left = dict.fromkeys(methods, 0.0)
     for kind in COLOURS:

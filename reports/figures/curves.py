@@ -136,6 +136,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
 
 
 def _curve_panel(title: str, rows: pd.DataFrame, axis: str, name: str) -> Panel:
+    """A panel over the column `axis`, called `name`: the score at the left, and TFLOPs at the right if known."""
     score, convention = str(rows["score"].iloc[0]), rows["convention"].iloc[0]
     told = records(rows)
     lines = [Line(score, [Point.of(row, axis, "mean", 100) for row in told])]

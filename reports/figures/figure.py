@@ -81,8 +81,6 @@ def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **nam
     return title, legended(rows.drop(columns=[*SAME, *hidden]).rename(columns=named))
 
 
-# ---- numbers -------------------------------------------------------------------------------------------------------
-
 _FORMS = {
     **dict.fromkeys(("t_n", "lowest", "highest", "covered", "break even", "trials"), ".0f"),
     **dict.fromkeys(("nodes", "retries", "requests"), ".1f"),

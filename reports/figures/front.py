@@ -1,16 +1,12 @@
 """Score against cost with both intervals, one mark a method, and the front: the best score that each cost buys.
 
-    points(means, runs)  ─►  dataset method score[.low .high] tflops[.low .high] cost convention ceiling apart
-                             dominated_by
+    points(means, runs) ─► dataset method model score[.low .high] tflops[.low .high] cost convention ceiling apart ...
     draw(points(means, runs), "longbench.qa_f1_score", "pdf")
 
 Cost is that of a question with its share of the index, or of search and answer alone (cost="search"). A method is
 dominated when another one costs no more, scores no less, and is better in one of the two. A run that was shown the
 supporting passages (oracle-evidence) is a ceiling: it takes no part, because nobody can run it without the answers. Nor
 does one that is apart: it was asked other questions than most runs of its data set.
-
-filled circle   no method scores as high at no higher cost     hollow circle   dominated
-diamond         ceiling: was shown the evidence                square          was asked other questions than most
 """
 
 from __future__ import annotations
@@ -80,8 +76,7 @@ def points(
 ) -> list[dict[str, Any]]:
     """Score, cost and who dominates it, a dict for each row of `means` (reports.tables.frame) that has both numbers.
 
-    score: by default each data set's headline; cost: a key of COSTS. `runs` say which rows are ceilings or apart. Rows
-    keep their order.
+    score: by default each data set's headline; cost: a key of COSTS; runs: they say which rows are ceilings or apart.
     """
     ceilings = {facts.run_key(run) for run in runs if facts.is_ceiling(run)}
     asked = {facts.run_key(run): question_set(run) for run in runs}
@@ -111,7 +106,7 @@ def points(
 
 
 def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
-    """Whether another run of the data set scores as well or better for as little or less, and one of both differs."""
+    """Whether `other`, of the same data set, scores no less than `row`, costs no more, and is better in one of both."""
     if other["dataset"] != row["dataset"] or any(r["ceiling"] or r["apart"] for r in (other, row)):
         return False
     dearer, better = float(other["tflops"] - row["tflops"]), float(other["score"] - row["score"])
@@ -182,7 +177,7 @@ def place_labels(
 
 
 def _draw_mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
-    """Draw one method; returns what stands for it in the legend."""
+    """Draw one method; returns what stands for it in the legend; number: its place, by which a tooltip finds it."""
     (x, y), style = _coordinates(point), _MARKS[mark_of(point)][1]
     xs, ys = _intervals(point)
     bars = [max(0.0, x - xs[0])], [max(0.0, xs[1] - x)]
@@ -198,7 +193,7 @@ def _coordinates(point: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The intervals of cost and score; the value itself twice where there is none."""
+    """((low, high) of the TFLOPs, (low, high) of the score in points); twice the value itself for one without them."""
     ends = []
     for name, value, scale in zip(("tflops", "score"), _coordinates(point), (1, 100), strict=True):
         known = [point[f"{name}{end}"] for end in (".low", ".high")]
@@ -208,7 +203,7 @@ def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[flo
 
 
 def _draw_front(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The best score that each cost buys, as steps up to the right edge."""
+    """Draw the best score that each cost buys, as steps up to the right edge."""
     best = sorted(_coordinates(point) for point in rows if mark_of(point) == "undominated")
     if best:
         limits = ax.get_xlim()
@@ -218,7 +213,7 @@ def _draw_front(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Name the marks where there is room; a line joins a mark with a label that is far from it."""
+    """Write the methods' names beside their marks, where there is room; a line joins a mark with a far label."""
     several = len({point["model"] for point in rows}) > 1
     named = [p for p in rows if len(rows) <= _LABELLED or mark_of(p) != "dominated"]
     names = [f"{p['method']} ({p['model']})" if several else str(p["method"]) for p in named]
@@ -244,6 +239,7 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _tooltip(point: Mapping[str, Any]) -> str:
+    """The text that a pointer over a mark reads: method, score, cost, and what the mark says of them."""
     value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {point['tflops']:.3g} TFLOPs"
     if point["ceiling"]:
         return f"{value}; a ceiling, it was shown the evidence"

@@ -74,8 +74,7 @@ def figure(
 ) -> Figure:
     """The figure of the runs; those whose rows or tokenizer cannot be loaded are left out with a warning.
 
-    score, edges: as in `frame`; data: where the rows are now. Raises UserError where nothing can be loaded, and what
-    `frame` raises.
+    score, edges: as in `frame`; data: where the rows are now. Raises UserError where nothing is loaded, or as `frame`.
     """
     counts: dict[tuple[str, str | None, str], Callable[[str], int]] = {}
     measured: list[Measured] = []
@@ -109,7 +108,7 @@ def quantiles(lengths: Sequence[int], groups: int = GROUPS) -> tuple[int, ...]:
 
 
 def bucket_name(edges: Sequence[int], number: int) -> str:
-    """The name of bucket `number`; an edge belongs to the bucket below it."""
+    """ "up to 500", "501 to 900", "over 900": the name of bucket `number` between the edges 500 and 900, from 0 on."""
     if number == 0:
         return f"up to {edges[0]:,}"
     if number == len(edges):
@@ -254,7 +253,7 @@ def _family_mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, A
 
 
 def _mean_of_column(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """The mean of a column with its interval; without a value where a row has none, without an interval likewise."""
+    """The mean of column `name` over rows, with its interval; None where a row has no value, or no interval."""
     values, lows, highs = ([row[f"{name}{end}"] for row in rows] for end in ("", ".low", ".high"))
     if None in values:
         return facts.interval_columns(name, NOTHING)

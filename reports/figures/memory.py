@@ -3,9 +3,8 @@
     table = frame(twin_pairs(runs))  one row for each method, its score on the original and on the twin
 
 A twin has other names, years and numbers (harness/datasets/twins.py), so a reader that reads scores as on the original
-and one that remembers does not. drop: original minus twin on the same questions, with the interval of a bootstrap by
-document; recalled: drop / original, a share of the score, with the same bootstrap of the ratio. Below 0: the twin was
-easier.
+and one that remembers does not. drop: original minus twin on the same questions, bootstrapped by document;
+recalled: drop / original, a share of the score, with a bootstrap of the ratio. Below 0: the twin was easier.
 
 A twin also lacks what a reader knows of names while it reads (that Kelford is a town, that France is French), and names
 nobody has ever written take more tokens: both are part of the drop. So a drop is called recalled only where the twin
@@ -68,7 +67,7 @@ def _pair_key(run: StoredRun, fingerprint: Any) -> str:
 
 
 def _evidence_key(run: StoredRun, fingerprint: Any) -> str:
-    """What a run has in common with the run on the evidence alone that says how hard its questions are."""
+    """The key that a run shares with the run on the evidence alone over the same questions: task, reader, rows."""
     return canonical([facts.task(run), facts.reader(run), fingerprint])
 
 
@@ -101,7 +100,7 @@ def _twin_key(pair: Pair) -> str:
 
 
 def _twin_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
-    """Whether the twin is equivalent, harder or easier on the evidence alone, or undecided; with its 90 % interval."""
+    """Columns check and evidence of `frame`; pair: the runs on the evidence alone, None where there are none."""
     if pair is None:
         return {"check": "not checked", "evidence": None}
     before, after, clusters = _paired_scores(pair, score)
@@ -117,7 +116,7 @@ def _twin_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
 
 
 def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
-    """A sentence: whether the twin is harder on the evidence alone, so whether its drop may be called recalled."""
+    """A sentence on a row of `frame`: whether the twin is harder, so whether its drop may be called recalled."""
     if row["check"] == "not checked":
         told = "it is not known whether the twin is harder, so no drop is called recalled"
         return f"{told}: run oracle-evidence with and without --set dataset.swap=entities"
@@ -165,7 +164,7 @@ def figure(
 
 
 def _paired_scores(pair: Pair, score: str) -> tuple[list[float], list[float], list[str]]:
-    """Scores on the original and on the twin, and clusters, of the questions that both have."""
+    """(scores on the original, scores on the twin, clusters) of the questions that both runs of a pair have."""
     first, second = facts.scored(pair.original, score), facts.scored(pair.twin, score)
     others = dict(zip(second.ids, second.values, strict=True))
     kept = [(v, others[q], c) for q, v, c in zip(first.ids, first.values, first.clusters, strict=True) if q in others]

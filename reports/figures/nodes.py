@@ -26,8 +26,7 @@ from reports import facts
 from reports.figures.figure import Figure
 from reports.figures.plot import Axis, Bar, Line, Panel, Point
 
-FEWEST = 8
-"""With fewer questions no curve is fitted: nearly any would pass."""
+FEWEST = 8  # with fewer questions no curve is fitted: nearly any would pass
 
 RESAMPLES = 999
 _COLUMNS = 40  # of a histogram, at most
@@ -79,14 +78,14 @@ def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
 
 
 def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
-    """max |share of values <= k - F(k + 1/2)| over whole k; between two values that occur the ends decide."""
+    """max |share of values <= k - F(k + 1/2)| over whole k, F being the log-normal of mu and sigma; 0 for no spread."""
     found, times = np.unique(values, return_counts=True)
     below = np.cumsum(times) / len(values)
     if sigma < 1e-12:
         return 0.0
     at = [_normal_cdf((math.log(k + 0.5) - mu) / sigma) for k in found.tolist()]
     before = [_normal_cdf((math.log(k - 0.5) - mu) / sigma) for k in found.tolist()]
-    step = np.concatenate([[0.0], below[:-1]])
+    step = np.concatenate([[0.0], below[:-1]])  # between two values that occur the ends decide
     return float(max(np.abs(below - at).max(), np.abs(step - before).max()))
 
 
@@ -120,6 +119,7 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
 
 
 def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted: Fit | str) -> dict[str, Any]:
+    """The row of a run; head: its first columns; values: as `node_counts`; fitted: the fit, or why there is none."""
     answered = facts.answered_clusters(run)
     notes = [fitted] if isinstance(fitted, str) else []
     if zero := sum(v == 0 for v in values):

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 
 FORMS = ("svg", "pdf", "png")
-KINDS = 6
-"""Lines that look different, the length of the style's cycle; `panels` keeps a panel to so many."""
+KINDS = 6  # lines that look different, the length of the style's cycle; `panels` keeps a panel to so many
 
-# Colours of a figure in a page, which has a dark form: names of templates/page.css.
-_PAGE = {
+_PAGE = {  # colours of a figure in a page, which has a dark form: names of templates/page.css
     "1d2430": "currentColor",
     "ffffff": "var(--paper, #fff)",
     "e4e7ec": "var(--grid, #e4e7ec)",
@@ -121,7 +119,7 @@ def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
 
 
 def panels(title: str, x: Axis, left: Axis, drawn: Sequence[Line], *, aside: bool = True) -> list[Panel]:
-    """The lines in panels of KINDS each, "musique (1 of 2)", "musique (2 of 2)"; none without a line."""
+    """The lines `drawn` in panels of KINDS each, "musique (1 of 2)", "musique (2 of 2)"; [] without a line."""
     parts = [drawn[i : i + KINDS] for i in range(0, len(drawn), KINDS)]
     return [
         Panel(title + (f" ({i} of {len(parts)})" if len(parts) > 1 else ""), x, left, None, part, aside=aside)
@@ -159,7 +157,7 @@ def paper_style() -> Iterator[None]:
 
 
 def figure_file(figure: Figure, title: str, form: str) -> bytes:
-    """The figure as a file without a date, so that equal figures are equal bytes."""
+    """The figure as a file of a form of FORMS, without a date, so that equal figures are equal bytes."""
     metadata: dict[str, dict[str, Any]] = {
         "svg": {"Creator": None, "Date": None},
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
@@ -229,7 +227,7 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
 
 
 def _draw_line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[float]) -> Any:
-    """Draw a line with its error bars, its points at x = `places`; returns what stands for it in a legend."""
+    """Draw a line with error bars at x = `places` in a style of matplotlib's cycle; returns its artist for a legend."""
     style = style if len(places) > 1 else {**style, "linestyle": ""}
     nan = math.nan
     heights = [nan if p.y is None else p.y for p in line.points]

@@ -89,8 +89,8 @@ def figure(
 def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, parts: int = 3) -> pd.DataFrame:
     """The score by place of the support, a row for each part with a question. score: by default each run's first.
 
-    Raises UserError where no question of any run has a supporting part that is marked, UnknownName for a score that a
-    run does not have.
+    parts: how many equal parts the text has. Raises UserError where no question of any run has a supporting part that
+    is marked, UnknownName for a score that a run does not have.
     """
     rows: list[dict[str, Any]] = []
     lines = _grouped_into_lines(runs, score)
@@ -128,7 +128,7 @@ class _PlacedRuns:
         return config["dataset"]["name"], self.placed, config["model"]["name"]
 
     def add(self, run: StoredRun, read: Rows) -> None:
-        """Add the questions of a run that have a position."""
+        """Add the questions of a run that have a position, and count the others; read: the rows of the run."""
         scored = facts.scored(run, self.score)
         failed = {record["question_id"] for record in run.records if record["error"] is not None}
         for question, value, cluster in zip(scored.ids, scored.values, scored.clusters, strict=True):
@@ -145,7 +145,7 @@ def _options(run: StoredRun) -> Mapping[str, Any]:
 
 
 def _grouped_into_lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_PlacedRuns]:
-    """The runs as lines of the figure: those that differ in the place of the support alone are one."""
+    """The runs as lines of the figure: runs that differ in nothing but the place of the support are one line."""
     lines: dict[str, _PlacedRuns] = {}
     for run, read in runs:
         options = _options(run)

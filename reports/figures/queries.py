@@ -140,7 +140,7 @@ def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[
 
 
 def _add_break_even(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str) -> None:
-    """Add the reference's cost and the break-even to a row; a row without one says why."""
+    """Add the reference's cost and the break-even to a row, or why it has none; base: the rows of the reference."""
     convention, notes, run = (row.pop(name) for name in ("convention", "notes", "run"))
     row["tflops.reference"], row["break even"] = None, None
     if len(base) != 1:

@@ -63,7 +63,11 @@ class Rule:
         return {**asdict(self), "rule": "greedy" if self.t_p is None else "threshold"}
 
     def uncovered(self, most: Rule, short: int, broken: int, whole: int) -> list[str]:
-        """Why it has no row: `short` of `whole` questions did not go so far, `broken` of them because of an error."""
+        """Sentences on why the rule has no row in a table.
+
+        most: the furthest rule that was recorded; short: how many of `whole` questions did not go as far as this one;
+        broken: how many of these because of an error.
+        """
         found = []
         if broken:
             found.append(f"not covered: an error ended the recording before {self} in {broken} of {whole} questions")
@@ -109,13 +113,13 @@ class Trials:
         return {"trials": self.max_trials}
 
     def uncovered(self, most: Trials, short: int, _broken: int, whole: int) -> list[str]:
-        """Why it has no row: what `short` of `whole` questions answer there is not known."""
+        """Why it has no row: what `short` of `whole` questions answer there is unknown; most: recorded up to there."""
         told = f"not covered: what {short} of {whole} questions answer after {self.max_trials} updates was not recorded"
         return [f"{told}; run it with --record-stops {max(self.max_trials, most.max_trials, 1)}"]
 
 
 def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
-    """The spans of a step's text: one that lies in several documents is stored without a position of its own."""
+    """A step's `shown` as a list of spans; one over several documents is stored by its sources, a span each."""
     if shown["kind"] != "span" or shown["document_id"] or not shown["sources"]:
         return [shown]
     return [{**shown, "document_id": d, "start": a, "end": b, "sources": []} for d, a, b in shown["sources"]]
@@ -163,7 +167,7 @@ class Recorded:
 
 
 def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) -> int:
-    """The place of the step at which the run itself stopped; -1 for a search that never asked."""
+    """The place in the record's steps at which the run itself stopped by such a rule; -1 where it never asked."""
     asked = (i for i, step in enumerate(record["steps"]) if rule.asked(step) and step["action"] != STUDY)
     return max(asked, default=-1)
 
@@ -229,7 +233,7 @@ def score_stops(
 ) -> Scored:
     """Score every answer that the rules need and that has no score yet; `score`: by default the run's headline.
 
-    Raises UnknownName for a score the run does not have, and as `score_answers`.
+    data: as in `score_answers`, whose errors it raises; UnknownName for a score the run does not have.
     """
     name = score or facts.headline(run)
     facts.scored(run, name)
@@ -244,8 +248,7 @@ def score_answers(
 ) -> dict[Key, float | None]:
     """The score `name` of answers, each with what its reader had seen, as in a record's `shown`.
 
-    data: where the rows are now. Raises UserError where the gold answers are not those of the run, or the scorer is of
-    another version.
+    data: where the rows are now. Raises UserError where the gold answers or the scorer's version are not the run's.
     """
     before, now = facts.scorer_version(run, name), scorers.version(name)
     if before != now:

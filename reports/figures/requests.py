@@ -82,8 +82,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         title, known = f"{dataset} · {model}", rows[rows["requests"].notna() & rows["mean"].notna()]
         x, left = Axis("requests a question, construction apart", zero=True), Axis(f"{score} × 100", zero=True)
         found += plot.panels(title, x, left, plot.lines(known, "requests", "mean", 100), aside=False)
-        # A method without construction costs the same at any number of queries; it is drawn to be compared with.
-        if known["requests.built"].any():
+        if known["requests.built"].any():  # a method without construction is level, drawn to be compared with
             ticks = Axis("queries per document", tuple(map(float, PER_DOCUMENT)), log=True)
             left = Axis("requests a query, with construction", log=True)
             over = [line for row in known.to_dict("records") if (line := _shared_requests_line(row)).points]

@@ -67,10 +67,9 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
         known = sorted({key for own in settings for key in own})
         raise UnknownName("setting", x, known, "settings of these runs")
     rows = []
-    # A line with two runs at one value is two lines.
     models = [(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs]
     at = [(*model, value_text(own.get(x))) for model, own in zip(models, settings, strict=True)]
-    labels = distinct_labels(facts.labels(runs, [x]), runs, at)
+    labels = distinct_labels(facts.labels(runs, [x]), runs, at)  # a line with two runs at one value is two lines
     for run, label, own, row in zip(runs, labels, settings, means, strict=True):
         name = score or facts.headline(run)
         if name not in {*facts.score_names(run), *facts.corpus_names(run)}:
@@ -94,7 +93,7 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
 
 
 def _sorted_values(cells: Sequence[Any]) -> list[Any]:
-    """The different values: numbers by size, others as they come."""
+    """The different values in a column of a setting, None left out: numbers by size, others as they come."""
     known = [value for value in dict.fromkeys(cells) if value is not None]
     return sorted(known) if all(map(is_number, known)) else known
 
@@ -132,7 +131,7 @@ def _setting_axis(x: str, known: Sequence[Any]) -> tuple[Axis, dict[Any, float]]
 
 
 def _method_line(method: str, rows: pd.DataFrame, x: str, value: str, scale: float, places: dict[Any, float]) -> Line:
-    """The points of a method; a reference has its value at both ends of the axis."""
+    """The line of column `value` times `scale`; places: value of `x` -> place on the axis; a reference spans them."""
     points = []
     for row in facts.records(rows):
         ends = {f"{value}{end}": row.get(f"{value}{end}") for end in (".low", ".high")}

@@ -55,8 +55,7 @@ def text_group(run: StoredRun) -> tuple[str, str | None, str]:
 
 
 def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, Any]]:
-    """A row a kind of text over everything that `runs` asked. Raises UserError for rows or a tokenizer that cannot be
-    loaded."""
+    """A row a kind of text over all that `runs` asked. Raises UserError for rows or a tokenizer not to be loaded."""
     first = with_data_at(runs[0], data)
     read = read_rows(first, whole=True)
     name, _, model = text_group(first)
@@ -85,6 +84,7 @@ def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, A
 
 
 def _texts_by_kind(read: Rows, question_ids: Sequence[str], run: StoredRun) -> dict[str, list[str]]:
+    """Kind -> texts of the asked questions, each document once. Raises UserError for a question that is gone."""
     missing = [question for question in question_ids if question not in read.examples]
     if missing:
         raise UserError(f"question '{missing[0]}' of {run.path} is not in the data set any more")
@@ -98,7 +98,7 @@ def _texts_by_kind(read: Rows, question_ids: Sequence[str], run: StoredRun) -> d
 
 
 def token_counter(run: StoredRun) -> Callable[[str], int]:
-    """What counts the tokens of a plain text as the run's reader does. Raises UserError."""
+    """What counts the tokens of a text as the run's reader does. Raises UserError where its tokenizer is not known."""
     if facts.elsewhere(run):
         raise UserError(f"{run.path} was made elsewhere, so the tokenizer of its model is not known")
     config = part_of_run(ModelConfig, run.config["model"], str(run.path))
@@ -110,7 +110,7 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
 
 
 def _token_counter_of(config: ModelConfig) -> Callable[[str], int]:
-    """The tokenizer that a run with this model has; the embedded model's without transformers."""
+    """What counts tokens with the tokenizer of `config`. Raises CannotRun where its files cannot be read."""
     from harness.llm.text import Text
 
     with offline():

@@ -55,7 +55,7 @@ def frame(parts: Sequence[Scored], score: str | None = None, convention: str = D
 
 
 def requests_at_stop(record: Mapping[str, Any], stop: Stop) -> int:
-    """Requests of search and answer: the run's own as they were counted, at another stop those of its steps."""
+    """Requests of search and answer up to a stop: at the run's own as counted there, else by the steps' scores."""
     if stop.own:
         return requests_of(record["usage"], "search", "answer")
     steps = stop.steps(record)
@@ -64,6 +64,7 @@ def requests_at_stop(record: Mapping[str, Any], stop: Stop) -> int:
 
 
 def _cost_columns(reached: Reached, seed: int, _convention: str) -> dict[str, float | None]:
+    """Mean requests and TFLOPs at the stops that a maximum reached; None for TFLOPs that some of them do not tell."""
     asked, clusters = [float(requests_at_stop(record, stop)) for record, stop, _ in reached], [c for _, _, c in reached]
     flops = [stop.flops for _, stop, _ in reached if stop.flops is not None]
     return {

@@ -1,9 +1,4 @@
-"""Every printed value of the papers beside ours: measured, not run yet, or with a reason why it is not compared.
-
-frame(runs)            a row for each printed value and run that measures it, by table, with all that differs
-tables(runs)           [("GARLIC, Table 1: main results with BLEU-4", frame), ...], a summary first
-render(tables, form)   the same as html, markdown, latex or text
-"""
+"""Every printed value of the papers beside ours: measured, not run yet, or with a reason why it is not compared."""
 
 import re
 from collections import Counter
@@ -76,7 +71,7 @@ def tables(
 def text(
     runs: Sequence[StoredRun], named: Sequence[tuple[str, pd.DataFrame]], form: str, margin: float = MARGIN
 ) -> str:
-    """The tables in a format: html, markdown, latex or text, with the legend of the verdicts."""
+    """The tables `named` (title, table) as html, markdown, latex or text, with the legend of the verdicts below."""
     below = [*(incomplete(runs) if runs else ()), *legend(margin)]
     if form == "html":
         return page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
@@ -84,6 +79,7 @@ def text(
 
 
 def _rows_of_printed(entry: Printed, value: Value | None, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of `frame` for a printed value: one for each run that measured it, or one that says why none did."""
     places = (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table))
     place = next(places, f"{PAPERS[entry.source]}: {_TEXT}")
     head = {"place": place, "row": entry.method, "dataset": entry.dataset, "metric": entry.metric}

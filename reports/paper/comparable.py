@@ -24,10 +24,9 @@ from reports.paper.preset import Model, Settings, last_part, settings_of
 from reports.paper.printed import Value, load
 from reports.paper.published import Found
 
+# Keys of the manifest whose change within a run makes it two experiments.
 _DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code"})
-"""Keys of the manifest whose change within a run makes it two experiments."""
-_FEW = 0.01
-"""The share of failed questions up to which a mean is still one over the paper's questions; they score 0."""
+_FEW = 0.01  # share of failed questions up to which a mean is still one over the paper's questions; they score 0
 _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and after the first one that differs
 
 
@@ -54,7 +53,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _differences(head: str, own: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
-    """A sentence for each key of `paper` that has another value in `own`, and one for all keys that `own` lacks."""
+    """A sentence, begun by `head`, for each key of `paper` with another value in `own`, and one for all it lacks."""
     others = [key for key, wanted in paper.items() if key in own and own[key] != wanted]
     missing = [key for key in paper if key not in own]
     found = [f"{head}{key} is {_text(own[key])}, the paper's is {_text(paper[key])}" for key in others]
@@ -70,7 +69,7 @@ def _text(value: Any) -> str:
 
 
 def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
-    """Why the models of a run are not those by which the paper got its printed `value`."""
+    """Why the models of a run are not those by which the paper got its printed `value`; paper: what they must be."""
     config = run.config
     if config["model"].get("embedded"):
         return Found([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
@@ -91,7 +90,7 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
 
 
 def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], wanted: Model) -> Found:
-    """By content where the paper's model is one that can be loaded, by the name alone where it is a service."""
+    """Why a role's model `used` is not `wanted`: by content if that one can be loaded, by name if it is a service."""
     if used.get("backend") == "endpoint" or "backend" not in wanted.settings:
         if not _is_named(used, wanted.name):
             return Found([f"model: the {role} is {_name_of(used)}, the paper's is {wanted.name}"])
@@ -124,6 +123,7 @@ def _name_of(config: Mapping[str, Any]) -> str:
 
 
 def _encoder_reasons(run: StoredRun, paper: Settings) -> Found:
+    """Why the run's encoder and reranker are not the paper's: by name, then by content and settings."""
     found = Found()
     for role, wanted in paper.encoders.items():
         used = run.config.get(role) or {}
@@ -136,6 +136,7 @@ def _encoder_reasons(run: StoredRun, paper: Settings) -> Found:
 
 
 def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
+    """Why the run's method and parameters are not those of the printed row, a sentence each."""
     config = run.config["method"]
     params = flatten(config.get("params") or {}) if config.get("params") else {}
     own = {**{key: short_name(config[key]) for key in ("implementation", "view") if config.get(key)}, **params}
@@ -159,7 +160,7 @@ def _rule_of_number(run: StoredRun, key: str) -> str | None:
 
 
 def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> list[str]:
-    """What is wrong with the runs from which the method took a number: each must be the paper's experiment itself."""
+    """What is wrong with the runs that gave the method a number: each must be comparable itself; a sentence each."""
     found = []
     for key, amount in (run.manifest.get("amounts") or {}).items():
         if "run" not in amount:  # printed in the paper
@@ -176,7 +177,7 @@ def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
 
 
 def _source_problem(source: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> str | None:
-    """Why a source is none of the printed rows; None where it is one. Its scores do not matter."""
+    """Why `source` is not comparable, scores aside, with its preset's printed row on that data set; None if it is."""
     preset = str(source.config["method"]["name"]).partition(" [")[0]
     printed = [value for value in load() if value.entry.preset == preset and rule in value.rules]
     if not printed:
@@ -186,7 +187,7 @@ def _source_problem(source: StoredRun, rule: DatasetRule, runs: Sequence[StoredR
 
 
 def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
-    """The names of prompts that are other texts, with both from just before the first difference on."""
+    """A sentence for each prompt that is not the paper's, with both texts from just before they begin to differ."""
     own = run.manifest.get("prompts")
     if own is None:
         return ["prompts: not recorded"]
@@ -205,6 +206,7 @@ def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
 
 
 def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Found:
+    """Why the run's data set, split, questions, settings or cut contexts are not those of the printed value."""
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
         names = listed([one.dataset for one in value.rules])
@@ -241,6 +243,7 @@ def _setting_reasons(config: Mapping[str, Any], paper: Settings) -> list[str]:
 
 
 def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
+    """Why the run has no number of the printed metric, as a list of one sentence; [] where it has one."""
     metric = value.metric
     if metric.problem is not None:
         return [f"metric: {metric.problem}"]
@@ -287,7 +290,7 @@ def _failed(run: StoredRun) -> int:
 
 
 def few_failed(run: StoredRun) -> str | None:
-    """The sentence for a run that is comparable although some questions failed."""
+    """The sentence for a run that is comparable although some questions failed; None where none did."""
     n, failed = len(run.records), _failed(run)
     return f"{failed} of {n} questions failed: they score 0, and costs are over the others" if failed else None
 
@@ -302,6 +305,6 @@ def _other_version(run: StoredRun, score: str) -> list[str]:
 
 
 def _lacking_score(what: str, scorer: str, own: Sequence[str]) -> str:
-    """The reason for a run without a score, with the command that adds it to those that the run has."""
+    """The reason for a run without `what`, with the command that adds `scorer` to the scores `own` that it has."""
     wanted = ",".join(dict.fromkeys([*own, scorer]))
     return f"metric: the run has no {what}; add it with: harness score RUN --scorers {wanted}"

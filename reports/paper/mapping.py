@@ -70,12 +70,12 @@ class Paper(_Strict):
 
 
 class Metric(_Strict):
-    """A score of the records or of all answers together (times 100), a cost in TFLOPs, requests a question, or why none
-    of them can be had.
+    """A score of the records or of all answers together (times 100), a cost in TFLOPs, requests a question, or none.
 
-    label: the column as printed, where it is read in several ways; instead: scores that measure the same, for a run
-    without `score`; corpus: a scorer of kind corpus, measured from the counts that the records keep;
-    convention: of the printed FLOPs; asked: the one that the reader wants to see instead, never in mapping.yaml.
+    label: the column as printed, where it is read in several ways; score, instead: the score, and others that measure
+    the same for a run without it; corpus: a scorer of kind corpus, measured from the counts that the records keep;
+    requests: whether it is requests; phases: those whose TFLOPs it adds; convention: of the printed FLOPs; asked: the
+    one that the reader wants to see instead, never in mapping.yaml; problem: why none of them can be had.
     """
 
     label: str | None = None
@@ -95,6 +95,7 @@ class Metric(_Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Metric:
+        """Check that exactly one kind of metric is set, and that its phases are search and answer."""
         named = (self.score, self.corpus, self.problem)
         if sum((*(name is not None for name in named), bool(self.phases), self.requests)) != 1:
             raise ValueError("set exactly one of score, corpus, phases, requests and problem")

@@ -32,6 +32,7 @@ def put(document: str) -> str:
 
 
 def _matrix_row(place: TableOrFigure) -> tuple[str, ...]:
+    """A row of the matrix: label, title, command, number of its printed values."""
     values = sum(place.has_row(one.source, one.table) and one.value.strip() != "-" for one in printed())
     if place.name is None:
         return place.label, place.title, f"`{place.look}`", "–"

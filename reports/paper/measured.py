@@ -82,6 +82,7 @@ def scorer_of(corpus: str) -> str:
 
 
 def _with_intervals(find: Callable[[float], Interval], scale: float) -> OwnValue:
+    """The value and both its intervals, times `scale`; find: level of an interval -> value with it."""
     wide, narrow = find(WIDE), find(NARROW)
 
     def ends(one: Interval) -> tuple[float, float] | None:
@@ -97,11 +98,13 @@ def _mean_value(
     bounds: tuple[float, float] | None = None,
     scale: float = 1.0,
 ) -> OwnValue:
+    """The mean of `values`, times `scale`, with both its intervals; bounds: as in harness.stats.bootstrap.interval."""
     seed = int(run.config.get("seed") or 0)
     return _with_intervals(lambda level: interval(values, clusters, seed=seed, level=level, bounds=bounds), scale)
 
 
 def _search_tflops(run: StoredRun, convention: str) -> OwnValue:
+    """TFLOPs of search and answer per question, without an index; no value where a model's sizes are unknown."""
     spent = costs.phase_costs(run, "answer", convention)
     search, answer = costs.phase_costs(run, "search", convention).tflops, spent.tflops
     if search is None or answer is None:

@@ -32,7 +32,10 @@ _CLASSIFIER_SIZE = 559e6  # parameters of XLM-R large
 
 @dataclass
 class Needs:
-    """By name; gpu: bytes of the row that takes most; entities: whether a trained tool finds names (QRMeM)."""
+    """What a suite needs, by name. documents: data set -> the file of its documents; unknown: models of unknown size.
+
+    gpu: bytes of GPU memory of the row that takes most; entities: whether a trained tool finds names (QRMeM).
+    """
 
     models: dict[str, ModelConfig] = field(default_factory=dict)
     encoders: dict[str, EncoderConfig] = field(default_factory=dict)
@@ -65,6 +68,7 @@ def needs(suite: Suite) -> Needs:
 
 
 def _add_row(found: Needs, r: Resolution) -> None:
+    """Add the models, encoders and files of a row of a suite, resolved as `r`; its GPU memory if it is the most."""
     method: Method | None = None
     with suppress(ConfigError):  # a package that it needs is missing
         method = make_method(r)

@@ -21,8 +21,7 @@ from harness.method import Method
 from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value
 
-# What of a model or an encoder changes a prediction (llm/model_info, embed/encoder_info), its weights apart.
-_MODEL = (
+_MODEL = (  # what of a model or encoder changes a prediction, weights apart (llm/model_info, embed/encoder_info)
     "backend", "tokenizer", "dtype", "attention", "template", "template_date", "window", "thinking",
     "trust_remote_code",
 )  # fmt: skip
@@ -98,7 +97,7 @@ _Roles = tuple[tuple[str, str | None], ...]
 
 @cache
 def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Resolution, Method]:
-    """The settings of a run of the preset under profile paper, and its method, with those models that are shipped."""
+    """(settings of a run of the preset under profile paper, its method); roles: (role, model or None for any) each."""
     with presets.shipped_only():
         known = _presets_by_source()
         sets = {f"roles.{role}": known[name.lower()] for role, name in roles if name and name.lower() in known}
@@ -109,7 +108,7 @@ def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tu
 
 
 def _method_of(r: Resolution) -> Method:
-    """The preset's method, also where a package that it needs is missing: a report reads its parameters alone."""
+    """The method of resolved settings, not checked where its package is missing: a report reads parameters alone."""
     try:
         return make_method(r)
     except ConfigError:

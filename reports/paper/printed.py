@@ -20,9 +20,10 @@ _EMPTY = "-"  # a cell in which a paper prints nothing
 class Value:
     """One printed value with all that is said of it; `digits` after its decimal point.
 
-    place: the data set's label as printed; rules: what it means, one data set or those that the value is a mean over;
-    stand_ins: made-up data sets, a run on any of which stands for all of `rules`; line: in paper_results.csv;
-    deviations: what is known to differ from the paper; recording: parameters that change neither answers nor costs.
+    place: the data set as printed; rules: the data sets that it means, several where the value is a mean over them;
+    stand_ins: made-up data sets, a run on any of which stands for all `rules`; label: of the metric; line: in
+    paper_results.csv; deviations: known differences from the paper; recording: parameters that change neither answers
+    nor costs.
     """
 
     entry: Entry
@@ -75,6 +76,7 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
 
 
 def _deviations(rules: Mapping, entry: Entry) -> tuple[str, ...]:
+    """Notes on what is known to differ between the entry's preset and its paper."""
     return tuple(
         one.note
         for one in rules.deviations
@@ -103,6 +105,7 @@ def _paper_of(entry: Entry, paper: Paper) -> Paper:
 
 
 def _datasets_of_label(datasets: dict[str, LabelRule], label: str) -> tuple[DatasetRule, ...]:
+    """The data sets that a label means, several for a mean; with the length of texts that the label is for."""
     rule = datasets[label]
     labels = rule.mean_of if isinstance(rule, MeanRule) else (label,)
     meant = tuple(one for name in labels if isinstance(one := datasets[name], DatasetRule))

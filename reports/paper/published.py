@@ -1,8 +1,5 @@
 """What a run's models and rows are by their content, beside what is publicly known of the paper's (published.yaml).
 
-    model_differences(run, "reader", wanted)     Found(reasons, unverified)
-    row_differences(run, "musique", "validation")
-
 A name proves nothing: a folder may be called like the paper's model. So sizes, the tokens and the chat template of the
 first prompt, and the hub's commit are compared; a `unverified` names what could not be.
 """
@@ -73,6 +70,7 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
 
 
 def _size_differences(run: StoredRun, role: str, wanted: Model, *, proven: bool) -> list[str]:
+    """Sizes of a role's model that are not the paper's, as one sentence; proven: its weights are the paper's."""
     own = (run.manifest.get("shapes") or {}).get(role)
     if own is None:
         return [] if proven or not wanted.shape else [f"model: the {role}'s sizes are not recorded; run it again"]
@@ -81,7 +79,7 @@ def _size_differences(run: StoredRun, role: str, wanted: Model, *, proven: bool)
 
 
 def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], name: str) -> list[str]:
-    """Whether the first prompt has the published template and token ids around the method's own words."""
+    """A sentence where the first prompt lacks the template or token ids in `known`, facts on model `name`; else []."""
     sent = (run.manifest.get("first_prompts") or {}).get(role)
     if sent is None or "opening" not in known:
         return []
@@ -100,7 +98,7 @@ def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], n
 
 
 def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
-    """How the run's questions differ from an official split by what is known of it: ids, kinds, documents."""
+    """How the run's questions differ from the official `split` in what is published of it: ids, kinds, documents."""
     known: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
     told = run.manifest.get("dataset") or {}
     found = Found(unverified=[] if told.get("revision") and not run.config["dataset"].get("data") else ["rows"])
@@ -124,7 +122,7 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
 
 
 def _content_key(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What two rows share that are the same question over the same text; the id where no text was kept."""
+    """A key that is equal for rows with the same question, gold and sizes; with the id where no text was kept."""
     text = record.get("question")
     own = record["question_id"] if text is None else text
     return own, tuple(record.get("document_characters") or ()), str((record.get("gold") or {}).get("answers"))

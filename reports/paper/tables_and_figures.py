@@ -27,8 +27,7 @@ PAPERS = {
 }
 EMPTY = "the paper prints nothing here"
 
-# Why a printed value is not compared, by its column or the beginning of its row.
-_UNMAPPED = {
+_UNMAPPED = {  # column or method of a printed value -> why it is not compared
     "Ratio": "follows from the TFLOPs",
     "Tokens": "the tokenizer of these counts is not named; ours are the column tokens of harness report",
     "Latency": "the unit is not printed",

@@ -78,8 +78,7 @@ def measured_rows(
     values = load() if values is None else values
     facts.check_runs(runs)
     if convention is not None:
-        # Printed FLOPs are only beside ours of the same convention: Metric.asked makes a reason of another one.
-        counted = {"asked": convention}
+        counted = {"asked": convention}  # comparable.py makes a reason of one that is not the printed FLOPs'
         values = [replace(value, metric=value.metric.model_copy(update=counted)) for value in values]
     labels = {facts.run_key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
     # (paper, data set) where the made-up data set stands in for several labels of the paper.
@@ -157,7 +156,10 @@ def verdict(value: Value, ours: OwnValue, n: int, margin: float = MARGIN, unveri
 
 
 def _questions_needed(ours: OwnValue, printed: float, reach: float, n: int) -> str:
-    """About how many questions would decide, were the difference to stay: half-widths shrink as 1 / sqrt(n)."""
+    """About how many questions would decide, were the difference to stay: "about 1,200 questions needed".
+
+    Half-widths shrink as 1 / sqrt(n). reach: from the printed value to the ends of what is equivalent; n: ours.
+    """
     assert ours.value is not None
     assert ours.narrow is not None
     assert ours.wide is not None
@@ -176,7 +178,7 @@ def _table_key(value: Value) -> tuple[str, str, str]:
 
 
 def _of_another_row(value: Value, run: StoredRun, readers: Collection[str]) -> bool:
-    """Whether another row of the table is the run's: its reader or its place is printed there."""
+    """Whether the run belongs to another row of the table, by its reader (readers: of all rows) or its place."""
     model = run.config["model"]
     reader = last_part(str(model.get("source") or model["name"])).lower()
     wanted, place = value.entry.settings.get("place"), (run.config["dataset"].get("options") or {}).get("place")
@@ -193,6 +195,11 @@ def _verdict_row(
     measured: _Measured,
     margin: float,
 ) -> dict[str, Any]:
+    """The row of `frame` for a value and the runs that measure it, one for each of its data sets.
+
+    labels: run key -> method's name in tables; several: (paper, data set) that stands for several labels of the paper;
+    measured: values worked out so far, by run and measure.
+    """
     ours = mean_over_datasets([_measure_once(value, run, measured) for _, run in pairs])
     (why, unverified), n = _reasons(value, pairs, runs), sum(len(run.records) for _, run in pairs)
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
@@ -231,7 +238,7 @@ def _measure_once(value: Value, run: StoredRun, measured: _Measured) -> OwnValue
 
 
 def _reasons(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> tuple[list[str], list[str]]:
-    """The reasons of all runs, one that is not every run's with the data sets that it is of; what is unverified."""
+    """(reasons against comparing the runs, each with its data sets where not all have it; what is unverified)."""
     found: dict[str, list[str]] = {}
     unverified: list[str] = []
     for rule, run in pairs:
@@ -244,7 +251,7 @@ def _reasons(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -
 
 
 def _measured_notes(pairs: tuple[Pair, ...]) -> list[str]:
-    """What forbids no verdict and belongs beside it: a few failed questions, code that no commit holds."""
+    """Notes that stand beside a verdict and forbid none: a few failed questions, code that no commit holds."""
     told = [sentence for _, run in pairs if (sentence := few_failed(run))]
     if any((run.manifest.get("git") or {}).get("dirty") for _, run in pairs):
         told.append("the run's code had changes that no commit holds")
