@@ -88,10 +88,10 @@ def ask_parsed(
     require_room(tokens + limit, model, retry.window)
     with model.session() as s:
         feed(s, pieces)
-        return reply_to(s, ParsedReply(tokens), limit, parse, retry)
+        return sample_until_parsed(s, ParsedReply(tokens), limit, parse, retry)
 
 
-def reply_to(
+def sample_until_parsed(
     s: Session, response: ParsedReply[T], limit: int, parse: Callable[[str], T | None], retry: Retry
 ) -> ParsedReply[T]:
     """Fill in and return `response`: replies to the open turn of `s` until `parse` accepts one; `s` stays as before."""

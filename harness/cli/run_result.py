@@ -53,12 +53,12 @@ def print_result(result: RunResult, json: bool) -> None:
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
     bare = summary.get("n_without_prefix")
     note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
-    note += _unsent_requests(summary)
+    note += _cached_requests_note(summary)
     lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     print("\n".join(lines), flush=True)
 
 
-def _unsent_requests(summary: Mapping[str, Any]) -> str:
+def _cached_requests_note(summary: Mapping[str, Any]) -> str:
     """A note on how many requests the cache of replies answered, by a run's summary.json; "" for none."""
     answered = summary.get("n_total", 0) - summary.get("n_failed", 0)
     phases = [(phase, answered) for phase in summary.get("usage", {}).values()]

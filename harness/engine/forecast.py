@@ -152,9 +152,6 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     return Forecast(*head, cost.tokens, None if cost.flops is None else cost.flops / 1e12, how)
 
 
-# --- from stored runs -------------------------------------------------------------------------------------------------
-
-
 def _read_or_none(folder: Path) -> StoredRun | None:
     """The run in a folder, None if there is none or it is damaged: a forecast must not stop a command."""
     try:
@@ -199,9 +196,6 @@ def _mean_cost(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None
     return Cost(tokens / len(usages), spent / len(usages) if counted else None)
 
 
-# --- from what a method declares --------------------------------------------------------------------------------------
-
-
 def text_tokens(text: str) -> float:
     """Estimated tokens of a text: its UTF-8 bytes / BYTES_A_TOKEN."""
     return len(text.encode(errors="surrogatepass")) / BYTES_A_TOKEN
@@ -242,9 +236,6 @@ def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, conv
     pairs = new * cached + new * (new + 1) // 2 if logits else 0
     event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
     return Cost(new, None if shape is None else flops(event, shape, convention))
-
-
-# --- time, by the speed of earlier runs -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

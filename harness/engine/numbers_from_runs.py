@@ -105,9 +105,6 @@ def visited_nodes(record: Mapping[str, Any]) -> int:
     return sum(step.get("node") is not None and step["action"] != _STUDY for step in record["steps"])
 
 
-# --- as many pieces as cost the same ----------------------------------------------------------------------------------
-
-
 def nearest_count(cost: Callable[[int], float], target: float) -> int:
     """The k >= 1 whose increasing `cost` is nearest to `target`; of two equally near the smaller."""
     k = 1

@@ -178,9 +178,6 @@ def _hash_inputs(
     }
 
 
-# --- the method -------------------------------------------------------------------------------------------------------
-
-
 def make_method(r: Resolution) -> Method:
     """Import the resolved method and check its parameters; a number that another run will give is 1 until then.
 
@@ -216,9 +213,6 @@ def _resolve_method(r: Resolution) -> Method:
     for leaf in flatten(params, "method.params"):
         r.origins.setdefault(leaf, "default")
     return method
-
-
-# --- the data set -----------------------------------------------------------------------------------------------------
 
 
 def _check_dataset(r: Resolution) -> None:

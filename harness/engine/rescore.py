@@ -134,9 +134,6 @@ def _rescored(records: StreamedRecords, config: DatasetConfig, dataset: Dataset 
         raise DataError(records.path, None, "gold", f"{problem}; name the data set's file with --data") from None
 
 
-# --- what a new start of a run does with the answers of earlier ones --------------------------------------------------
-
-
 def rescore_outdated(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:
     """Score all records again, and say so by `note`, if names or versions of their scorers are not the plan's.
 

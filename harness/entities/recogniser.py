@@ -123,8 +123,6 @@ class _Library:
         return list(dict.fromkeys(name for name in names if name))
 
 
-# --- rules ------------------------------------------------------------------------------------------------------------
-
 _YEAR = "January February March April May June July August September October November December"
 MONTHS = tuple(_YEAR.split())
 _MONTH = "|".join(MONTHS)

@@ -146,9 +146,6 @@ def _preset_of(run: ForeignRun) -> str | None:
     return None
 
 
-# ---- which question each answer is to ------------------------------------------------------------------------------
-
-
 def match_answers(answers: Sequence[ForeignAnswer], examples: Sequence[Example]) -> tuple[_Pairs, list[str]]:
     """Pair the answers with their questions; also returns a sentence for each answer without one.
 
@@ -200,9 +197,6 @@ def _own_questions(answers: Sequence[ForeignAnswer]) -> _Pairs:
         question = Question(key, answer.question or "", (), answer.options)
         pairs[key] = answer, Example(question, Gold(answer.answers, extra=answer.extra))
     return list(pairs.values())
-
-
-# ---- records -------------------------------------------------------------------------------------------------------
 
 
 def _score_answers(

@@ -30,7 +30,7 @@ from harness.llm.endings import KNOWN, endings_pattern, reply_end
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import api_key, endpoint_shape, endpoint_tokenizer
 from harness.llm.endpoint_tokens import Tokens
-from harness.llm.kept_replies import with_kept_replies
+from harness.llm.kept_replies import with_reply_cache
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import split_thinking
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
@@ -304,7 +304,7 @@ class EndpointSession(Session):
     def _first_token(self, label: str) -> str | None:
         return self._model.tokens.first_token_text(label) or None
 
-    @with_kept_replies
+    @with_reply_cache
     def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
         """Probabilities of the labels among the tokens that the server lists; 0 for a label that is not listed."""
         body = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self._model.logprobs}
@@ -321,7 +321,7 @@ class EndpointSession(Session):
         best = max(weights, key=lambda token: weights[token])
         return Probe.of(mass, labels[firsts.index(best)] if best in firsts else None)
 
-    @with_kept_replies
+    @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         """Ask for the reply. Raises RequestFailed where none is usable, ModelOutputError where it is withheld."""
         thinking = self._model.thinking

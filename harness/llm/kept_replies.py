@@ -1,6 +1,6 @@
 """The cache of replies in front of a back end (--cache replies): a kept reply is not asked again, but its cost booked.
 
-    @with_kept_replies
+    @with_reply_cache
     def _write(self, decoding, watch): ...        also _probe and _score; called where the cache has no reply
 
 A back end has `_request()`: all that a reply depends on beside the model and what is asked; `_reply_state(before)`:
@@ -18,7 +18,7 @@ from harness.models import Probe, Span, Written
 Request = TypeVar("Request", bound=Callable[..., Any])
 
 
-def with_kept_replies(request: Request) -> Request:
+def with_reply_cache(request: Request) -> Request:
     """Decorate a session's `_write`, `_probe` or `_score`: a reply that the cache holds is not asked for again."""
     kind = request.__name__.removeprefix("_")
 

@@ -16,7 +16,7 @@ from harness.errors import CannotRun
 from harness.llm import families, gguf, tokenizer_files
 from harness.llm.adapters import Base, adapter_folder, check_adapter
 from harness.llm.model_facts import ModelFacts
-from harness.llm.template import no_system, run_limited, system_pieces, template_of
+from harness.llm.template import no_system, run_limited, system_pieces, template_words
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
 from harness.storage.hub import MODELS, Kind, download, resolve
@@ -72,7 +72,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         return ModelFacts(config.name, problems=[f"'{config.name}' {reason}"])
     tokenizer = tokenizer_files.tokenizer_folder(config, folder)
     if not config.package or config.tokenizer:  # what is installed is trusted
-        tokenizer_files.try_tokenizer(tokenizer, config.name)
+        tokenizer_files.check_tokenizer(tokenizer, config.name)
     if not any(any(tokenizer.glob(pattern)) for pattern in ("tokenizer*", *tokenizer_files.VOCABULARY)):
         problems.append(
             f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it there or name one with "
@@ -305,7 +305,7 @@ def system_problem(config: ModelConfig) -> str | None:
     try:
         pieces = run_limited(
             lambda: system_pieces(lambda m: template.render(messages=m, **variables)),
-            template_of(config.name),
+            template_words(config.name),
             ("system", text, str(named), date),
         )
     except CannotRun as e:

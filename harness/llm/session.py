@@ -29,7 +29,7 @@ from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
 from harness.llm.context import Context, PassCost
 from harness.llm.endings import reply_end
 from harness.llm.hf import LoadedModel
-from harness.llm.kept_replies import with_kept_replies
+from harness.llm.kept_replies import with_reply_cache
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.prefixes import block_names
 from harness.llm.sampling import Sampler
@@ -195,7 +195,7 @@ class HFSession(Context):
     def _first_token(self, label: str) -> int | None:
         return next(iter(self._model.text.plain(label)), None)
 
-    @with_kept_replies
+    @with_reply_cache
     def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
         """Probabilities of the labels' first tokens, from one pass that is rolled back."""
         with self.branch():
@@ -208,7 +208,7 @@ class HFSession(Context):
             best = int(logits[-1].argmax())
         return Probe.of(dict(zip(labels, mass, strict=True)), labels[firsts.index(best)] if best in firsts else None)
 
-    @with_kept_replies
+    @with_reply_cache
     def _score(self, text: str) -> list[float]:
         """Log-probability of each token of `text`, from passes in pieces that are rolled back."""
         ids = self._model.text.behind(self.ids, text)
@@ -229,7 +229,7 @@ class HFSession(Context):
                 scores += logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
         return scores
 
-    @with_kept_replies
+    @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         """Run what is queued, let a reasoning model think, and write the answer."""
         start, thinks = len(self.ids), not self._answering

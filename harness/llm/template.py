@@ -84,7 +84,7 @@ def no_system(name: str) -> CannotRun:
     )
 
 
-def template_of(name: str) -> str:
+def template_words(name: str) -> str:
     """The words by which messages name the chat template of the model `name`."""
     return f"the chat template of '{name}'"
 
@@ -101,7 +101,7 @@ def cut_template(
     """
     key = None if key is None else ("cut", key, date, thinking)
     begin, mid, after, trims, system, thinks = run_limited(
-        lambda: astuple(_cut(render, name, date, thinking)), template_of(name), key
+        lambda: astuple(_cut(render, name, date, thinking)), template_words(name), key
     )
     return Pieces(begin, mid, after, trims, tuple(system) if system else None, thinks)
 
@@ -200,7 +200,7 @@ def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pi
             return render(messages, add_generation_prompt=True, tokenize=False, **variables)
         except Exception as error:  # a template is a program of the model's maker
             why = " ".join(str(error).split()) or type(error).__name__
-            raise CannotRun(f"{template_of(name)} cannot be applied ({why}); {_HINT}") from error
+            raise CannotRun(f"{template_words(name)} cannot be applied ({why}); {_HINT}") from error
 
     once, thrice = rendered(_USER), rendered(_USER, _REPLY, _SECOND)
     begin, asked = _split_at(once, [_USER], name)
@@ -211,11 +211,11 @@ def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pi
     if parts[0] != begin or parts[3] != asked or parts[1] != mid or (thinks and not thinking):
         hint = "for a reasoning model set model.thinking.tokens=4096, else " if thinks else ""
         raise CannotRun(
-            f"{template_of(name)} changes earlier turns when the conversation grows, so tokens would have to go "
+            f"{template_words(name)} changes earlier turns when the conversation grows, so tokens would have to go "
             f"through the model twice; {hint}{_HINT}"
         )
     if _ROUGH_TEXT not in rendered(_ROUGH_TEXT):
-        raise CannotRun(f"{template_of(name)} rewrites what a user turn says; {_HINT}")
+        raise CannotRun(f"{template_words(name)} rewrites what a user turn says; {_HINT}")
     trims = f" {_USER} " not in rendered(f" {_USER} ")
     system = system_pieces(lambda messages: render(messages, add_generation_prompt=True, tokenize=False, **variables))
     return Pieces(begin=begin, mid=mid, next=parts[2], trims=trims, system=system, thinks=thinks)
@@ -241,7 +241,7 @@ def _split_at(text: str, sentinels: list[str], name: str) -> list[str]:
     parts = []
     for s in sentinels:
         if text.count(s) != 1:
-            raise CannotRun(f"{template_of(name)} shows a content {text.count(s)} times instead of once; {_HINT}")
+            raise CannotRun(f"{template_words(name)} shows a content {text.count(s)} times instead of once; {_HINT}")
         before, text = text.split(s, 1)
         parts.append(before)
     return [*parts, text]

@@ -47,7 +47,7 @@ def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
     return where
 
 
-def try_tokenizer(where: Path, name: str) -> None:
+def check_tokenizer(where: Path, name: str) -> None:
     """Load and use a tokenizer.json in a child process with limits, once a process for an unchanged file.
 
     Raises CannotRun where texts grow without end, an id is too large, or the library panics; loading finds the rest.

@@ -35,30 +35,30 @@ def rouge_score(prediction: str, references: Sequence[str]) -> float:
     return best(rouge_l, prediction, references)
 
 
-def numbers_equal(prediction: str, number: str) -> float:
+def equal_share(prediction: str, number: str) -> float:
     """Share of the numbers in the prediction that equal `number` as strings; 0.0 without a number."""
     numbers = _NUMBER.findall(prediction)
     return numbers.count(number) / len(numbers) if numbers else 0.0
 
 
-def paragraph_share(prediction: str, references: Sequence[str], pattern: re.Pattern[str]) -> float:
+def equal_number_share(prediction: str, references: Sequence[str], pattern: re.Pattern[str]) -> float:
     """Share of the numbers that equal a reference's, group 1 of `pattern`; ScoreError for a reference without one."""
     matches = [pattern.search(reference) for reference in references]
     if None in matches:
         raise ScoreError(f"a reference must read like '{pattern.pattern}', got {reprlib.repr(list(references))}")
-    return best(numbers_equal, prediction, [match.group(1) for match in matches if match])
+    return best(equal_share, prediction, [match.group(1) for match in matches if match])
 
 
 @scorer("longbench.retrieval_score", "share of numbers that name the paragraph")
 def retrieval_score(prediction: str, references: Sequence[str]) -> float:
     """Share of the numbers in the prediction that equal N of the reference "Paragraph N"."""
-    return paragraph_share(prediction, references, _PARAGRAPH)
+    return equal_number_share(prediction, references, _PARAGRAPH)
 
 
 @scorer("longbench.count_score", "share of numbers that equal the reference")
 def count_score(prediction: str, references: Sequence[str]) -> float:
     """Share of the numbers in the prediction that equal the reference."""
-    return best(numbers_equal, prediction, references)
+    return best(equal_share, prediction, references)
 
 
 def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> float:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from harness.scorers.base import best, need, published
-from harness.scorers.longbench import paragraph_share
+from harness.scorers.longbench import equal_number_share
 from harness.scorers.rouge import FRAMES, rouge_l
 from harness.scorers.squad import overlap
 
@@ -65,4 +65,4 @@ def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
 @scorer("longbench.retrieval_zh_score", "share of numbers that name the Chinese paragraph")
 def retrieval_zh_score(prediction: str, references: Sequence[str]) -> float:
     """Share of the numbers in the prediction that equal N of the reference "段落N"."""
-    return paragraph_share(prediction, references, _PARAGRAPH)
+    return equal_number_share(prediction, references, _PARAGRAPH)

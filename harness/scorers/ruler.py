@@ -1,6 +1,6 @@
 """RULER's scores (Hsieh et al. 2024; scripts/eval/synthetic of its repository).
 
-all_found("It is 12 and 13.", ["12", "14"])     -> 0.5   (share of the answers in the reply, whatever their case)
+share_found("It is 12 and 13.", ["12", "14"])     -> 0.5   (share of the answers in the reply, whatever their case)
 any_found("It is 12 and 13.", ["12", "14"])     -> 1.0
 """
 
@@ -12,7 +12,7 @@ scorer = published("NVIDIA/RULER scripts/eval/synthetic/constants.py")
 
 
 @scorer("ruler.string_match_all", "share of the answers that stand in the reply")
-def all_found(prediction: str, references: Sequence[str]) -> float:
+def share_found(prediction: str, references: Sequence[str]) -> float:
     """Share of the answers that are a part of the reply, in small letters (RULER's 11 tasks other than QA)."""
     return sum(answer.lower() in prediction.lower() for answer in references) / len(references)
 

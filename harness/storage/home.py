@@ -53,6 +53,6 @@ def write_json(path: Path, value: Any) -> None:
     os.replace(draft, path)
 
 
-def read_lock(path: Path) -> dict[str, Any]:
+def read_json_or_empty(path: Path) -> dict[str, Any]:
     """The JSON object in a file, {} where there is no file. Raises OSError, ValueError."""
     return read_object(path) if path.exists() else {}

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CannotRun, Missing, bars_allowed, printable
-from harness.storage.home import home, read_lock, write_json
+from harness.storage.home import home, read_json_or_empty, write_json
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT = 10.0
@@ -89,7 +89,7 @@ def _read_locked(kind: Kind, repo: str) -> dict[str, Any] | None:
     """The lock file's {"revision", "files", ...} of a repository, None without one. Raises CannotRun for damage."""
     path = kind.lock_path
     try:
-        entry = read_lock(path).get(repo)
+        entry = read_json_or_empty(path).get(repo)
     except (ValueError, TypeError, OSError) as error:
         sentence = f"the lock file {path} cannot be read ({error})"
         raise CannotRun(f"{sentence}: repair it, or delete it to look everything up anew") from None
@@ -106,7 +106,7 @@ def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> Non
     path, now = kind.lock_path, datetime.now(UTC).isoformat(timespec="seconds")
     entry = {"revision": revision, "files": sorted(files), "endpoint": endpoint(), "looked_up": now}
     try:
-        write_json(path, {**read_lock(path), repo: entry})
+        write_json(path, {**read_json_or_empty(path), repo: entry})
     except OSError as error:
         sentence = f"the lock file {path} cannot be written ({error.strerror})"
         raise CannotRun(f"{sentence}: set HARNESS_HOME to a folder that can be written, or {kind.instead}") from None

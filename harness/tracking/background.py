@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 from harness.engine.rows_in_turn import Hook
 from harness.errors import ConfigError, HarnessError
-from harness.storage.home import read_lock, write_json
+from harness.storage.home import read_json_or_empty, write_json
 from harness.storage.paths import masked
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
 from harness.tracking.store import expand_home, unreachable
@@ -189,7 +189,7 @@ class TrainingLog:
         self, out: Path, uri: str, params: Mapping[str, str], warn: Callable[[str], None], experiment: str = EXPERIMENT
     ) -> None:
         self._file, self._warn = out / TRAINING, warn
-        self._about = {"id": read_lock(self._file).get("id") or uuid.uuid4().hex, "status": "RUNNING"}
+        self._about = {"id": read_json_or_empty(self._file).get("id") or uuid.uuid4().hex, "status": "RUNNING"}
         self._about |= {"experiment": experiment, "params": dict(params)}
         write_json(self._file, self._about)
         self._reason = unreachable(uri, 2.0)

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CannotRun, HarnessError, SaveError
-from harness.storage.home import read_lock
+from harness.storage.home import read_json_or_empty
 from harness.storage.paths import masked
 from harness.storage.run_folder import RUN, read_run
 from harness.storage.untrusted import read_plain
@@ -197,7 +197,7 @@ def track_training(out: Path, uri: str, *, running: bool = False) -> int:
 
     Lines of a log that was cut and has grown again are not logged twice. Returns 0 missing traces. Raises StoreError.
     """
-    about = read_lock(out / TRAINING)
+    about = read_json_or_empty(out / TRAINING)
     status = "RUNNING" if running else {"RUNNING": "KILLED"}.get(about["status"], about["status"])
     text = read_plain(out / LOG).decode() if (out / LOG).exists() else ""
     lines = text[: text.rfind("\n") + 1].splitlines()

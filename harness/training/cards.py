@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.llm.adapters import CARD
-from harness.storage.home import read_lock, write_json
+from harness.storage.home import read_json_or_empty, write_json
 from harness.training.exam import Measure, measures_from_json, table_rows
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def write_card(
     of_base = {"name": base.config.name, "where": base.where}
     settings = job.own.model_dump(mode="json", exclude={"recipes"})
     values = {"method": method, "base": of_base, "prompts": prompts, "settings": settings, "trained": trained}
-    before = read_lock(folder / CARD)
+    before = read_json_or_empty(folder / CARD)
     if before.get("trained") == trained and "measures" in before:
         values["measures"] = before["measures"]
     write_json(folder / CARD, values)
@@ -63,11 +63,13 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
     adapters = out / "adapters"
     now = list(dict.fromkeys(measure.task for measure in measures))
     for task in now:
-        card = read_lock(adapters / task / CARD)
+        card = read_json_or_empty(adapters / task / CARD)
         card["measures"] = {"exam": exam, "rows": [asdict(m) for m in measures if m.task == task]}
         write_json(adapters / task / CARD, card)
     others = sorted({path.parent.name for path in adapters.glob(f"*/{CARD}")} - {*now})
-    cards = {task: card for task in (*now, *others) if "measures" in (card := read_lock(adapters / task / CARD))}
+    cards = {
+        task: card for task in (*now, *others) if "measures" in (card := read_json_or_empty(adapters / task / CARD))
+    }
     (adapters / "CARD.md").write_text(_cards_page(cards), encoding="utf-8")
 
 
@@ -112,7 +114,7 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
 
 def training_history(folder: Path) -> list[dict[str, Any]]:
     """How an adapter was trained, the first training first: seed, rows, steps ...; [] where it has no card."""
-    trained = read_lock(folder / CARD).get("trained", {})
+    trained = read_json_or_empty(folder / CARD).get("trained", {})
     own = {name: trained[name] for name in _COURSE if name in trained}
     return [*trained.get("before", []), *([own] if own else [])]
 

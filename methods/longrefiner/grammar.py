@@ -40,8 +40,6 @@ class Part:
     children: tuple[Clip | Part, ...] = ()
 
 
-# --- writing ----------------------------------------------------------------------------------------------------------
-
 _SPECIAL = re.compile(r"&(?=(?:lt|gt|amp|#46);)|<|>")
 _NAMES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _DOTS = re.compile(r"\.{3,}")
@@ -90,8 +88,6 @@ def clip(text: str, tokens: Sequence[tuple[int, int]], k: int) -> Clip:
     head, tail = text[: tokens[k - 1][1]], text[tokens[-k][0] :]
     return Clip(" ".join(head.split()), " ".join(tail.split()))
 
-
-# --- reading ----------------------------------------------------------------------------------------------------------
 
 _TAG = re.compile(
     r"<(?P<close>/?)\s*(?:(?P<abstract>abstract)\s*|(?P<name>section|sub-?section)\s*(?::(?P<title>[^<>\n]*))?)>",

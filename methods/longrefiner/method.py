@@ -12,7 +12,7 @@ from methods import reading
 from methods.longrefiner import prompts
 from methods.longrefiner.asking import global_weight, select_titles, skills, structure
 from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
-from methods.longrefiner.select import Choice, choose_as_released, choose_nodes, global_scores, local_scores, normalised
+from methods.longrefiner.select import Choice, choose_by_code, choose_nodes, global_scores, local_scores, normalised
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.tree import Tree
 from methods.retrieval import ROLES, distinct_documents, score_passages
@@ -78,7 +78,7 @@ class LongRefiner(reading.ReadingMethod):
         room = reading.room_for_text(question, tools, model, request)
         limit = min(config.budget, room)
         if config.selection_rule == "code":
-            choice = choose_as_released(showing, total, limit)
+            choice = choose_by_code(showing, total, limit)
         else:
             choice = choose_nodes(showing, total, limit, skip=config.overflow == "skip")
         reason = choice.reason if limit == config.budget or choice.reason != "budget" else "window"

@@ -99,7 +99,7 @@ def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -
     return scores
 
 
-def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:
+def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:
     """The released code's choice within `budget` tokens, separators not counted; scores: of each document, [nodes]."""
     trees = showing.trees
     size = {place: showing.tokens([showing.node_piece(*place)]) for place in _by_score(showing, scores)}

@@ -176,7 +176,7 @@ class Search:
                 f"the question with its prompts and answer takes {s.length() + tail} tokens, more than the searcher's "
                 f"window of {window}; raise method.window and the window of '{self.model.name}'"
             )
-        self._start(context)
+        self._visit_top_level(context)
         return context
 
     def _finish(self, context: Context) -> str:
@@ -184,7 +184,7 @@ class Search:
         # (docs/methods/pecan.md#pecan-second-turn).
         return finish(context.s, self.config.yes, context.turn, self.tools.task.max_answer_tokens)
 
-    def _start(self, context: Context) -> None:
+    def _visit_top_level(self, context: Context) -> None:
         """Visit the top level, if too large its nodes nearest the question (docs/methods/pecan.md#pecan-top-level)."""
         top = self.graph.top()
         max_nodes = len(top) if self.config.max_nodes is None else self.config.max_nodes

@@ -37,7 +37,7 @@ from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import FUNCTION, Memory, SubGraph, find_all, merge_entities, merge_relations, name_key, occurs
 from methods.qrmem.prompts import Relation
 from methods.reading import question_text
-from methods.retry import ParsedReply, Retry, ask_parsed, fit_lines, reply_to, window_of
+from methods.retry import ParsedReply, Retry, ask_parsed, fit_lines, sample_until_parsed, window_of
 from methods.summary import SUMMARY, one_summary
 
 
@@ -262,11 +262,11 @@ class _GraphBuilder:
         with model.session() as s:
             feed(s, pieces)
             doubts: ParsedReply[list[str]] = ParsedReply(tokens)
-            reply_to(s, doubts, config.question_tokens, replies.parse_questions, retry)
+            sample_until_parsed(s, doubts, config.question_tokens, replies.parse_questions, retry)
             s.reply("\n".join(f"* {doubt}" for doubt in doubts.found or ["none"]))
             s.user(asking.fused())
             response: ParsedReply[str] = ParsedReply(s.length())
-            return reply_to(s, response, config.relation_tokens, replies.parse_sentence, retry).found
+            return sample_until_parsed(s, response, config.relation_tokens, replies.parse_sentence, retry).found
 
 
 def _distinct_names(names: list[str]) -> list[str]:

@@ -87,8 +87,6 @@ class Namer:
         return short_names(kind)[number] if not middles else _name(kind, middles, number)
 
 
-# --- trades, goods, places in a story, numbers with their units -------------------------------------------------------
-
 _CHOICES: dict[str, tuple[str, ...]] = {
     "craft": split_words(
         "baker, barber, bookbinder, brewer, butcher, carpenter, clockmaker, cobbler, cook, cooper, dyer, ferryman, "

@@ -132,4 +132,4 @@ def test_a_tokenizer_that_takes_all_memory_or_panics_is_refused(change, told, ti
     spec = json.loads((tiny_folder / "tokenizer.json").read_text(encoding="utf-8"))
     (tmp_path / "tokenizer.json").write_text(json.dumps({**spec, **change}), encoding="utf-8")
     with pytest.raises(CannotRun, match=f"the tokenizer of 'm' .*({told})"):
-        tokenizer_files.try_tokenizer(tmp_path, "m")
+        tokenizer_files.check_tokenizer(tmp_path, "m")

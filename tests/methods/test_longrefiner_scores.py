@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.types import Document
 from methods.longrefiner.select import (
-    choose_as_released,
+    choose_by_code,
     choose_nodes,
     global_scores,
     local_scores,
@@ -148,7 +148,7 @@ CODE = [
 
 @pytest.mark.parametrize(("budget", "nodes"), CODE)
 def test_the_released_choice(budget, nodes):
-    found = choose_as_released(showing(), [local_scores(TREE, LEAVES)], budget)
+    found = choose_by_code(showing(), [local_scores(TREE, LEAVES)], budget)
     assert [node for _, node in found.nodes] == nodes
 
 
@@ -156,15 +156,15 @@ def test_the_released_choice_drops_the_last_where_all_fits_and_keeps_the_order_o
     scores = [np.array([0, 0, 0, 0, 0, 0, 0, 2.0, 1.0, 3.0])]
     tree = Tree([Node("chunk", "", 0, 6), Node("chunk", "", 7, 13), Node("chunk", "", 14, 20)])
     show = showing(trees=[tree])
-    found = choose_as_released(show, [np.array([1.0, 3.0, 2.0])], 100)
+    found = choose_by_code(show, [np.array([1.0, 3.0, 2.0])], 100)
     assert ([node for _, node in found.nodes], found.reason) == ([1, 2], "exhausted")
     assert [show.text(p) for p in found.pieces] == ["e1 e2.", "s1 s2."]
-    assert choose_as_released(showing(), scores, 1).nodes == ()
+    assert choose_by_code(showing(), scores, 1).nodes == ()
 
 
 def test_the_released_choice_of_equal_scores():
     # Leaves 1 3 5 6 8 9 come first, then parts 0 4 2 7 take the places of theirs: School (4) is in Early (2) by then.
-    found = choose_as_released(showing(), [np.ones(10)], 100)
+    found = choose_by_code(showing(), [np.ones(10)], 100)
     assert [node for _, node in found.nodes] == [9, 0, 2]
 
 
