@@ -1,6 +1,6 @@
 """BM25 of a question over its few texts, for all methods.
 
-Open questions rank a whole corpus before any method runs, by another BM25 (harness/retrieval/bm25_index.py).
+Open questions rank a whole corpus before any method runs, by another BM25 (harness/retrieval/corpus_bm25.py).
 """
 
 import math

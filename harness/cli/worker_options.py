@@ -15,10 +15,10 @@ from harness.errors import ConfigError, HarnessError, UnknownName, UserError
 if TYPE_CHECKING:
     from harness.cli.run_options import Execution
     from harness.config.layers import Choices
-    from harness.engine.budget import Budget
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
     from harness.engine.runner import RunResult
+    from harness.engine.spending_limits import Budget
     from harness.scale.driver import Driver
     from harness.scale.slurm_engine import SlurmDriver
 
@@ -78,7 +78,7 @@ class WorkerOptions:
     @cached_property
     def budget(self) -> Budget:
         """The limits of the command. Raises UserError."""
-        from harness.engine.budget import Budget
+        from harness.engine.spending_limits import Budget
 
         named = {"tokens": self.max_tokens, "tflops": self.max_tflops}
         named |= {"hours": self.max_hours, "money": self.max_money}

@@ -15,7 +15,7 @@ from harness.datasets.base import Dataset
 from harness.datasets.kinds import first_rows_warning, random_sample
 from harness.datasets.retrieved import NONE
 from harness.errors import CannotRun, HarnessError, Missing
-from harness.storage.code_version import own_code
+from harness.storage.own_code_hash import own_code
 
 _SHARED = {"retrieved": "pocket/retrieved"}  # format -> made-up data set, for those that have none of their own name
 

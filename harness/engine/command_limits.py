@@ -1,6 +1,6 @@
 """Cost limits of a command: once one is hit, no further question is begun; the same command with a higher one resumes.
 
-hooks.append(LimitHook(budget, plans, out, command, note))    rows are counted (budget.py), or not begun
+hooks.append(LimitHook(budget, plans, out, command, note))    rows are counted (spending_limits.py), or not begun
 first_limit_hit(budget, plans, forecasts, out)                which limit will be reached first, and where
 """
 
@@ -8,11 +8,11 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.engine.budget import Budget, limit_option
 from harness.engine.forecast import Forecast
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import Plan
 from harness.engine.rows_in_turn import Hook
+from harness.engine.spending_limits import Budget, limit_option
 from harness.errors import LimitReached, UserError
 from harness.storage.json_lines import read_lines
 from harness.storage.paths import masked

@@ -17,10 +17,10 @@ from harness.engine.tools import EngineTools, IndexScope, Models
 from harness.errors import SaveError
 from harness.method import Index, Method
 from harness.parallel.scheduler import Claims, current
-from harness.storage.code_version import versions
 from harness.storage.failures import STOPS, Failed, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import request_rows
+from harness.storage.own_code_hash import versions
 from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
 

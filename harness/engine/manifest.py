@@ -33,7 +33,7 @@ from harness.engine.plan import Plan
 from harness.engine.plan_models import server_shapes as served_sizes
 from harness.errors import UserError
 from harness.llm.model_info import local_folder
-from harness.storage.code_version import installed
+from harness.storage.own_code_hash import installed
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
 from harness.storage.untrusted import read_object
 from harness.types import VERSION

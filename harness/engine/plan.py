@@ -28,8 +28,8 @@ from harness.engine.plan_models import check_prompts, encoders_of, models_of
 from harness.errors import Missing, UserError, attempt, raise_all
 from harness.method import Method, Task, misdeclared
 from harness.prompts import replacement_problem
-from harness.storage.code_version import own_code
 from harness.storage.hub import without_weights
+from harness.storage.own_code_hash import own_code
 from harness.storage.paths import run_path
 
 FROM = "from:"
@@ -54,7 +54,7 @@ class Plan:
     hash8: str  # covers what changes a prediction
     folder: str  # of the run, below the results
     warnings: tuple[str, ...] = ()
-    code: dict[str, str] = field(default_factory=dict)  # hashes of the user's own code (storage/code_version)
+    code: dict[str, str] = field(default_factory=dict)  # hashes of the user's own code (storage/own_code_hash)
     choices: Choices = field(default_factory=Choices)  # what the plan was made from
     # Parameter of the method -> "from:SOURCE" while its number is unknown, and the plan cannot run.
     awaits: dict[str, str] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, short_count
-from harness.engine.budget import Budget
+from harness.engine.spending_limits import Budget
 from harness.errors import LimitReached, erase_line, printable
 
 _REDRAW = 0.1  # seconds between two drawings of the live line

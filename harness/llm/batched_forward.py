@@ -142,7 +142,7 @@ def run_in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) 
 
 
 def make_room(asks: Sequence[Ask]) -> None:
-    """Begin a pass: reserve positions in the arena for new tokens of `asks`. Raises MemoryError where it is full."""
+    """Reserve room in the arena for `asks`; captures reduce their rows before their keys leave. Raises MemoryError."""
     arena = slot_of(asks[0].cache).arena
     with arena.lock:
         arena.clock += 1

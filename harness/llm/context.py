@@ -92,7 +92,7 @@ class Context(Session):
         return len(self.ids)
 
     def _request(self) -> Any:
-        """What a kept reply depends on: the tokens' hash, how many are booked (for the cost), thinking, adapter."""
+        """Part of a kept reply's key: the tokens' hash, how many are booked (for the cost), thinking, adapter."""
         tokens = hashlib.sha256(json.dumps(self.ids).encode()).hexdigest()
         return [tokens, max(self._cached, self._booked_end), self._answering, self._adapter]
 

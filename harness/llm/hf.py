@@ -1,4 +1,4 @@
-"""The transformers back end: `LoadedModel` holds network, tokenizer and template; session.py holds contexts."""
+"""The transformers back end: `LoadedModel` holds network, tokenizer and template; hf_session.py holds contexts."""
 
 import contextlib
 import os

@@ -11,7 +11,7 @@ from harness.llm.model_info import local_folder, model_facts
 from harness.models import LanguageModel
 
 if TYPE_CHECKING:
-    from harness.llm.session import HFModel
+    from harness.llm.hf_session import HFModel
 
 _MAX_KEPT = 2  # the rows of a suite use one or two models; loading an 8B model again for every row takes minutes
 _loaded: OrderedDict[str, HFModel] = OrderedDict()
@@ -36,7 +36,7 @@ def load_model(config: ModelConfig) -> LanguageModel:
             _loaded.popitem(last=False)
         folder, _ = local_folder(config)
         with import_error_as_cannot_run():
-            from harness.llm.session import HFModel
+            from harness.llm.hf_session import HFModel
 
             _loaded[key] = HFModel(config, facts, str(folder))
     _loaded.move_to_end(key)

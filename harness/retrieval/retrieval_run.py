@@ -21,14 +21,14 @@ from harness.retrieval.corpus import Corpus
 from harness.retrieval.maxp import best_documents
 from harness.retrieval.output import Recall, manifest_path, write
 from harness.retrieval.passages import Passages, Report, open_table
-from harness.storage.code_version import versions
 from harness.storage.files import check_writable, delete_drafts, write_atomic
 from harness.storage.lock import FolderLock
+from harness.storage.own_code_hash import versions
 from harness.storage.paths import without_home
 from harness.types import VERSION
 
 if TYPE_CHECKING:
-    from harness.retrieval.bm25_index import BM25Index
+    from harness.retrieval.corpus_bm25 import BM25Index
     from harness.retrieval.dense_index import DenseIndex
 
 _PACKAGES = ("bm25s", "faiss-cpu", "numpy", "sentence-transformers", "torch")
@@ -101,9 +101,9 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
 def _make_index(folder: Path, table: Passages, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:
     """The index of the retriever, to be built. Imported here, because each needs a package of its own."""
     if encoder is None:
-        from harness.retrieval import bm25_index
+        from harness.retrieval import corpus_bm25
 
-        return bm25_index.BM25Index(folder / bm25_index.folder_name(), table)
+        return corpus_bm25.BM25Index(folder / corpus_bm25.folder_name(), table)
     from harness.retrieval import dense_index
 
     return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), table, encoder)

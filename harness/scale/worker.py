@@ -21,7 +21,7 @@ from harness.engine.plan import Plan, plan_choices
 from harness.engine.progress import Progress
 from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
 from harness.scale.shard import part_of
-from harness.storage.code_version import installed
+from harness.storage.own_code_hash import installed
 from harness.storage.shard_files import Part
 from harness.types import VERSION
 
@@ -36,7 +36,7 @@ def versions() -> dict[str, str]:
 
 
 class Log(Progress):
-    """A line for each question, so that the log of a dead worker says how far it came."""
+    """A line on stderr for each question, so that the log of a dead worker says how far it came. folder: of its run."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(sys.stderr)

@@ -22,7 +22,7 @@ from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, distribution, install_line, installed
-from harness.storage.code_version import own_code
+from harness.storage.own_code_hash import own_code
 from harness.types import Gold, Shown
 
 __all__ = [

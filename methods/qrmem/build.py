@@ -139,7 +139,7 @@ class _GraphBuilder:
         return self.tools.map(lambda k: self._extract(k, graphs[k], new[k]) if new[k] else graphs[k], numbers)
 
     def _first_graphs(self) -> list[SubGraph]:
-        """The graphs before any update, which memories with and without one share."""
+        """The graph of each segment before updates, kept for presets with and without them; sets `_lost` and `_cut`."""
         config = self.config
         fields = ("entity_tokens", "relation_tokens", "window", "open_entities", "recogniser")
         needs = {

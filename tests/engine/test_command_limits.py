@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.engine.budget import Budget
 from harness.engine.command_limits import LimitHook, first_limit_hit
 from harness.engine.forecast import Forecast
 from harness.engine.progress import Silent
+from harness.engine.spending_limits import Budget
 from harness.errors import LimitReached, UserError
 from harness.storage.run_folder import read_run
 from tests.engine.fakes import Plain, World, comparable, go, make_plan

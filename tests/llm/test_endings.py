@@ -9,7 +9,7 @@ import pytest
 from harness import scorers
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm import session as sessions
+from harness.llm import hf_session as sessions
 from harness.llm.endings import KNOWN, endings_pattern, markers_of, reply_end
 from harness.llm.load import load_model
 from tests.llm.endpoints import asked

@@ -8,8 +8,8 @@ import pytest
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import UserError
+from harness.llm.hf_session import HFSession
 from harness.llm.load import load_model
-from harness.llm.session import HFSession
 from harness.method import Task
 from harness.method.hooks import Scene, Skill
 from harness.models import Span, Written

@@ -14,7 +14,7 @@ from harness.config.schema import EncoderConfig
 from harness.datasets import load
 from harness.datasets.open_rows import OpenRow
 from harness.errors import DataError
-from harness.retrieval import bm25_index, dense_index, maxp
+from harness.retrieval import corpus_bm25, dense_index, maxp
 from harness.retrieval.corpus import Corpus
 from harness.retrieval.output import Recall
 from harness.retrieval.retrieval_run import Request, retrieve
@@ -63,7 +63,7 @@ def ranked(scores, titles, top):
 
 
 def test_bm25_ranks_as_one_index_of_the_library(tmp_path, monkeypatch):
-    monkeypatch.setattr(bm25_index, "SIZE", 7)
+    monkeypatch.setattr(corpus_bm25, "SIZE", 7)
     monkeypatch.setattr(maxp, "_AT_FIRST", 1)  # most questions need a second search
     rows = passages()
     found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows))
@@ -107,7 +107,7 @@ def test_an_encoder_ranks_as_the_libraries_do(tmp_path, monkeypatch, encoder):
 
 @pytest.mark.parametrize("dense", [False, True], ids=["bm25", "dense"])
 def test_a_killed_build_resumes_to_the_same_bytes(tmp_path, monkeypatch, encoder, dense):
-    monkeypatch.setattr(bm25_index, "SIZE", 16)
+    monkeypatch.setattr(corpus_bm25, "SIZE", 16)
     monkeypatch.setattr(dense_index, "SIZE", 16)
     chosen = encoder if dense else None
     corpus = flashrag(tmp_path / "c.jsonl", passages())

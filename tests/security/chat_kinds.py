@@ -8,8 +8,8 @@ from transformers import PreTrainedTokenizerFast
 
 from harness.config.schema import ModelConfig
 from harness.llm.endpoint_tokens import Tokens
+from harness.llm.hf_session import HFModel
 from harness.llm.kv import Arena
-from harness.llm.session import HFModel
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.cost.meter import Meter
 from harness.errors import ForgedTurn, QuestionError
-from harness.llm.session import HFSession
+from harness.llm.hf_session import HFSession
 from tests.security.chat_kinds import KINDS, NORMALIZERS, Kind
 
 PAYLOADS = 608

@@ -10,7 +10,7 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "harness/cost/free_memory.py",
     "harness/datasets/twins.py",
     "harness/llm/template.py",
-    "harness/storage/code_version.py",
+    "harness/storage/own_code_hash.py",
     "harness/storage/lock.py",
     "harness/training/question_sets.py",
     "pocket/world/templates.py",

@@ -13,9 +13,9 @@ from harness.engine.indexing import index_key
 from harness.engine.plan import plan_choices
 from harness.entities.recogniser import packages
 from harness.errors import UserError
-from harness.storage import code_version
-from harness.storage.code_version import own_code, versions
+from harness.storage import own_code_hash
 from harness.storage.index_cache import key_digest
+from harness.storage.own_code_hash import own_code, versions
 from harness.types import Document
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.method import QRMeM
@@ -26,7 +26,7 @@ from methods.retrieval import BM25
 BASE = """\
 from harness.errors import UserError
 from harness.method import Method
-from harness.storage import code_version
+from harness.storage import own_code_hash
 class Head(Method):
     scope = "document"
     def index(self, document, tools):
@@ -106,7 +106,7 @@ def forget():
     for name in [name for name in sys.modules if name.startswith("own_")]:
         del sys.modules[name]
     importlib.invalidate_caches()
-    code_version._imported.clear()
+    own_code_hash._imported.clear()
 
 
 def plan(**more):
@@ -172,7 +172,7 @@ CELL = """
 import own_tokens
 from harness.errors import UserError
 from harness.method import Method
-from harness.storage import code_version
+from harness.storage import own_code_hash
 LIMIT = 3
 def cut(text):
     return text[:LIMIT]
