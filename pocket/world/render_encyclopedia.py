@@ -23,7 +23,7 @@ _HEAD = 3  # a title's line break and the blank line after the paragraph
 
 
 def make(order: Order) -> Sample:
-    """A document of titled paragraphs about two subjects more than the evidence has facts, or more, and one question."""
+    """A document of titled paragraphs about at least two subjects more than the evidence has facts; one question."""
     growth = GrowingText(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
     question = _ask_question(order, growth)
     growth.fill([question], least=len(question.supports) + 2)
