@@ -61,7 +61,7 @@ TOLD = {
     "RECOMP's units are sentences",
     LINGUA: "beyond one window the package fails on current transformers",
 }
-SIZES = ((230, 1000), (230, 60), (380, 90))  # tokens of a text and of its contexts
+SIZES = ((230, 1000), (230, 60), (380, 90))  # tokens of a text and of its contexts; two documents each
 
 
 def compare(code: Path, rows: Rows, found: Found) -> None:

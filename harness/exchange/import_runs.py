@@ -202,7 +202,7 @@ def _own_questions(answers: Sequence[ForeignAnswer]) -> _Pairs:
 def _score_answers(
     config: DatasetConfig, pairs: _Pairs, dataset: Dataset | None, notes: list[str]
 ) -> tuple[Sequence[str], list[dict[str, Any]]]:
-    """Return (scorers that fit these answers, records with their scores). Adds sentences to `notes`."""
+    """Return (scorers that do not flag all of these answers, records with their scores). Adds sentences to `notes`."""
 
     def flag(name: str, answer: ForeignAnswer, example: Example) -> str | None:
         return scorers.score_record([name], answer.prediction, (), example.gold).flags.get(name)

@@ -167,7 +167,7 @@ class TeacherSession(Session):
         self._transcript.targets += range(span.start, span.end)
         return [0.0] * len(span)
 
-    def _save(self) -> Any:
+    def _save(self) -> Any:  # Session.branch saves the context that it comes back to
         raise UserError("a skill cannot branch; make two skills of it")
 
     def _restore(self, state: Any) -> None:

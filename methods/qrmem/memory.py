@@ -49,7 +49,7 @@ class Memory:
     segment_vectors: np.ndarray = field(default_factory=_no_vectors)
 
     def to_index(self) -> Index:
-        """The memory in the form that the cache stores."""
+        """The memory in the form that the cache stores; its vectors themselves, where `asdict` would copy them."""
         arrays = {"edge_vectors": self.edge_vectors, "segment_vectors": self.segment_vectors}
         return {**asdict(self), **arrays}
 
