@@ -17,7 +17,7 @@ from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from methods.bm25 import bm25
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.grammar import Part, clip, parse, write
+from methods.longrefiner.outline import Part, clip, parse, write
 from methods.longrefiner.prompts import folded
 from methods.longrefiner.select import global_scores, local_scores, normalised
 from methods.longrefiner.tree import Node, Tree, build

@@ -28,7 +28,7 @@ from harness.storage.files import write_atomic
 from harness.storage.home import home
 from harness.storage.json_lines import json_line
 from harness.storage.remote_runs import working_copy
-from harness.tracking.background import BackgroundTracking
+from harness.tracking.mlflow_process import BackgroundTracking
 from harness.tracking.track import MOST_TRACES
 from harness.tracking.wandb_run import address
 

@@ -16,7 +16,7 @@ from harness.cli.stopping import stop_on_signals
 from harness.errors import ConfigError, UnknownName
 
 if TYPE_CHECKING:
-    from harness.tracking.background import TrainingLog
+    from harness.tracking.mlflow_process import TrainingLog
 
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ def training_log(
     """The log of the training in `out` to MLflow, None for off. mlflow: URI; params: to show; experiment: its name."""
     if mlflow in (None, "off"):
         return None
-    from harness.tracking.background import EXPERIMENT, TrainingLog
+    from harness.tracking.mlflow_process import EXPERIMENT, TrainingLog
 
     return TrainingLog(out, mlflow or "", params, lambda line: say(f"warning: {line}"), experiment or EXPERIMENT)
 

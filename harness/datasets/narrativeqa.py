@@ -32,7 +32,7 @@ from harness.datasets.rows import Records, RowError, StrictRow, canonical_line, 
 from harness.datasets.sources import PACKAGE, FileOptions, Source, file_patterns, find_source
 from harness.datasets.stories import STORIES, Stories, stories_in
 from harness.errors import ConfigError, DataError
-from harness.storage.hub import DATASETS, download, resolve
+from harness.storage.hub_download import DATASETS, download, resolve
 from harness.types import Document, Example, Gold, Question
 
 TABLES = "narrativeqa-master.zip"

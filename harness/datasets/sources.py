@@ -17,7 +17,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.archives import ARCHIVES, Member, is_archive, members
 from harness.datasets.files import SUFFIXES, file_kind
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
-from harness.storage.hub import DATASETS, download, resolve
+from harness.storage.hub_download import DATASETS, download, resolve
 from harness.storage.paths import inside
 from harness.storage.untrusted import package_folder
 

@@ -10,7 +10,7 @@ from harness.errors import CannotRun
 from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
-from harness.storage.hub import weights_of
+from harness.storage.hub_download import weights_of
 from harness.storage.paths import inside
 from harness.storage.untrusted import package_folder, parse_json, read_object, read_plain
 

@@ -28,7 +28,7 @@ from harness.engine.plan_models import check_prompts, encoders_of, models_of
 from harness.errors import Missing, UserError, attempt, raise_all
 from harness.method import Method, Task, misdeclared
 from harness.prompts import replacement_problem
-from harness.storage.hub import without_weights
+from harness.storage.hub_download import without_weights
 from harness.storage.own_code_hash import own_code
 from harness.storage.paths import run_path
 

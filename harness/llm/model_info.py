@@ -19,7 +19,7 @@ from harness.llm.model_facts import ModelFacts
 from harness.llm.template import no_system, run_limited, system_pieces, template_words
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
-from harness.storage.hub import MODELS, Kind, download, resolve
+from harness.storage.hub_download import MODELS, Kind, download, resolve
 from harness.storage.paths import inside
 from harness.storage.untrusted import check_files, package_folder, read_object, read_plain
 

@@ -1,6 +1,6 @@
 """Where a model's tokenizer is, and what identifies it and the chat template that is used.
 
-A tokenizer on the hub is pinned as a model is (storage/hub.py), and loaded from the files that were hashed. Its chat
+A tokenizer on the hub is pinned as a model is (hub_download.py), and loaded from the files that were hashed. Its chat
 template comes with it: transformers reads chat_template.jinja beside the tokenizer, else its tokenizer_config.json.
 """
 
@@ -34,7 +34,7 @@ def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
     if not where.is_dir():
         if where.is_absolute() or named.startswith((".", "~")) or named.count("/") != 1:
             raise CannotRun(f"model.tokenizer: no folder '{named}' (and it is no hub id of the form owner/name)")
-        from harness.storage.hub import download, resolve, weights_of
+        from harness.storage.hub_download import download, resolve, weights_of
 
         kind = weights_of("model.tokenizer", noun="tokenizer")
         commit, files = resolve(kind, named, None)

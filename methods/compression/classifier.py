@@ -24,7 +24,7 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun, Missing, ModelOutputError
 from harness.llm.model_info import hash_files, local_folder
 from harness.parallel.scheduler import in_forward_thread
-from harness.storage.hub import weights_of
+from harness.storage.hub_download import weights_of
 
 KEEP = 1  # the class of tokens that are kept
 Style = Literal["wordpiece", "metaspace"]

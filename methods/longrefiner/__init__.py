@@ -1,7 +1,7 @@
 """LongRefiner (Jin et al. 2025): documents are structured, their nodes scored for a question, and the best are read.
 
 config.py     every choice, with the paper's default; the released code's rules are switches
-grammar.py    the XML-like outline a model writes of a document: written, and read back leniently
+outline.py    the XML-like outline a model writes of a document: written, and read back leniently
 filling.py    where the shortened paragraphs of an outline stand in the original text
 tree.py       the document's tree: abstract, sections, sub-sections, paragraphs; its leaves cover the text
 prompts.py    the prompts of the three tasks, and the parsers of their replies

@@ -18,7 +18,7 @@ from harness.types import Document, Question, Step
 from methods.chunks import Span, join_spans, kept_spans
 from methods.longrefiner import prompts
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.grammar import Part, parse
+from methods.longrefiner.outline import Part, parse
 from methods.longrefiner.pages import body_spans
 from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build

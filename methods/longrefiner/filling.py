@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from methods.chunks import Span
-from methods.longrefiner.grammar import Clip
+from methods.longrefiner.outline import Clip
 
 _WORDS = 4  # of a head or tail that the released code looks for
 _MAX_PLACES = 40  # places of a head, and of a tail behind each, that are tried: a text may repeat itself for ever

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from methods.chunks import join_spans
-from methods.longrefiner.grammar import Clip, Part, clip
+from methods.longrefiner.outline import Clip, Part, clip
 
 K = 8
 """Tokens that are kept of each end of a paragraph (the released script's number)."""

@@ -3,7 +3,7 @@
 Source: docs/methods/longrefiner.md#longrefiner.
 
 analysis      question                          ──►  the probabilities of "Local" and "Global" behind "["
-structuring   document                          ──►  an outline, see grammar.py
+structuring   document                          ──►  an outline, see outline.py
 selection     title, abstract, outline, question ──►  ['abstract', 'Career']
 
 A prompt is a list of pieces, each encoded on its own, so that a document's words never run into those around them.

@@ -26,7 +26,7 @@ from harness.types import Document, Question
 from methods.longrefiner import prompts
 from methods.longrefiner.asking import abstract_and_outline, body_start, skills, structure
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.grammar import Clip, Part, parse, write
+from methods.longrefiner.outline import Clip, Part, parse, write
 from methods.longrefiner.pages import page_from_text
 from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build

@@ -23,7 +23,7 @@ from harness.types import Document
 from methods.chunks import Span, packed_chunks, sentence_chunks, trimmed
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.filling import coverage, place_clips
-from methods.longrefiner.grammar import Clip, Part
+from methods.longrefiner.outline import Clip, Part
 
 Path = tuple[int, ...]
 _PARTS = ("abstract", "section", "sub-section")

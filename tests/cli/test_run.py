@@ -15,7 +15,7 @@ from harness.cli import run as run_verb
 from harness.engine import runner
 from harness.engine.forecast import Forecast
 from harness.errors import CannotRun
-from harness.tracking.background import BackgroundTracking
+from harness.tracking.mlflow_process import BackgroundTracking
 from harness.types import Answer
 from tests.cli.fakes import Echo
 

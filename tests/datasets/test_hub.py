@@ -9,7 +9,7 @@ from harness.config.layers import Choices
 from harness.datasets import load
 from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, UserError
-from harness.storage.hub import DATASETS
+from harness.storage.hub_download import DATASETS
 from tests.datasets.fake_hub import served
 from tests.datasets.support import check_refused, config, musique, qasper, story_row, write_lines
 

@@ -21,7 +21,7 @@ from harness.training.question_sets import TrainingQuestions
 from harness.training.settings import Settings, read_settings
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.grammar import Clip, Part, parse, write
+from methods.longrefiner.outline import Clip, Part, parse, write
 from methods.longrefiner.pages import page_from_text
 from methods.longrefiner.training import outline_items, parse_level, tasks
 from tests.methods.conftest import FakeTools

@@ -7,7 +7,7 @@ import pytest
 from harness.stats.rng import Dice
 from harness.training.lessons import asks_for_account
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.grammar import parse, write
+from methods.longrefiner.outline import parse, write
 from methods.longrefiner.tree import build
 from methods.memwalker.replies import parse_choice, parse_verdict
 from methods.qrmem import replies

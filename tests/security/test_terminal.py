@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from harness.cli import main as cli
 from harness.engine.progress import Progress
 from harness.errors import UserError, escaped_output, printable
-from harness.storage.hub import DATASETS, download
+from harness.storage.hub_download import DATASETS, download
 from tests.llm.loopback import Loopback, completion
 from tests.made_up import musique_rows, write_rows
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from harness.tracking.background import EXPERIMENT, BackgroundTracking, TrainingLog
+from harness.tracking.mlflow_process import EXPERIMENT, BackgroundTracking, TrainingLog
 from harness.tracking.track import log_points, track_training
 
 LINE = {"step": 50, "stage": "first", "loss": 2.5, "right": {"0 answer": 0.25}, "minutes": 0.5, "tokens_per_s": 900}

@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
-from harness.tracking.background import BackgroundTracking
+from harness.tracking.mlflow_process import BackgroundTracking
 from harness.tracking.mlflow_run import sqlite_lock
 from harness.tracking.store import expand_home, sqlite_uri, unreachable
 from harness.tracking.track import StoreError, default_uri, track, uri_problems
@@ -99,7 +99,7 @@ class TestUri:
 
     def test_importing_the_module_imports_nothing_heavy(self):
         code = (
-            "import sys, harness.tracking.track, harness.tracking.background, harness.tracking.metrics; "
+            "import sys, harness.tracking.track, harness.tracking.mlflow_process, harness.tracking.metrics; "
             "print([m for m in ('torch', 'pandas', 'numpy', 'mlflow', 'transformers') if m in sys.modules])"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -173,7 +173,7 @@ def test_the_child_process_does_not_show_the_uri(tmp_path):
     while not (seen := arguments.read_bytes()) and trackers.process.poll() is None:
         time.sleep(0.01)  # it has just begun
     assert trackers.missed() == []
-    assert b"harness.tracking.background" in seen
+    assert b"harness.tracking.mlflow_process" in seen
     assert b"hunter2" not in seen
     assert trackers.process.returncode == 0
 

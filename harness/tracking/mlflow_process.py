@@ -7,7 +7,7 @@ log = TrainingLog(out, uri, params, warn)     the same for a training; log.close
 
 MLflow is imported in the child only. No call but `missed` waits for anything, and only the first line raises.
 
-    python -m harness.tracking.background SUITE TRACES        the child; MLFLOW_TRACKING_URI has the store
+    python -m harness.tracking.mlflow_process SUITE TRACES        the child; MLFLOW_TRACKING_URI has the store
     standard input      the run folders, each as a line of JSON; its end is that of the command, however that came
     standard output     at its end: JSON, the sentences about what was not logged
 
@@ -63,7 +63,7 @@ _NICE = 19  # 1.5 % of a core that it shares with the run: the scheduler's weigh
 _INTERVAL = 2.0  # seconds between two passes, at least
 _SHARE = 0.05  # of a core's time that passes take, at most
 _TRACING = 1.0  # seconds for traces in a pass while runs go on
-_LAST_TRACING = 40.0  # seconds for them in the last pass: the command waits for it (background.py)
+_LAST_TRACING = 40.0  # seconds for them in the last pass: the command waits for it (mlflow_process.py)
 _LONGEST_PAUSE = 60.0  # seconds; a store that fails is tried again after 4, 8, ... of them
 _LONGEST_END = 600  # seconds of the last pass: no store keeps an orphan alive
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.types import Document
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.filling import coverage, place_clips
-from methods.longrefiner.grammar import Clip, Part, clip, parse, write
+from methods.longrefiner.outline import Clip, Part, clip, parse, write
 from methods.longrefiner.tree import Tree, build
 from tests.datasets.support import needs_real, real
 from tests.methods.conftest import FakeTools

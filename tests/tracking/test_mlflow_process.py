@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.tracking import background
-from harness.tracking.background import BackgroundTracking
+from harness.tracking import mlflow_process
+from harness.tracking.mlflow_process import BackgroundTracking
 from tests.tracking.store import SCORE, SCORES, append, artifacts, client, history, only_run, row, run_folder, suite
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
@@ -84,7 +84,7 @@ def test_the_child_of_a_killed_command_logs_what_there_is_and_ends(uri, tmp_path
     code = f"""
         import os, signal
         from pathlib import Path
-        from harness.tracking.background import BackgroundTracking
+        from harness.tracking.mlflow_process import BackgroundTracking
         trackers = BackgroundTracking(Path("results"), {uri!r})
         trackers.add(Path({str(folder)!r}))
         print(trackers.process.pid, flush=True)
@@ -170,12 +170,12 @@ class TestPasses:
             calls.append((folder.name.partition("--")[0], running))
             return 0
 
-        monkeypatch.setattr(background, "track", count)
+        monkeypatch.setattr(mlflow_process, "track", count)
         return calls
 
     def test_only_what_changed_is_logged_and_all_but_the_last_run_have_ended(self, tracked, tmp_path):
         first, second = (run_folder(tmp_path, 2, method=method) for method in ("a", "b"))
-        passes = background.Passes("sqlite:///x.db", None)
+        passes = mlflow_process.Passes("sqlite:///x.db", None)
         for folders in ([first], [first], [first, second], [first, second]):
             assert passes.make(folders) == {}
         append(second, 2, 3)
@@ -186,14 +186,14 @@ class TestPasses:
     def test_a_run_is_not_logged_before_it_is_described(self, tracked, tmp_path):
         folder = run_folder(tmp_path)
         (folder / "manifest.json").unlink()  # without the time of its start it would become another run
-        background.Passes("sqlite:///x.db", None).make([folder])
+        mlflow_process.Passes("sqlite:///x.db", None).make([folder])
         assert tracked == []
 
     def test_traces_without_time_are_logged_by_the_next_pass_and_named_by_the_last(self, tmp_path, monkeypatch):
         left = iter([7, 3, 3, 2])
-        monkeypatch.setattr(background, "track", lambda *_, **__: next(left))
+        monkeypatch.setattr(mlflow_process, "track", lambda *_, **__: next(left))
         folder = run_folder(tmp_path, 2)
-        passes = background.Passes("sqlite:///x.db", None)
+        passes = mlflow_process.Passes("sqlite:///x.db", None)
         passes.make([folder])
         passes.make([folder])  # nothing has changed, but traces are missing
         passes.make([folder])
