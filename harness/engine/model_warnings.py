@@ -55,7 +55,7 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
         if type(method).skills is Method.skills:
             warnings.append(
                 f"'{preset}' declares no skills, so nobody knows whether {model.name} was trained on what it asks, and "
-                "it may understand none of it; return its prompts from skills() (harness/method/hooks.py), or name a "
+                "it may understand none of it; declare them with skills() (docs/extending.md), or name a "
                 "real model with --model"
             )
         elif stale:

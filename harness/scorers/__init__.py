@@ -12,6 +12,7 @@ package loads no scorer and none of their packages; `harness.scorers.hf` offers 
 
 import importlib
 import inspect
+import math
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -40,6 +41,7 @@ __all__ = [
 
 NO_MARKS = "no supporting marks"
 OTHER_GROUP = "not of this group"
+_ROUNDING = 1e-6  # by which a score may miss 0 or 1
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 _FILES = (  # those whose scorers have names; a new file is added here
     *("alce", "bleu", "evidence", "flashrag", "groups", "hotpotqa", "infinitebench", "longbench", "longbench_eval"),
@@ -212,7 +214,7 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
 
 
 def _score_one(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -> float | None:
-    """Score an answer by `name`; None for a question that it leaves out. Raises ScoreError; TypeError for no number."""
+    """Score an answer by `name`; None for a question that it leaves out. Raises ScoreError; TypeError for no score."""
     line = lookup(name)
     if line.kind not in _PER_QUESTION:
         raise ScoreError(f"{name} does not judge a single answer")
@@ -226,10 +228,13 @@ def _score_one(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -
     else:
         value = score(name, prediction, gold.answers, **given)
     try:
-        return None if value is None else float(value)
+        number = 0.0 if value is None else float(value)
+        if math.isfinite(number) and not -_ROUNDING <= number <= 1 + _ROUNDING:
+            raise ValueError
     except (TypeError, ValueError):
-        told = f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number, or None for no score"
+        told = f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number from 0 to 1, or None"
         raise TypeError(told) from None
+    return None if value is None else number
 
 
 def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold) -> ScoreSheet:

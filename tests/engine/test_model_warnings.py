@@ -119,7 +119,7 @@ def test_a_method_that_declares_no_skills_is_one_warning(model):
     (warning,) = embedded.untrained_warnings([model, model], Echo(Echo.Config()), "lead")
     assert warning == (
         "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and it may understand "
-        "none of it; return its prompts from skills() (harness/method/hooks.py), or name a real model with --model"
+        "none of it; declare them with skills() (docs/extending.md), or name a real model with --model"
     )
 
 

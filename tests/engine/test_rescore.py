@@ -200,6 +200,10 @@ def wordy(prediction, references):
     return "good"
 
 
+def percent(prediction, references):
+    return 50.0
+
+
 def divides(prediction, references):
     return 1 / 0
 
@@ -212,6 +216,7 @@ def silent(prediction, references):
     ("scorer", "told"),
     [
         ("wordy", "TypeError: scorer 'tests.engine.test_rescore:wordy' returned 'good'; it should return a number"),
+        ("percent", "TypeError: scorer 'tests.engine.test_rescore:percent' returned 50.0; it should return a number"),
         ("divides", "ZeroDivisionError: division by zero (tests/engine/test_rescore.py:"),
     ],
 )
