@@ -50,8 +50,7 @@ class Folders(NamedTuple):
 
     data: Path
     out: Path
-    max_bytes: int | None = None
-    """Bytes of a text that the default model reads; None for whole texts."""
+    max_bytes: int | None = None  # of a text that the default model reads; None for whole texts
 
 
 @dataclass(frozen=True)

@@ -100,11 +100,9 @@ class LoadedModel(Network, LanguageModel):
         if config.adapter:
             merge(net, adapter_folder(config.adapter))
         _load_adapters(net, config)
-        if config.device_map:
-            return net.eval()
-        if self.device.type == "cpu" and has_slow_products(getattr(torch, self.dtype)):
+        if self.device.type == "cpu" and not config.device_map and has_slow_products(getattr(torch, self.dtype)):
             multiply_in_float32(net)
-        return net.to(self.device).eval()
+        return net.eval() if config.device_map else net.to(self.device).eval()
 
     def _measure(self, config: Any) -> None:
         """Set `layers` and `shape` from a transformers config. Raises CannotRun for sizes that FLOPs cannot use."""

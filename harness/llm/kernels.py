@@ -73,10 +73,10 @@ def multiply_in_float32(net: Any) -> None:
 
 def _float32_product(layer: torch.nn.Linear, inputs: Tensor) -> Tensor:
     """The output of `layer` for inputs [..., in features], multiplied in float32 unless the rows are few."""
-    weight, bias = layer.weight, layer.bias
     if inputs.numel() < _MIN_ROWS * inputs.shape[-1]:
-        return linear(inputs, weight, bias)
-    return linear(inputs.float(), weight.float(), None if bias is None else bias.float()).to(inputs.dtype)
+        return linear(inputs, layer.weight, layer.bias)
+    bias = None if layer.bias is None else layer.bias.float()
+    return linear(inputs.float(), layer.weight.float(), bias).to(inputs.dtype)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ __all__ = [
 
 NO_MARKS = "no supporting marks"
 OTHER_GROUP = "not of this group"
-_ROUNDING = 1e-6  # by which a score may miss 0 or 1
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 _FILES = (  # those whose scorers have names; a new file is added here
     *("alce", "bleu", "evidence", "flashrag", "groups", "hotpotqa", "infinitebench", "longbench", "longbench_eval"),
@@ -229,7 +228,7 @@ def _score_one(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -
         value = score(name, prediction, gold.answers, **given)
     try:
         number = 0.0 if value is None else float(value)
-        if math.isfinite(number) and not -_ROUNDING <= number <= 1 + _ROUNDING:
+        if math.isfinite(number) and not -1e-6 <= number <= 1 + 1e-6:  # sums round
             raise ValueError
     except (TypeError, ValueError):
         told = f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number from 0 to 1, or None"
