@@ -132,7 +132,7 @@ class TestWhatIsCompared:
         runs = [run(m, i) for i, m in enumerate(("full-context", "a", "b", "c"))]
         begun = time.process_time()
         assert len(side_by_side(runs).render("text").splitlines()) > 8
-        assert time.process_time() - begun < 5
+        assert time.process_time() - begun < 15  # 2.5 to 5.6 s; what grows with the square takes minutes
 
 
 class TestViews:
