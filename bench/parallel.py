@@ -27,7 +27,7 @@ class Bench:
     def seconds(
         self, method: str, model: str, parallel: int, limit: int, cache: str, dataset: str = "musique", **sets: Any
     ) -> float:
-        """Seconds of a run of `limit` questions, its model loaded before. cache: a folder; sets: with "__" for dots."""
+        """Seconds of a run of `limit` questions (a warm-up loads a model). cache: folder; sets: with "__" for dots."""
         from harness.config.layers import Choices
         from harness.engine.plan import plan_choices
         from harness.engine.progress import Silent

@@ -47,7 +47,7 @@ class RetrievalConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_limits(self) -> RetrievalConfig:
-        """Raise ValueError where both or neither of k and budget are set, or chunk_sentences without its chunks."""
+        """Raise ValueError unless one of k and budget is set, and chunk_sentences just with chunks=sentences."""
         if (self.k is None) == (self.budget is None):
             raise ValueError("set exactly one of k and budget (method.k=null method.budget=1500 for a budget)")
         if (self.chunks == "sentences") != (self.chunk_sentences is not None):
@@ -107,7 +107,7 @@ class TopK(ReadingMethod):
         return self.read_best(question, document, index, tools, Reading(tools.task, config=self.config))
 
     def read_best(self, question: Question, document: Document, index: Index, tools: Tools, request: Reading) -> Answer:
-        """Answer `request` from the best chunks that fit; the stop reason says what ended them: k, budget, window."""
+        """Answer `request` from the best chunks that fit; what ended them: k, budget, window, or all fit: exhausted."""
         chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
         texts = [document.text[a:b] for a, b in chunks]
         with tools.phase("search"):

@@ -240,7 +240,7 @@ def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> l
 
 
 def _reference_run(group: Sequence[StoredRun], dataset: str, reference: str | None) -> StoredRun:
-    """The reference of a data set's runs, by default full-context, else the first. UserError for none or several."""
+    """The reference of a data set's runs: `reference`, else full-context or the first. UserError: none, or several."""
     wanted = reference or REFERENCE
     found = [run for run in group if wanted in facts.reference_names(run)]
     if len(found) > 1:

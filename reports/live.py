@@ -204,7 +204,7 @@ class _FollowedRun:
 
 
 def _numbers_as_text(run: StoredRun) -> dict[str, str]:
-    """ "score" (in points), "tokens" and "tflops" a question so far -> text; without those that are not known."""
+    """ "score" (in points), "tokens" and "tflops" (or "unknown") a question so far -> text; only those there are."""
     told, score = {}, facts.headline(run)
     if score in facts.score_names(run):
         scored = facts.scored(run, score)

@@ -125,7 +125,7 @@ def read_graph(
     root: Path | None = None,
     kept: dict[str, tuple[Graph | None, str | None]] | None = None,
 ) -> Found:
-    """The graph of a record's one index. Without a problem and a graph: the method has no index, or another kind.
+    """The graph of a record's one index. With neither graph nor problem: no step has a node, or no such one index.
 
     root: of the cache, where it is not the usual one; kept: digest -> (graph, problem) of what was read before, for the
     next call. A graph that the steps do not fit is not returned.

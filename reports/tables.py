@@ -153,7 +153,7 @@ def _score_columns(run: StoredRun, names: Sequence[str], seed: int, notes: list[
 
 
 def _cost_columns(run: StoredRun, convention: str, seed: int, spent: _Tflops) -> dict[str, float | None]:
-    """Means of tokens, TFLOPs and seconds by phase, and TFLOPs with their interval, without and with the index."""
+    """Means of tokens and TFLOPs by phase, of seconds, and TFLOPs with their interval, without and with the index."""
     phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})

@@ -60,7 +60,7 @@ class Run:
         return documents(self.stored)
 
     def compare(self, *others: Run | PathLike, reference: str | None = None, score: str | None = None) -> pd.DataFrame:
-        """A row for this run and each of `others`, as the function `compare` gives; reference: by default this run."""
+        """This run beside `others`, a row a run, as the function `compare` gives; reference: by default this run."""
         return compare(self, *others, reference=reference or self.folder.name, score=score)
 
     def trace(self, question_id: str) -> str:
@@ -202,7 +202,7 @@ def judge(
 
     model: preset, folder or hub id; set: its settings, {"model.base_url": ...}; prompt: a file; name: the score is
     judge.NAME; max_tokens: of a reply; parallel: answers at a time. Replies are kept: the same call asks only for those
-    missing. Returns a row for each run and pair of scores, as reports.judges.judge_agreements does. Raises UserError.
+    missing. Returns a row for each run and pair of a judge with the headline or another judge. Raises UserError.
     """
     import pandas as pd
 

@@ -10,8 +10,8 @@
 A story is one document, shared by its questions. Questions have no ids of their own: theirs is made of the first 12
 characters of the document's id and the first 8 hex digits of the sha256 of the question ("-2" for a repeated question).
 
-With a limit, stories and rows after the last question are neither read nor, on the hub, fetched. The fingerprint still
-covers all: the questions of the split, and of each story file size and checksum (archive) or sha256 (loose files).
+With a limit, later stories, and later rows of row files, are not parsed, nor later row files fetched from the hub. The
+fingerprint covers all: the split's questions, and each story file's size and checksum (archive) or sha256 (loose).
 """
 
 import csv
@@ -81,7 +81,7 @@ Options = FileOptions
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Load and check the first `limit` questions (None: all) with their stories. Raises as harness.datasets.load."""
+    """Load the first `limit` questions (None: all) with their stories; check all it reads. Raises as datasets.load."""
     patterns = file_patterns(config, tuple(Options.model_fields))
     folder = _official_folder(config)
     if folder is not None and not patterns:

@@ -68,7 +68,7 @@ def wiki_text(paragraphs: Sequence[str], title: str) -> str:
 
 
 def _wiki_line_text(line: str) -> str:
-    """One line of KILT's Wikipedia as text: the marks of headings and list items are replaced."""
+    """One line of KILT's Wikipedia as text: headings get marks of a wiki, list items lose theirs."""
     kind, mark, text = line.partition("::::")
     if mark and kind == "Section":
         *above, heading = text.removesuffix(".").split(".:")

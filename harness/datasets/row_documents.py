@@ -237,7 +237,7 @@ def _open_one(place: str) -> Store:
 
 
 def _named_list(row: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return (field name, list of documents) of a row: the first field that may hold such a list; None without one."""
+    """Return (field name, list) for the first field that may hold a list of documents; (..., None) without one."""
     output = row.get("output")
     inner = output.get("retrieval_result") if isinstance(output, dict) else None
     named = ((name, row[name]) for name in LISTS if row.get(name) is not None)

@@ -241,7 +241,7 @@ class _Swap:
     def offset_map(self, text: str) -> Callable[[int, bool], int]:
         """Return a function (offset in `text`, is it the end of a span?) -> offset in the twin.
 
-        An offset inside a word becomes the offset of its start or, for the end of a span, of its end.
+        An offset inside a word whose length changes becomes the offset of its start or, for the end of a span, its end.
         """
         starts, ends, shifts = [0], [0], [0]
         for match in TOKEN.finditer(text):

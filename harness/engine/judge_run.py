@@ -165,7 +165,7 @@ class _JudgeWork:
 def _store_judgements(
     store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], judge: Judge, judged: Judged
 ) -> None:
-    """Write the judge's description into the manifest, then the judgements into `rows` (records by question id).
+    """Write the judge's description into the manifest, then `rows` (by question id) with the judgements, the summary.
 
     After a kill between the two the same command writes the records, from the cache.
     """

@@ -288,7 +288,7 @@ def make_judge(
     name: str | None = None,
     max_tokens: int | None = None,
 ) -> Judge:
-    """A judge, not loaded yet. sets: {"model.KEY": value}; prompt: a file; name: of its score. Raises UserError."""
+    """A judge, not loaded yet. sets: {"model.KEY": value}; prompt: a file; name: score judge.NAME. Raises UserError."""
     if foreign := [key for key in sets if key.partition(".")[0] != "model"]:
         raise UserError(f"--set {foreign[0]}: only settings of the model that judges can be set here (model.KEY=VALUE)")
     config = check_greedy(part("models", model=model, sets=dict(sets)), "a judge")

@@ -77,7 +77,7 @@ def gold_of(row: Mapping[str, Any]) -> Gold | None:
 def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[str], None]) -> None:
     """Add the data set's texts that records of a run folder lack, or with keep=False remove all; report by `note`.
 
-    Records of older versions lack them. Questions that are not in `dataset` stay as they are. Raises SaveError.
+    Records of older versions lack them. With `keep`, questions not in `dataset` stay as they are. Raises SaveError.
     """
     examples = {example.question.id: example for example in dataset.examples}
     rows = {row["question_id"]: row for row in store.records()}

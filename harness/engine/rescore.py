@@ -155,7 +155,7 @@ def rescore_outdated(store: RunStore, plan: Plan, note: Callable[[str], None], *
 
 
 def score_unscored(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
-    """Score and record the answers that a stopped run left; bring all records' texts up to date. Raises SaveError."""
+    """Score and record answers that a stopped run left, bring all texts up to date. Raises as `rescored`, SaveError."""
     if left := store.unscored_answers():
         gold = _gold_by_id(plan, {row["question_id"]: row for row in left})
         for row in rescored(left, plan.config.dataset, gold):

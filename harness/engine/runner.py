@@ -292,10 +292,10 @@ class Job:
         for told in silent_scorers(self.plan.config.dataset.scorers, summary):
             self.progress.note(told)
         problems = self.problems + self.indexer.problems + self.store.lost_texts()
-        return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.place.part)
+        return RunResult(self.store.folder, summary, summary.get("n_failed", 0), problems, self.store.place.part)
 
     def _write_summary(self, state: str, early_stop: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sort the records, write and return the summary ({} if it cannot be written: `problems` says so)."""
+        """Sort the records, write and return the summary ({}: not even sorted); `problems` gets what went wrong."""
         self.progress.stop()
         config, examples = self.plan.config, self.plan.dataset.examples
         summary: dict[str, Any] = {}

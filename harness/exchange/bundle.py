@@ -183,7 +183,7 @@ def _text_hash(piece: Mapping[str, Any]) -> str | None:
 
 
 def texts_digest(row: Mapping[str, Any]) -> str | None:
-    """One digest of a record's question, options and gold answers (alone, one could be guessed); None without them."""
+    """A digest of question, options and gold together (alone, one could be guessed), or the record's texts_sha256."""
     if row.get("gold") is None:
         return row.get("texts_sha256")
     return digest(canonical([row.get("question"), row.get("options"), row["gold"]]))

@@ -23,9 +23,9 @@ GAP = "\n\n"
 class AskedQuestion:
     """A question of a run with its answer.
 
-    context: the texts that the reader was shown, in order, joined by a blank line; kept: whether the run kept its
-    requests; prompt: if so, the last request that wrote a part of the answer, else context and question; rows: to look
-    up the texts of steps.
+    context: the texts that the reader was shown, in order, joined by a blank line; prompt: the last kept request that
+    wrote a part of the answer, else context and question; kept: whether there is such a request; rows: to look up the
+    texts of steps.
     """
 
     record: Mapping[str, Any]

@@ -151,7 +151,7 @@ def match_answers(answers: Sequence[ForeignAnswer], examples: Sequence[Example])
 
     By id, where nothing that the file says speaks against it: the same id can be another question in another version
     of a data set. Else by the normalised question with a right answer in common; where the file has no question, by a
-    right answer and the length, if known. One that fits several is left out. Raises DataError for two to one question.
+    right answer and the row's length. One that fits several is left out. Raises DataError for two to one question.
     """
     by_id = {example.question.id: example for example in examples}
     by_gold: dict[str, list[Example]] = defaultdict(list)

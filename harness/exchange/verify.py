@@ -137,7 +137,7 @@ class _RunCheck:
             self._differs("other texts", question, "its question or gold answers are not those that were exported")
 
     def _read_golds(self, data: str | None) -> dict[str, Gold]:
-        """Question id -> gold, from the rows at `data`; {} where the records hold all. Raises UserError, DataError."""
+        """Question id -> gold, from the rows at `data`; {} where None, or not needed. Raises UserError, DataError."""
         known: dict[str, Gold] = {}
         if data is None or all(self.questions.values()):
             return known

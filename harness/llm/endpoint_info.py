@@ -46,7 +46,7 @@ def misplaced_settings(config: ModelConfig) -> list[str]:
 
 
 def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
-    """Those of the setting names `names` that are not at their defaults."""
+    """Those of the setting `names` that are not at their defaults; float32, the dtype of older runs, counts as one."""
     fields = ModelConfig.model_fields
     names_set = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
     # float32 was the default before "auto", and stands in the run.yaml of every older run.

@@ -49,7 +49,7 @@ class FastTokenizer:
 
 
 def chat_template(folder: Path) -> tuple[str | None, dict[str, str]]:
-    """The folder's chat template (None: it cannot be read), and the tokens it may name: "bos_token" -> "<s>"."""
+    """The chat template, None where the folder has none that can be read; tokens it may name: "bos_token" -> "<s>"."""
     try:
         path = folder / "tokenizer_config.json"
         settings = read_object(path) if path.exists() else {}

@@ -108,7 +108,7 @@ class HFSession(Context):
                 (self.ids, self._meter), self._watched = kept, later
 
     def _flush(self, logits: int, requests: int = 0) -> Tensor | None:
-        """Run what is queued, booked with `requests`; returns the last `logits` rows, None where nothing is queued."""
+        """Run what is queued, booked with `requests`; returns the last `logits` rows, None for 0 or nothing queued."""
         self._catch_up()
         start, rows, step = self._cached, None, self._model.prefill_chunk
         if start == len(self.ids):
@@ -161,7 +161,7 @@ class HFSession(Context):
         return cut_cache(self._cache, capture.sums, limit)
 
     def _read(self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture) -> Tensor | None:
-        """Read to token `end`, the last `limit.rows` ones into `capture`; returns the last `logits` rows of logits."""
+        """Read to token `end`, the queue's last `limit.rows` (None: all) into `capture`; returns `logits` rows."""
         ranking = 0 if limit.rows is None else max(len(self.ids) - limit.rows, self._cached)
         rows, start = None, self._cached
         stops = sorted({*range(start, end, self._model.prefill_chunk), min(ranking, end), end} - {*range(start + 1)})

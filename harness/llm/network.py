@@ -160,7 +160,7 @@ class Network:
         return Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
 
     def contexts(self) -> int | None:
-        """How many contexts of a full window fit into the memory that is free now; None where that is unknown."""
+        """How many contexts of a full window may be open in the memory that is free now; None where that is unknown."""
         fit = self._contexts_that_fit()
         # On a CPU one window is for contexts that ended; on a GPU they leave where others want their room.
         return fit if fit is None or fit < 2 or self.device.type == "cuda" else fit - 1
@@ -193,7 +193,7 @@ class ForwardLane:
     def take(self, asks: Sequence[Ask]) -> list[int]:
         """Choose the asks of the next pass; returns their indices: those of few tokens, then longer ones, oldest first.
 
-        Together they have at most `prefill_chunk` tokens; the oldest of either kind is taken in any case.
+        Together at most `prefill_chunk` tokens; the oldest of a kind may have more, or wait to copy from this pass.
         """
         copies = [shared_prefix(ask) for ask in self._sharing(asks)]
         sizes = [len(ask.ids) - copied.tokens for ask, copied in zip(asks, copies, strict=True)]

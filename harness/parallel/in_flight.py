@@ -102,8 +102,8 @@ def in_flight(
     """Call answer(example) for every example, `places` at once, and finish(outcome) in this thread for each.
 
     choose: the position, among the examples left, of the next one (by default 0); called by one thread at a time.
-    Raises an interrupt, the exception of `finish`, or that of `answer` (of several, that of the first example), once
-    all threads have ended and the outcomes that they had are finished. A second interrupt does not wait.
+    Raises an interrupt or what `finish` raised (then outcomes are dropped), or, of the errors of `answer`, that of the
+    first example. First all threads end (an interrupt gives them a moment), and outcomes that they had are finished.
     """
     outcomes: queue.SimpleQueue[tuple[int, O | None, BaseException | None]] = queue.SimpleQueue()
     waiting = list(enumerate(examples))
@@ -151,7 +151,7 @@ def in_flight(
 def _end(scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupted: bool = False) -> None:
     """Stop all threads, wait for them, and finish the outcomes that they had by `take` (None: drop them).
 
-    interrupted: wait at most _LONGEST_WAIT seconds, because a thread may wait for a server's reply.
+    interrupted: wait at most _LONGEST_WAIT seconds after the current pass: a thread may wait for a server's reply.
     """
     scheduler.stop()
     scheduler.wait(_LONGEST_WAIT if interrupted else None)

@@ -135,7 +135,7 @@ class RayPool:
             raise UserError(f"no worker is left and none could be started for {_START:.0f} seconds; {again}")
 
     def _event_of(self, reference: Any) -> Event | None:
-        """The event that an ended call (a Ray reference) means for its worker; None where it is asked again."""
+        """The event that an ended call (a Ray reference) means for its worker; None for a greeting that failed."""
         worker, call = self._waiting.pop(reference)
         errors = self._ray.exceptions
         try:

@@ -241,7 +241,7 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
 
     A scorer that raises ScoreError scores 0.0 and is flagged with the reason; evidence recall of a question without
     supporting marks, and a group's score of a question of another group, are left out and flagged. A scorer's extra
-    inputs are taken from gold.extra by name. Raises UnknownName, and CannotRun for a missing package.
+    inputs are taken from gold.extra by name. Raises UnknownName, CannotRun (a missing package), TypeError (no score).
     """
     sheet = ScoreSheet()
     for name in names:

@@ -19,7 +19,7 @@ Span = tuple[str, int, int]  # document id, start, end (in characters)
 
 
 def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
-    """Document id -> its spans, sorted and united where they touch or overlap. Raises ScoreError: start after end."""
+    """Document id -> its spans, sorted and united where they touch or overlap. Raises ScoreError for a bad span."""
     by_document: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for document_id, start, end in spans:
         if start > end or start < 0:

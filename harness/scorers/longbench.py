@@ -91,7 +91,7 @@ def _common_subsequence(a: str, b: str) -> int:
 
 
 def _fuzz_ratio(a: str, b: str, backend: str) -> float:
-    """fuzzywuzzy's `fuzz.ratio`: similarity in whole percent, 0 for an empty text. backend: see `code_sim_score`."""
+    """fuzzywuzzy's `fuzz.ratio`, whole percent: equal texts 100, one empty 0. backend: see `code_sim_score`."""
     if a == b:
         return 100.0
     if not a or not b:

@@ -181,7 +181,7 @@ class IndexCache:
         return Parts(self, key)
 
     def get_or_build(self, folder: Path, key: dict[str, Any], fn: Callable[[], Any], meter: Meter) -> Entry:
-        """Return the entry in `folder`, else make it by fn() and store it; `meter` gets the cost. Raises SaveError."""
+        """Return the entry in `folder`, else fn(), stored if possible; `meter`: the cost. SaveError: writing ended."""
         entry = self._get(folder, key)
         if entry is not None:
             entry.replay(meter)
@@ -359,7 +359,7 @@ def checked_files(folder: Path) -> dict[str, bytes]:
 
 
 def _read_entry(folder: Path, key: dict[str, Any]) -> Entry:
-    """Read an entry. Raises OSError, ValueError where it is damaged, or not the one of `key`."""
+    """Read an entry. Raises OSError, ValueError, KeyError, TypeError where it is damaged, or not the one of `key`."""
     files = checked_files(folder)
     if key_digest(as_object(files["key.json"])) != key_digest(key):
         raise ValueError("key.json is another entry's")

@@ -82,7 +82,7 @@ def indexed_lines(
     schema: Schema | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield (byte offset, bytes, object) of every line; parameters and errors are those of `read_lines`."""
+    """Yield (byte offset, length, object) of every line; parameters and errors are those of `read_lines`."""
     if not path.exists():
         return
     bad: tuple[int, str] | None = None

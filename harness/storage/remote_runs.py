@@ -159,7 +159,7 @@ class Remote:
         return remote
 
     def check(self) -> None:
-        """Raise SaveError where another machine took the run over, or the store failed for STALE / 2 seconds."""
+        """Raise SaveError where another machine took the run over, or the store failed too long or at the end."""
         if self._problem:
             raise SaveError(
                 f"{self._problem}; what was answered is kept in {self._folder}, and the same command sends it."
@@ -250,7 +250,7 @@ def _file_state(path: Path) -> tuple[int, int, int]:
 
 
 def _claim_next_number(store: ObjectStore, place: str) -> int:
-    """Claim the next writer's number and return it. Raises RunLocked while the last one is alive, StoreFailed."""
+    """Claim the next writer's number and return it. Raises RunLocked (the last one lives), UserError, StoreFailed."""
     names = (name.rpartition("/")[2].removesuffix(".json") for name in store.names(f"{place}/writer"))
     last = max((int(name) for name in names if name.isdecimal() and len(name) < 10), default=0)
     if last:

@@ -81,7 +81,7 @@ def rate_at(step: int, steps: int, settings: Settings, highest: float) -> float:
 
 
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
-    """Train until the steps are done, `job.last_step` is reached or `stop` is set; save the adapter at the end.
+    """Train until the steps are done, `job.last_step` or `stop`; save the adapter if done (`job.partial`: not stopped).
 
     Raises UserError where the checkpoint is of another training, CannotRun for a damaged one or a loss not finite.
     """

@@ -107,7 +107,7 @@ class LinguaConfig(MethodConfig):
 
     @property
     def condition(self) -> str:
-        """How contexts are ranked: "none", or "before"/"after" (docs/methods/compression.md#lingua-contexts)."""
+        """What ranks contexts, sentences: "none", "before"/"after" (docs/methods/compression.md#lingua-contexts)."""
         if self.rank_method == "llmlingua":
             return "none"
         condition = self.condition_in_question.removesuffix("_condition")

@@ -261,7 +261,7 @@ def _word_count(text: str) -> int:
 
 
 def _join_short_paragraphs(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:
-    """Join runs of a part up to `paragraph_words`, but long gaps (docs/methods/longrefiner.md#longrefiner-leaves)."""
+    """Join a part's runs to at least paragraph_words, no long gaps (docs/methods/longrefiner.md#longrefiner-leaves)."""
     open_run: _Run | None = None
     words = 0
     for run in runs:

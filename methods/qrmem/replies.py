@@ -42,7 +42,7 @@ def parse_triples(reply: str) -> list[Triple] | None:
 
 
 def parse_questions(reply: str) -> list[str] | None:
-    """The questions listed, other items left out; None for a reply that is no list, or lists no question."""
+    """The questions listed, other items left out; [] for "none"; None for no list, or for other items only."""
     items = parse_list(reply)
     if items is None:
         return None

@@ -46,7 +46,7 @@ _OF_UMAP = ("umap", "pynndescent")
 
 
 def cache_compiled(modules: Iterable[Any], home: Path) -> None:
-    """Let numba keep the compiled functions of `modules` on disk below `home`; nothing where that cannot be written."""
+    """Let numba keep what it compiles of `modules` on disk, by default below `home`; nothing where it cannot write."""
     from numba.core.dispatcher import Dispatcher
 
     config: Any = import_module("numba").config

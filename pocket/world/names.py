@@ -1,7 +1,7 @@
 """Things of a text: one-word names without end, joined from syllables, and values such as trades and numbers.
 
     Namer(dice).fresh("town")      "Velford", then others, never the same twice
-    short_names("person")          the 570 short names of a kind, the same in every document
+    short_names("person")          the 570 short names of this kind, the same in every document
     make_value("length", dice)     "212 kilometres"
     aliases("212 kilometres")      ("212",)
 

@@ -156,6 +156,15 @@ def test_a_summary_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     assert len(read_run(result.folder).records) == 6
 
 
+def test_records_that_cannot_be_sorted_are_a_problem_of_saving(monkeypatch, tmp_path):
+    def refuse(*_):
+        raise SaveError("cannot write records.jsonl")
+
+    monkeypatch.setattr("harness.storage.run_store.RunStore.sort", refuse)
+    result = go(make_plan(), tmp_path)
+    assert (result.save_problems, result.failed) == (["cannot write records.jsonl"], 0)
+
+
 def test_drafts_of_a_killed_writer_are_removed(finished):
     draft = finished / ".summary.json.1234.tmp"
     draft.write_text("{")
