@@ -27,7 +27,7 @@ class Bench:
     def seconds(
         self, method: str, model: str, parallel: int, limit: int, cache: str, dataset: str = "musique", **sets: Any
     ) -> float:
-        """Seconds of a run of `limit` questions (a warm-up loads a model). cache: folder; sets: with "__" for dots."""
+        """Seconds of a run of `limit` questions; the first loads the model. cache: folder; sets: with "__" for dots."""
         from harness.config.layers import Choices
         from harness.engine.plan import plan_choices
         from harness.engine.progress import Silent
@@ -75,6 +75,7 @@ def measured_rows(bench: Bench, model: str) -> Iterator[Row]:
 
     yield from _by_places(f"{label}, reading (bm25)", read)
     if not small:
+        bench.seconds("closed-book", model, 4, 4, "warm", model__dtype="float32")  # loads it
         wide, narrow = read(4, model__dtype="float32"), read(4)
         yield f"{model}, reading, 4 in flight: float32 / bfloat16", wide, narrow, ">= 1.5"
     document: dict[str, Any] = {"dataset": "narrativeqa", "dataset__tokens": 4000 if small else 2000, **dtype}

@@ -50,7 +50,7 @@ def made_file(dataset: str, out: Path) -> Path:
     """The rows of a data set of MADE as a file in the results folder."""
     path = out / "made" / f"{dataset.replace('/', '~')}.json"
     if not path.exists():
-        made = (sample("musique", n, tokens=300, purpose="evaluation") for n in range(QUESTIONS))
+        made = (sample("musique", n, tokens=1000, purpose="evaluation") for n in range(QUESTIONS))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps([MADE[dataset](n, one.documents[0].text) for n, one in enumerate(made)]), "utf-8")
     return path
@@ -70,7 +70,7 @@ def _longbench(name: str) -> dict[str, Rows]:
     return {p: Rows(f"longbench/{name}.jsonl") for p in (f"longbench/{name}", f"longbench/{name}_e") if p in known}
 
 
-RULER: dict[str, str | int] = {"dataset.tokens": 512, "dataset.questions": QUESTIONS}
+RULER: dict[str, str | int] = {"dataset.tokens": 2048, "dataset.questions": QUESTIONS}
 DATA: dict[str, Rows] = {  # shortest texts first
     **{name: Rows() for name in MADE},
     **{name: Rows(sets=RULER) for name in presets.names("datasets") if name.startswith("ruler/")},

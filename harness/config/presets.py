@@ -63,7 +63,7 @@ _shipped = functools.cache(functools.partial(_files_in_folder, "configs", folder
 
 
 def _preset_files(kind: str) -> dict[str, tuple[str, Path]]:
-    """Name -> (shown path, path) of a kind's presets and derived "pocket-NAME". UserError for HARNESS_CONFIGS."""
+    """Name -> (shown path, path) of a kind's presets and derived "pocket-NAME". Raises UserError."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
     files = dict(_shipped(kind))

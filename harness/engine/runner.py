@@ -295,7 +295,7 @@ class Job:
         return RunResult(self.store.folder, summary, summary.get("n_failed", 0), problems, self.store.place.part)
 
     def _write_summary(self, state: str, early_stop: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sort the records, write and return the summary ({}: not even sorted); `problems` gets what went wrong."""
+        """Sort the records, write and return the summary ({} where sorting failed); what failed goes to `problems`."""
         self.progress.stop()
         config, examples = self.plan.config, self.plan.dataset.examples
         summary: dict[str, Any] = {}

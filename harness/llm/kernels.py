@@ -1,4 +1,4 @@
-"""Attention that gives the log-sum-exp of its scores, for capture, and 16-bit products on CPUs without instructions.
+"""Attention that gives the log-sum-exp of its scores, for capture, and 16-bit products on CPUs that lack them.
 
 On the CPU each context has a call of its own. On CUDA there is one for all contexts of a pass, over the arena that
 holds their keys (harness/llm/kv.py):
@@ -55,9 +55,9 @@ def one_row_attention(query: Tensor, key: Tensor, value: Tensor, scaling: float)
 
 def has_slow_products(dtype: torch.dtype) -> bool:
     """Whether this CPU multiplies bfloat16 or float16 by PyTorch's plain loops, for want of AVX-512 or the like."""
-    ops = torch.ops.mkldnn
-    checks = {torch.bfloat16: ops._is_mkldnn_bf16_supported, torch.float16: ops._is_mkldnn_fp16_supported}
-    return dtype in checks and torch.backends.mkldnn.is_available() and not checks[dtype]()  # type: ignore[no-untyped-call]
+    name = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}.get(dtype)
+    available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return name is not None and available and not getattr(torch.ops.mkldnn, name)()
 
 
 def multiply_in_float32(net: Any) -> None:

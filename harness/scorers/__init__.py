@@ -226,14 +226,16 @@ def _score_one(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -
         value = score(name, prediction, gold.extra["short_answers"], **given)
     else:
         value = score(name, prediction, gold.answers, **given)
+    if value is None:
+        return None
     try:
-        number = 0.0 if value is None else float(value)
+        number = float(value)
         if math.isfinite(number) and not -1e-6 <= number <= 1 + 1e-6:  # sums round
             raise ValueError
     except (TypeError, ValueError):
         told = f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number from 0 to 1, or None"
         raise TypeError(told) from None
-    return None if value is None else number
+    return number
 
 
 def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold) -> ScoreSheet:

@@ -181,7 +181,7 @@ class IndexCache:
         return Parts(self, key)
 
     def get_or_build(self, folder: Path, key: dict[str, Any], fn: Callable[[], Any], meter: Meter) -> Entry:
-        """Return the entry in `folder`, else fn(), stored if possible; `meter`: the cost. SaveError: writing ended."""
+        """Return the entry in `folder`, else fn(), stored if possible. meter: gets the cost. Raises SaveError."""
         entry = self._get(folder, key)
         if entry is not None:
             entry.replay(meter)

@@ -84,7 +84,7 @@ class Schema:
         return pair[::-1] if step.startswith(INVERSE) else pair
 
     def _steps(self, kind: str, last: bool) -> list[str]:
-        """Steps from a thing of `kind` that a noun phrase expresses; as the `last`, a question may end at a value."""
+        """Steps from a thing of `kind` that a noun phrase expresses or, if `last`, a question, perhaps for a value."""
         ask, ask_back = ("?", "!") if last else ("=", "-")
         onward = [r.name for r in self.of.get(kind, ()) if ask in r.lines and (last or r.object not in VALUES)]
         return onward + [INVERSE + r.name for r in self.to.get(kind, ()) if ask_back in r.lines]

@@ -22,7 +22,7 @@ from harness.llm.attention_weights import block_weights, column_weights
 from harness.llm.batched_forward import Ask, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
-from harness.llm.kernels import cpu_attention, multiply_in_float32, one_row_attention
+from harness.llm.kernels import cpu_attention, has_slow_products, multiply_in_float32, one_row_attention
 from harness.llm.kv import BLOCK, Arena, slot_of
 from harness.llm.load import load_model, unload
 from harness.llm.network import ForwardLane
@@ -365,3 +365,9 @@ def test_a_model_multiplies_in_float32_where_the_cpu_has_no_products_of_its_dtyp
     net = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="bfloat16")).net
     unload()
     assert ("forward" in vars(net.lm_head)) is changed
+
+
+def test_a_build_of_torch_without_mkldnn_is_not_asked(monkeypatch):
+    monkeypatch.setattr(torch.ops, "mkldnn", object())
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert not has_slow_products(torch.bfloat16)
