@@ -91,7 +91,7 @@ class Checker:
             tail = f" (and {more} more bad row{'s' if more > 1 else ''})" if more else ""
             advice = "mend or remove the row"
             if more and self.bad == self.rows:
-                advice = "no row can be used: check --data, and the parser if the data set is your own"
+                advice = "no row can be used: see that --data is a file of that data set, and that its parser is right"
             place, error = self.first_error
             raise place.error(error.field, f"{error.problem}{tail}; {advice}")
         if not self.rows:
