@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
-from harness.cost.usage import add_usage
+from harness.cost.usage import add_usage, sum_phases
 from harness.engine.document_view import joined_id
 from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun
@@ -86,13 +86,13 @@ def search_and_answer(search: list[float], answer: list[float]) -> list[float]:
 
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
     """What a part ("probes", "thinking") of `phases` cost for each answered question; empty where no usage has it."""
-    questions = [[r["usage"].get(phase, {}) for phase in phases] for r in run.records if r["error"] is None]
-    if not any(part in usage for usages in questions for usage in usages):
+    questions = [sum_phases([r["usage"]], *phases) for r in run.records if r["error"] is None]
+    if not any(part in spent for spent in questions):
         return Costs([], None, [])
-    parts = [[usage[part] for usage in usages if part in usage] for usages in questions]
-    known = not any(usage.get("uncounted") for usages in questions for usage in usages)
-    tflops = [sum(float(one["flops"].get(convention, 0.0)) for one in ones) / TERA for ones in parts]
-    return Costs([float(sum(one["tokens"] for one in ones)) for ones in parts], tflops if known else None, [])
+    parts = [spent.get(part, {}) for spent in questions]
+    known = not any(spent.get("uncounted") for spent in questions)
+    tflops = [_tflops(spent, convention) for spent in parts] if known else None
+    return Costs([float(spent.get("tokens", 0)) for spent in parts], tflops, [])
 
 
 def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bool = True) -> dict[str, float]:
@@ -130,8 +130,8 @@ def _tflops(usage: Mapping[str, Any], convention: str) -> float:
 
 def requests_of(usage: Mapping[str, Any], *phases: str) -> int:
     """Requests to a language model in these phases of a record's or index's usage; those to encoders are none."""
-    told = [usage.get(phase) or {} for phase in phases]
-    return sum(int(one.get("requests", 0)) - int(one.get("encoder_requests", 0)) for one in told)
+    spent = sum_phases([usage], *phases)
+    return int(spent.get("requests", 0)) - int(spent.get("encoder_requests", 0))
 
 
 def request_counts(run: StoredRun) -> list[float]:
@@ -141,11 +141,8 @@ def request_counts(run: StoredRun) -> list[float]:
 
 def probes(run: StoredRun) -> list[str]:
     """What part of the search its probes took, as a sentence; none for a method without probes, or an older run."""
-    spent: dict[str, Any] = {}
-    for record in run.records:
-        if record["error"] is None:
-            add_usage(spent, {"search": record["usage"].get("search", {})})
-    return [PROBES + share] if (share := probe_share(spent.get("search", {}))) else []
+    spent = sum_phases((r["usage"] for r in run.records if r["error"] is None), "search")
+    return [PROBES + share] if (share := probe_share(spent)) else []
 
 
 def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
@@ -188,7 +185,5 @@ def full_only_notes(records: Sequence[Mapping[str, Any]], convention: str) -> li
 
 def spent_flops(record: Mapping[str, Any], convention: str) -> float | None:
     """FLOPs of search and answer of a record; None where a model tells no shape."""
-    usages = [usage for phase in ("search", "answer") if (usage := record["usage"].get(phase))]
-    if any(usage.get("uncounted") for usage in usages):
-        return None
-    return sum(float(usage["flops"][convention]) for usage in usages)
+    spent = sum_phases([record["usage"]], "search", "answer")
+    return None if spent.get("uncounted") else float(spent.get("flops", {convention: 0.0})[convention])

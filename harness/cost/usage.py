@@ -1,6 +1,6 @@
 """Sums of events by phase, as records, indexes and summaries hold them: {"search": {"tokens_in": 812, ...}, ...}."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.cost.events import Event
@@ -62,7 +62,22 @@ def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | No
     return texts if known else None, cut
 
 
-def add_usage(total: dict[str, Any], more: dict[str, Any]) -> None:
+def sum_phases(usages: Iterable[Mapping[str, Mapping[str, Any]]], *phases: str) -> dict[str, Any]:
+    """Sum `usages`, each as `usage_of` returns it, over their phases; over `phases` alone where any is named."""
+    total: dict[str, Any] = {}
+    for usage in usages:
+        for name, phase in usage.items():
+            if not phases or name in phases:
+                add_usage(total, phase)
+    return total
+
+
+def tokens_of(phase: Mapping[str, Any]) -> int:
+    """Tokens read and written in a phase, or in a sum of phases; 0 where it holds none."""
+    return int(phase.get("tokens_in", 0) + phase.get("tokens_out", 0))
+
+
+def add_usage(total: dict[str, Any], more: Mapping[str, Any]) -> None:
     """Add the numbers of `more` to those of `total`, in place; both as `usage_of` returns them, or one phase of it."""
     for key, value in more.items():
         if isinstance(value, dict):

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.cost.usage import sum_phases, tokens_of
 from harness.engine import runner
 from harness.engine.pair_races import Pair, PairRaces, Rules
 from harness.engine.plan import Plan
@@ -118,9 +119,8 @@ class _RaceScores(Silent):
 
 def _tokens_and_seconds(row: Mapping[str, Any]) -> tuple[float, float]:
     """Tokens and seconds of a record or of a line of documents.jsonl, over all phases."""
-    phases = row["usage"].values()
-    tokens = sum(phase["tokens_in"] + phase["tokens_out"] for phase in phases)
-    return tokens, sum(phase.get("seconds", 0.0) for phase in phases)
+    spent = sum_phases([row["usage"]])
+    return tokens_of(spent), spent.get("seconds", 0.0)
 
 
 def question_clusters(plan: Plan, score: str) -> tuple[list[list[Example]], int]:

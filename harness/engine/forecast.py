@@ -32,6 +32,7 @@ from typing import Any
 
 from harness.cost.events import Event, Kind
 from harness.cost.flops import DEFAULT, ModelShape, flops
+from harness.cost.usage import sum_phases, tokens_of
 from harness.engine.manifest import describe_gpu, shape_of_role
 from harness.engine.plan import Plan
 from harness.errors import UserError
@@ -187,13 +188,11 @@ def _cost_settings(config: dict[str, Any]) -> tuple[Any, ...]:
 
 def _mean_cost(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
     """The mean cost of questions or indexes, None for none; usages: of each, phase -> sums, as records hold them."""
-    phases = [phase for usage in usages for phase in usage.values()]
     if not usages:
         return None
-    tokens = sum(phase["tokens_in"] + phase["tokens_out"] for phase in phases)
-    spent = sum(phase["flops"][convention] for phase in phases)
-    counted = not any(phase.get("uncounted") for phase in phases)
-    return Cost(tokens / len(usages), spent / len(usages) if counted else None)
+    spent = sum_phases(usages)
+    tokens, flops = tokens_of(spent), spent.get("flops", {convention: 0.0})[convention]
+    return Cost(tokens / len(usages), None if spent.get("uncounted") else flops / len(usages))
 
 
 def text_tokens(text: str) -> float:

@@ -22,6 +22,7 @@ from typing import Any
 
 from harness.config import presets
 from harness.cost.flops import DEFAULT, ModelShape
+from harness.cost.usage import sum_phases, tokens_of
 from harness.engine.forecast import Cost, event_cost, text_tokens
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import FROM, Plan, plan_choices
@@ -118,12 +119,12 @@ def _pieces_of_equal_cost(plan: Plan, name: str, rows: Sequence[Mapping[str, Any
     piece = plan.method.piece_tokens()
     if piece is None:
         raise UserError(f"method.{name} does not fix what is shown with these settings; give it a number")
-    usages = [row["usage"].get(phase) or {} for row in rows for phase in ("search", "answer")]
-    tokens = sum(usage.get("tokens_in", 0) + usage.get("tokens_out", 0) for usage in usages) / len(rows)
-    flops = sum((usage.get("flops") or {}).get(DEFAULT, 0.0) for usage in usages) / len(rows)
-    written = round(sum((row["usage"].get("answer") or {}).get("tokens_out", 0) for row in rows) / len(rows))
+    usages = [row["usage"] for row in rows]
+    spent = sum_phases(usages, "search", "answer")
+    tokens, flops = tokens_of(spent) / len(rows), spent.get("flops", {}).get(DEFAULT, 0.0) / len(rows)
+    written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(rows))
     cost = _cost_by_pieces(plan, piece, written)
-    if not any(usage.get("uncounted") for usage in usages) and cost(1).flops is not None:
+    if not spent.get("uncounted") and cost(1).flops is not None:
         return nearest_count(lambda k: cost(k).flops or 0.0, flops), flops / 1e12, "TFLOPs"
     return nearest_count(lambda k: cost(k).tokens, tokens), tokens, "tokens"
 

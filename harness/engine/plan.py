@@ -17,7 +17,7 @@ from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
 from harness.config.row_label import mark
-from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
+from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.config.sweep import point_text
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
@@ -25,6 +25,7 @@ from harness.datasets import answer_prefix
 from harness.datasets.base import Dataset
 from harness.datasets.load_once import load_asked
 from harness.engine.plan_models import check_prompts, encoders_of, models_of
+from harness.engine.run_hash import run_hash
 from harness.errors import Missing, UserError, attempt, raise_all
 from harness.method import Method, Task, misdeclared
 from harness.prompts import replacement_problem
@@ -138,9 +139,7 @@ def _make_plan(
     config, task = r.config, answer_prefix.task(r.parts["dataset"])
     awaits = awaited_params(type(method), choice.params)
     code = own_code(type(method), choice.params.values())
-    inputs = _hash_inputs(config, method, dataset, task, identities)
-    inputs["method"] |= {"code": code} if code else {}
-    hash8 = "pending" if awaits else digest(inputs)[:8]
+    hash8 = "pending" if awaits else run_hash(config, method, dataset, task, identities, code)
     return Plan(
         config=config,
         origins=dict(sorted(r.origins.items())),
@@ -156,26 +155,6 @@ def _make_plan(
         code=code,
         awaits=awaits,
     )
-
-
-def _hash_inputs(
-    config: RunConfig, method: Method, dataset: Dataset, task: Task, identities: dict[str, dict[str, Any]]
-) -> dict[str, Any]:
-    """All that changes a prediction, to be hashed: no limit, path, scorer or device; the caller adds users' code."""
-    return {
-        "method": {
-            "implementation": config.method.implementation,
-            "view": config.method.view,
-            "params": {name: value for name, value in config.method.params.items() if name != "prompts"},
-            "prompts": method.prompts(),
-            "index_version": method.index_version,
-        },
-        "task": task.model_dump(mode="json"),
-        "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
-        "identities": dict(sorted(identities.items())),
-        "seed": config.seed,
-        **({"sampling": config.model.sampling} if config.model.sampling else {}),
-    }
 
 
 def make_method(r: Resolution) -> Method:

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, short_count
+from harness.cost.usage import sum_phases, tokens_of
 from harness.engine.spending_limits import Budget
 from harness.errors import LimitReached, erase_line, printable
 
@@ -119,10 +120,10 @@ class Progress:
         self._done += 1
         self._failed += row["error"] is not None
         self._score += row["scores"].get(self._headline) or 0.0
-        for usage in row["usage"].values():
-            self._tokens += usage["tokens_in"] + usage["tokens_out"]
-            self._flops += usage["flops"][DEFAULT]
-            self._uncounted |= bool(usage.get("uncounted"))
+        spent = sum_phases([row["usage"]])
+        self._tokens += tokens_of(spent)
+        self._flops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT]
+        self._uncounted |= bool(spent.get("uncounted"))
 
     def _time(self) -> str:
         """The time left, by the mean of this start's questions; at the end the time that it took."""

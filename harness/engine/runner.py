@@ -33,7 +33,7 @@ from harness.engine.plan import Plan
 from harness.engine.plan_models import server_shapes
 from harness.engine.progress import Progress
 from harness.engine.record_texts import with_texts, without_texts
-from harness.engine.rescore import answered_ids, rescore_outdated, score_unscored
+from harness.engine.resume import answered_ids, rescore_outdated, score_unscored
 from harness.engine.scoring import scored_record, silent_scorers
 from harness.engine.tools import EngineTools, Models, warn_of_global_draws
 from harness.errors import FirstFailure, HarnessError, SaveError, UserError

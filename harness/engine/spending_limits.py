@@ -17,6 +17,7 @@ from typing import Any
 
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money
+from harness.cost.usage import sum_phases, tokens_of
 from harness.errors import UserError
 from harness.storage.json_lines import read_lines
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, read_json
@@ -54,10 +55,10 @@ class Budget:
 
     def spend(self, usage: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """Count the cost of a question or an index, by phase as `usage_of` sums it; returns it unchanged."""
+        spent = sum_phases([usage])
         with self._lock:
-            for phase in usage.values():
-                self._tokens += phase["tokens_in"] + phase["tokens_out"]
-                self._tflops += phase["flops"][DEFAULT] / 1e12
+            self._tokens += tokens_of(spent)
+            self._tflops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT] / 1e12
         return usage
 
     def spend_index(self, row: Mapping[str, Any]) -> None:

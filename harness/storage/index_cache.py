@@ -1,7 +1,7 @@
 """Indexes kept by content: the same document, method and models never pay for the same index twice.
 
     <root>/<implementation>/<first 2>/<digest>/
-        key.json         everything that was hashed (harness/engine/indexing.py, index_key), to be read by a person
+        key.json         everything that was hashed (harness/engine/index_key.py), to be read by a person
         data.json        the index without its arrays
         arrays.npz       its arrays (missing when it has none)
         usage.json       the model calls that building it took, and the shapes of those models
@@ -142,7 +142,7 @@ def _delete_abandoned_drafts(folder: Path) -> None:
 
 
 class IndexCache:
-    """The index cache in the folder `root`; the key of an index comes from harness.engine.indexing.index_key.
+    """The index cache in the folder `root`; the key of an index comes from harness.engine.index_key.
 
     note: gets a sentence for every entry that had to be deleted; served: role -> sizes of a model behind a server, None
     if unknown; the user may correct them, so they are in no key, and the cost of a stored index uses the current ones;

@@ -24,6 +24,7 @@ from datetime import datetime
 from typing import Any
 
 from harness.cost.flops import DEFAULT
+from harness.cost.usage import sum_phases
 from harness.storage.kept_requests import REQUESTS, read_requests
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import JUDGES
@@ -121,12 +122,12 @@ class _TraceBuilder:
     def trace(self, start: float) -> Trace:
         """The whole trace. start: seconds since 1970."""
         record = self.record
-        spent = [record["usage"].get(phase) or {} for phase in ("search", "answer")]
+        spent = sum_phases([record["usage"]], "search", "answer")
         error = record["error"]
         told = {
             "method": self.run.config["method"]["name"],  # as of runs: MLflow shows the first tag in its list
             "model": self.run.config["model"]["name"],
-            "TFLOPs": "" if any(u.get("uncounted") for u in spent) else f"{sum(_tflops(u) for u in spent):.4g}",
+            "TFLOPs": "" if spent.get("uncounted") else f"{_tflops(spent):.4g}",
             "stop_reason": record["stop_reason"],
             "error": (error or {}).get("type", ""),
             "truncated": "true" if record["truncated"] else "",
@@ -139,7 +140,7 @@ class _TraceBuilder:
             request=record.get("question") or record["question_id"],
             answer=record["prediction"],
             error=error,
-            tokens=_chat_tokens(*spent),
+            tokens=_chat_tokens(spent),
             tags={name: value for name, value in told.items() if value},
             scores=percent_scores(record),
             reasons={metric_name(name): reason for name, reason in _reasons(record["notes"]).items()},
@@ -283,11 +284,11 @@ def _costs(usage: Mapping[str, Any]) -> dict[str, Any]:
     return {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in spent.items() if value}
 
 
-def _chat_tokens(*phases: Mapping[str, Any]) -> dict[str, int]:
-    """The tokens of phases under MLflow's names; none where a run made elsewhere tells none."""
-    if not any("tokens_in" in usage for usage in phases):
+def _chat_tokens(usage: Mapping[str, Any]) -> dict[str, int]:
+    """The tokens of a phase, or a sum of phases, under MLflow's names; none where a run made elsewhere tells none."""
+    if "tokens_in" not in usage:
         return {}
-    read, written = (sum(int(usage.get(key) or 0) for usage in phases) for key in ("tokens_in", "tokens_out"))
+    read, written = (int(usage.get(key) or 0) for key in ("tokens_in", "tokens_out"))
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
 
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
 from harness.cost.units import duration, short_count
-from harness.cost.usage import usage_of
+from harness.cost.usage import sum_phases, usage_of
 from harness.errors import CannotRun, QuestionError, RequestFailed
 from harness.method import Task
 from harness.method.hooks import Labelling, TrainingTask
@@ -105,8 +105,8 @@ class LabelWriter:
                 return error
             except QuestionError as error:
                 scenes, line["left_out"] = (), str(error)
-        usage = usage_of(branch.events, {}).values()
-        line |= {name: sum(u[key] for u in usage) for name, key in (("read", "tokens_in"), ("written", "tokens_out"))}
+        spent = sum_phases([usage_of(branch.events, {})])
+        line |= {"read": spent.get("tokens_in", 0), "written": spent.get("tokens_out", 0)}
         return line | {"scenes": [scene_to_json(scene) for scene in scenes]}
 
     def finish(self, line: dict[str, Any] | RequestFailed) -> None:

@@ -15,7 +15,7 @@ import pytest
 from harness.cost.events import Event
 from harness.cost.flops import flops
 from harness.cost.meter import Meter
-from harness.engine.indexing import index_key
+from harness.engine.index_key import index_key
 from harness.engine.progress import Silent
 from harness.errors import SaveError
 from harness.method import Task
