@@ -21,9 +21,9 @@ from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Step
 from methods.chunks import Span, word_chunks
+from methods.long_context import FullContext
 from methods.reading import Reading
 from methods.retrieval import Dense, RetrievalConfig
-from methods.window import FullContext
 
 REFUSAL = "unanswerable"
 # The paper's table 9, behind both places of the data set's instruction.

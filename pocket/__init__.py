@@ -4,8 +4,8 @@
       render_encyclopedia   MuSiQue, HotpotQA, 2WikiMultihopQA,      render_story   NarrativeQA, QuALITY
                             eight retrieved documents                render_paper   Qasper
         layout      sentences, also such that say nothing, to paragraphs to a document, every offset known
-        fact_graph  facts grown around the questions: proofs, then look-alikes
-          facts     the fact base and the prover
+        facts_and_distractors   facts grown around the questions: proofs, then look-alikes
+          fact_proofs   the fact base and the prover
           templates relations and their sentences (words/*.txt)
           names     one-word names without end; trades, goods, numbers
     tasks     scenes of every skill: a text, what is asked about it, what is right

@@ -1,6 +1,6 @@
 """Methods by data sets: one row a method, one column a data set and the mean over data sets, as papers print it.
 
-    wide_table(frame(runs))                       the headline of each data set (frame: reports.tables)
+    wide_table(frame(runs))                       the headline of each data set (frame: reports.main_table)
     wide_table(frame(runs), "musique.answer_f1")        method model musique qasper mean notes
     sections(wide_table(frame(runs)))                   one table a model, best mean first
 
@@ -28,7 +28,7 @@ _ENDS = (".low", ".high")
 def wide_table(
     means: pd.DataFrame, score: str | None = None, *, intervals: bool = False, differences: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """A row a method and model, a column a data set, from `means` (reports.tables.frame); best mean first.
+    """A row a method and model, a column a data set, from `means` (reports.main_table.frame); best mean first.
 
     score: by default each data set's headline; differences: to a reference (reports.compare.compare), whose p-values
     become the columns `musique.p`. Raises UnknownName for a score that no run has.

@@ -1,7 +1,7 @@
 """`harness compare`: means beside paired differences on the same questions, against one reference per data set.
 
     both = side_by_side(runs, reference="full-context")
-    both.means            reports.tables.frame, best first
+    both.means            reports.main_table.frame, best first
     both.differences      compare(runs); None where every data set has one run only
     both.joined()         one row a run with its difference: what csv and json hold
     both.render("text")
@@ -49,8 +49,8 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.columns import PAIRED, Section, ordered, pick_columns, sections
 from reports.comparability import overlap, same_questions
-from reports.render import render, render_sections
-from reports.tables import REFERENCE, frame
+from reports.main_table import REFERENCE, frame
+from reports.table_formats import render, render_sections
 
 _SHARED = 0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
 _UNSET = object()
@@ -117,7 +117,7 @@ class SideBySide:
         return self.means.merge(renamed.drop(columns=["model", "method"]), on=["dataset", "run"], how="left")
 
     def render(self, form: str, columns: Sequence[str] | None = None, width: int | None = None) -> str:
-        """Both tables in a format of reports.render.FORMATS; width: as in reports.render.render.
+        """Both tables in a format of reports.table_formats.FORMATS; width: as in reports.table_formats.render.
 
         columns: of the means, as in reports.columns.sections; csv and json hold all of them by default.
         """

@@ -9,7 +9,7 @@ from string import Template
 import pandas as pd
 
 from reports.markup import Html, el, joined
-from reports.render import Cells
+from reports.table_formats import Cells
 
 
 def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFrame]]) -> str:

@@ -15,14 +15,14 @@ from reports import facts
 from reports.html_tables import small_interval
 from reports.markup import Html, el
 from reports.page_header import date
-from reports.render import Cells
+from reports.table_formats import Cells
 
 _NUMERIC = ("score", "tokens", "tflops", "ratio", "ratio.search", "n", "failed")
 _COLUMNS = ("method", "model", "data set", *_NUMERIC, "date", "suite", "folder")
 
 
 def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping[str, str]) -> Html:
-    """The table; `means` has the rows of reports.tables.frame for `runs`, `anchors` the section of each data set."""
+    """The table; `means` has the rows of main_table.frame for `runs`, `anchors` the section of each data set."""
     by_key = {facts.run_key(run): run for run in runs}
     folders = sources(runs)
     each = [(row, by_key[row["dataset"], row["run"]]) for row in facts.records(means)]
@@ -63,7 +63,7 @@ def sources(runs: Sequence[StoredRun]) -> dict[Any, str]:
 
 
 def _run_row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, Any]:
-    """A run's row, column -> value; row: that of reports.tables.frame; folder: as in `sources`."""
+    """A run's row, column -> value; row: that of reports.main_table.frame; folder: as in `sources`."""
     score = row["headline"]
     return {
         **{name: row[name] for name in ("method", "model", "headline")},

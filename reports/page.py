@@ -35,9 +35,9 @@ from reports.figures import front
 from reports.gold_rows import Rows, rows_of
 from reports.html_tables import read_template, sha256, table
 from reports.leaderboard import leaderboard
+from reports.main_table import REFERENCE, frame
 from reports.markup import Html, el, joined, script_json
 from reports.page_header import Written, header
-from reports.tables import REFERENCE, frame
 
 LIMITS = Limits()
 _SCRIPTS = ("page", "save", "player", "answers", "differences", "questions", "leaderboard", "start")
@@ -49,7 +49,7 @@ class Comparison:
     """How the runs of a page are compared.
 
     reference, force: as in reports.compare.compare; runs that must not be compared get no paired differences, and the
-    page says why. convention: how FLOPs are counted, see reports.tables.frame; by default DEFAULT, and beside published
+    page says why. convention: how FLOPs are counted, see main_table.frame; by default DEFAULT, and beside published
     numbers the papers' own. margin: points of a score, or percent of a cost, within which a measured number is called
     equivalent to the published one; None for a page without published numbers.
     """

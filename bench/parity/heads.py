@@ -22,9 +22,9 @@ from harness.llm.load import load_model
 from harness.llm.model_info import local_folder
 from harness.models import CacheLimit
 from harness.types import Question
-from methods.bounded_cache import BoundedCache, BoundedCacheConfig
 from methods.chunks import fixed_chunks
-from methods.in_context import NO_CONTENT, SEPARATOR, InContext, InContextConfig, _chunk_scores, _marked
+from methods.in_context_ranking import NO_CONTENT, SEPARATOR, InContext, InContextConfig, _chunk_scores, _marked
+from methods.kv_eviction import BoundedCache, BoundedCacheConfig
 from tests.methods.conftest import FakeTools
 
 PROGRAM = "princeton-pli/QRHead"

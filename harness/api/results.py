@@ -89,15 +89,15 @@ class Runs(list[Run]):
     @property
     def averaged(self) -> pd.DataFrame:
         """`table` with one averaged row for runs that differ in their seed alone: `harness report --average-seeds`."""
+        from reports.main_table import frame
         from reports.repeats import average_over_seeds
-        from reports.tables import frame
 
         return frame(average_over_seeds([run.stored for run in self]))
 
     @property
     def table(self) -> pd.DataFrame:
-        """What `harness report --format csv` holds: a row a run; see reports/tables.py for the columns."""
-        from reports.tables import frame
+        """What `harness report --format csv` holds: a row a run; see reports/main_table.py for the columns."""
+        from reports.main_table import frame
 
         return frame([run.stored for run in self])
 

@@ -14,12 +14,12 @@ from harness.config.schema import digest
 from harness.config.sweep import check_axes
 from harness.engine import runner
 from harness.engine.command_limits import LimitHook
-from harness.engine.numbers_from_rows import NumbersFromRows
+from harness.engine.expand_command import command_rows, plan_all, with_seeds
+from harness.engine.parameters_from_rows import NumbersFromRows
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress, Silent, default_progress
 from harness.engine.recorded_stops import with_stops
 from harness.engine.repeats import distinct_repeats
-from harness.engine.rows import command_rows, plan_all, with_seeds
 from harness.engine.rows_in_turn import in_turn
 from harness.engine.spending_limits import Budget
 from harness.errors import HarnessError

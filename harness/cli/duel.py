@@ -20,7 +20,7 @@ from harness.cli.output import columns, say
 from harness.cli.run_hooks import print_warnings
 from harness.cli.stopping import print_resume_command
 from harness.cost.units import duration
-from harness.engine.numbers_from_rows import with_numbers
+from harness.engine.parameters_from_rows import with_numbers
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
 from harness.storage.home import check_home
 from harness.storage.remote_runs import working_copy
@@ -97,8 +97,8 @@ def duel(
 
 def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[Plan]:
     """A plan for each method, with the numbers that it takes from run folders. Raises UserError with every mistake."""
+    from harness.engine.expand_command import command_rows
     from harness.engine.plan import plan_choices
-    from harness.engine.rows import command_rows
 
     names = split_names([*methods, *selection.method])
     chosen = command_rows(selection.choices(), names, split_names(selection.dataset), {}, say)

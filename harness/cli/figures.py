@@ -37,7 +37,7 @@ def write_figure(name: str, output: FigureOutput, folders: Sequence[str] | None,
 
 
 def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> str:
-    """The format to write: svg, pdf, png, html, or one of reports.tables.FORMATS. drawn: False for a mere table.
+    """The format to write: svg, pdf, png, html, or one of reports.main_table.FORMATS. drawn: False for a mere table.
 
     Raises UnknownName for an unknown format, UserError for an unknown ending or a figure that does not exist.
     """

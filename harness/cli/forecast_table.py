@@ -24,10 +24,10 @@ from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money, short_count
 from harness.engine.command_limits import first_limit_hit
+from harness.engine.expand_command import plan_all
 from harness.engine.forecast import Forecast, append_actual, expected_hours, forecast, measured_runs
-from harness.engine.numbers_from_rows import RowKey, row_key, with_numbers
+from harness.engine.parameters_from_rows import RowKey, row_key, with_numbers
 from harness.engine.plan import Plan
-from harness.engine.rows import plan_all
 from harness.engine.rows_in_turn import Hook
 from harness.engine.runner import RunResult
 from harness.errors import HarnessError, RowWaits

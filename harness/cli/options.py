@@ -130,8 +130,8 @@ class Selection(RowOptions):
         """Each method on each data set at each point of `swept` ("KEY=A,B") with `repeat` seeds. Raises UserError."""
         from harness.cli.output import say
         from harness.config import sweep
+        from harness.engine.expand_command import command_rows, with_seeds
         from harness.engine.repeats import distinct_repeats
-        from harness.engine.rows import command_rows, with_seeds
 
         shared, axes = with_seeds(self.choices(), sweep.parse_axes(swept or ()), repeat)
         chosen = command_rows(shared, split_names(self.method), split_names(self.dataset), axes, say)

@@ -160,8 +160,8 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
     from reports import by_dataset, paper
     from reports.columns import ordered, pick_columns, sections
     from reports.compare import compare
-    from reports.render import render, render_sections
-    from reports.tables import REFERENCE, frame
+    from reports.main_table import REFERENCE, frame
+    from reports.table_formats import render, render_sections
 
     table, page, wide = options
     if page.paper:
@@ -222,7 +222,7 @@ def _show_analysis(module: Any, answers: Answers) -> int:
 
 def write_analysis(module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: str, out: str | None) -> None:
     """Analyse (run, its rows) by `analyse_runs` of `module`; write its `frame` as csv or json, else its `sections`."""
-    from reports.render import render, render_sections
+    from reports.table_formats import render, render_sections
 
     found = module.analyse_runs(pairs)
     if form in ("csv", "json"):

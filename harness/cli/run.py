@@ -22,7 +22,7 @@ from harness.cli.run_result import failure_text, print_result, rows_lost_sentenc
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.cli.worker_options import WorkerOptions
 from harness.config.layers import Choices
-from harness.engine.rows import Planned, bug_sentence, plan_all
+from harness.engine.expand_command import Planned, bug_sentence, plan_all
 from harness.engine.rows_in_turn import Lost, Outcome, in_turn
 from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
 from harness.parallel.signals import interrupt_on_signals

@@ -15,7 +15,7 @@ from harness.cli.output import say
 from harness.config.layers import Choices
 from harness.cost.flops import CONVENTIONS
 from harness.engine import model_warnings
-from harness.engine.numbers_from_rows import NumbersFromRows
+from harness.engine.parameters_from_rows import NumbersFromRows
 from harness.engine.rows_in_turn import Hook
 from harness.errors import UnknownName, UserError
 from harness.tracking.mlflow_process import BackgroundTracking

@@ -7,7 +7,7 @@
     resolution.origins["method.params.chunk_tokens"]     "--set"
 
 A profile or config file has the shape of a RunConfig, any part of it; `method`, `dataset`, `model`, `encoder`,
-`reranker` and `roles.<role>` may be just a name. `methods` sets parameters of methods by name (named_settings.py),
+`reranker` and `roles.<role>` may be just a name. `methods` sets parameters of methods by name (profile_settings.py),
 `datasets` settings of data sets by name: {datasets: {nq: {documents: FILE}}}, or --set datasets.nq.documents=FILE.
 An encoder given as `encoder: {default: NAME}` is that of methods whose preset names none.
 """
@@ -21,7 +21,7 @@ from pydantic import create_model
 
 from harness.config import presets, registry
 from harness.config.layers import SCALARS, Choices, Layer, read_layers, untrusted_keys
-from harness.config.named_settings import by_name, role_models, with_prompts
+from harness.config.profile_settings import by_name, role_models, with_prompts
 from harness.config.registry import method_class
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.config.validation import build, nest_keys

@@ -31,7 +31,7 @@ _OTHERWISE = {
     "profile": "run the command once for each profile",
 }
 _OPEN, _CLOSE = "[{(", "]})"
-_TAKEN = "from:"  # a number that another row gives (engine/numbers_from_runs.py)
+_TAKEN = "from:"  # a number that another row gives (engine/parameters_from_runs.py)
 
 
 def parse_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from harness.errors import DataError
-from harness.storage.limits import ratio_checked
+from harness.storage.input_limits import ratio_checked
 from harness.storage.untrusted import regular_only
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")

@@ -4,7 +4,7 @@
 
 The first character distinguishes .json from .jsonl, since ".json" files of JSON lines are common. A format whose
 files may be one object, {id: row, ...}, says which keys a row of its own can start with. Blank lines, a byte-order mark
-and CRLF are tolerated. Nothing is repaired: no UTF-8, no JSON or more than harness/storage/limits.py allows: an error.
+and CRLF are tolerated. Nothing is repaired: no UTF-8, no JSON, or more than storage/input_limits.py allows: an error.
 """
 
 import codecs
@@ -25,7 +25,7 @@ from typing import IO, Any, NoReturn, TypeVar
 from harness.datasets.archives import Member, opened
 from harness.datasets.rows import RowError, type_name
 from harness.errors import CannotRun, DataError
-from harness.storage.limits import check_ratio, limit, nesting_problem, numbered_lines, too_deep
+from harness.storage.input_limits import check_ratio, limit, nesting_problem, numbered_lines, too_deep
 from harness.storage.untrusted import regular_only
 
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).

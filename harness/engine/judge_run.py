@@ -26,7 +26,7 @@ from harness.storage.run_folder import MANIFEST, SUMMARY, StoredRun, read_run
 from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
-from harness.storage.summary import KEPT, summarise_with
+from harness.storage.run_summary import KEPT, summarise_with
 from harness.types import Example
 
 MAX_IN_A_ROW = 5

@@ -20,7 +20,7 @@ from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StoredRun, St
 from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
-from harness.storage.summary import KEPT, summarise_with
+from harness.storage.run_summary import KEPT, summarise_with
 from harness.types import Gold
 
 

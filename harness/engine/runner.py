@@ -47,8 +47,8 @@ from harness.storage.paths import masked
 from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_place import RunPlace
 from harness.storage.run_store import RunStore
+from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
-from harness.storage.summary import summarise
 from harness.types import Answer, Example, Record
 
 

@@ -289,7 +289,7 @@ def _json_bytes(value: Mapping[str, Any]) -> bytes:
 
 def table(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """The numbers of `harness report` for these runs: a row a run, in the order of `runs`; None where there is none."""
-    from reports.tables import frame
+    from reports.main_table import frame
 
     numbers = frame(runs).drop(columns=["notes", "scorers"], errors="ignore")
     return [{str(key): _json_cell(value) for key, value in row.items()} for row in numbers.to_dict("records")]

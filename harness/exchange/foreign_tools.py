@@ -24,7 +24,7 @@ from harness.errors import DataError
 from harness.exchange.bundle import zip_problems
 from harness.exchange.foreign import FORMS, ForeignRun, check_run, parse_answers, value_at
 from harness.exchange.inspect_logs import STATES, USED, VERSION
-from harness.storage.limits import limit
+from harness.storage.input_limits import limit
 from harness.storage.untrusted import parse_yaml, read_plain, regular_only
 
 _Row = Mapping[str, Any]

@@ -9,8 +9,8 @@ from pathlib import Path
 from harness.errors import SaveError, UserError
 from harness.exchange.bundle import Bundle, open_bundle
 from reports.columns import ordered, sections
-from reports.render import render_sections
-from reports.tables import frame
+from reports.main_table import frame
+from reports.table_formats import render_sections
 
 NAME = "bundle.zip"
 _HEAD = """---

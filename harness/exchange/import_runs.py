@@ -35,8 +35,8 @@ from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
+from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
-from harness.storage.summary import summarise
 from harness.types import VERSION, Example, Gold, Question, Record
 
 _NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}  # how questions were asked there

@@ -35,8 +35,8 @@ from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.run_folder import ByQuestion, StoredRun, without_texts
 from harness.storage.run_schema import JUDGES, LOGGED
+from harness.storage.run_summary import KEPT, summarise_with
 from harness.storage.serialize import json_values
-from harness.storage.summary import KEPT, summarise_with
 from harness.types import Gold
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]

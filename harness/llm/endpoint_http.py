@@ -35,7 +35,7 @@ from harness.errors import CannotRun, RequestFailed
 from harness.llm.api_key_mask import key_mask
 from harness.llm.endpoint_wire import Connections
 from harness.parallel.scheduler import current
-from harness.storage.limits import nesting_problem
+from harness.storage.input_limits import nesting_problem
 from harness.storage.untrusted import parse_json
 
 _RETRIED = frozenset({408, 409, 425, 429})

@@ -19,7 +19,7 @@ from harness.datasets.files import Broken, RowPlace, parse_line
 from harness.datasets.pages import wiki_text
 from harness.datasets.rows import type_name
 from harness.errors import DataError
-from harness.storage.limits import numbered_lines
+from harness.storage.input_limits import numbered_lines
 
 _KNOWN = (
     "FlashRAG's rows have id and contents, KILT's wikipedia_id, wikipedia_title and text, DPR's table id, text, title"

@@ -35,9 +35,9 @@ from harness.storage.run_folder import (
     read_json,
     run_yaml,
 )
+from harness.storage.run_summary import summarise_with
 from harness.storage.shard_files import ORDER, part_name, parts_in, read_order
 from harness.storage.shown_texts import TEXTS
-from harness.storage.summary import summarise_with
 
 _TOGETHER = 200  # texts in one gzip member
 _OWNER = ("question_id", "document_id", "key")  # of a request: a question, or an index

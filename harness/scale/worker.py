@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.layers import Choices
-from harness.engine.numbers_from_rows import RowKey, row_key, with_numbers
+from harness.engine.parameters_from_rows import RowKey, row_key, with_numbers
 from harness.engine.plan import Plan, plan_choices
 from harness.engine.progress import Progress
 from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.errors import DataError, UserError
-from harness.storage.limits import check_ratio
+from harness.storage.input_limits import check_ratio
 from harness.storage.untrusted import as_object
 
 _KEY = "key.json"

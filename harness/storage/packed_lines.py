@@ -17,8 +17,8 @@ from typing import IO, Any
 
 from harness.errors import DataError
 from harness.storage.files import no_link, save_error
+from harness.storage.input_limits import check_ratio, limit
 from harness.storage.json_lines import append_line, json_line
-from harness.storage.limits import check_ratio, limit
 from harness.storage.untrusted import as_object, regular_only
 
 _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"  # how every member of ours begins: no name, no time
@@ -42,7 +42,7 @@ def read_packed(path: Path, field: str, notes: list[str] | None = None) -> Itera
     """Yield the JSON object of every line; a missing file has none. notes: gets a sentence for a torn last member.
 
     Raises DataError for damage before the last member, a line that is no object with a text `field`, and limits
-    (harness/storage/limits.py); OSError where the file cannot be read.
+    (harness/storage/input_limits.py); OSError where the file cannot be read.
     """
     if not path.exists():
         return

@@ -8,7 +8,7 @@ results/<dataset>/<preset>--<model>--<hash8>/
     documents.jsonl   one index a line: document_id, key, status, usage
     requests.jsonl.gz what was sent to models, and their replies (harness/storage/kept_requests.py)
     texts.jsonl.gz    the long ones of the texts that readers were shown (harness/storage/shown_texts.py)
-    summary.json      the numbers (harness/storage/summary.py)
+    summary.json      the numbers (harness/storage/run_summary.py)
     lock              while a process writes
 
 read_run(folder) -> StoredRun            any number of readers; the one writer is harness/storage/run_store.py

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CannotRun
-from harness.storage.limits import limit, nesting_problem, too_deep, yaml_problem
+from harness.storage.input_limits import limit, nesting_problem, too_deep, yaml_problem
 
 _SETTINGS = (".json", ".jinja", ".txt", ".model")
 

@@ -53,7 +53,7 @@ def metric_name(name: str) -> str:
 
 
 def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
-    """Metric -> value for a whole run. table: reports.tables.frame([run]); what it lacks is left out."""
+    """Metric -> value for a whole run. table: reports.main_table.frame([run]); what it lacks is left out."""
     row = table.iloc[0]
     headline, *others = _all_score_names(run)
     values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": round_digits(row.get("tflops.whole"))}

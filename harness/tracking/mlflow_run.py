@@ -146,11 +146,11 @@ class MlflowRun:
         if not self.run.records:
             return
         from reports import columns as views
-        from reports import tables
+        from reports import main_table
         from reports.page import page
-        from reports.render import render
+        from reports.table_formats import render
 
-        table = tables.frame([self.run])
+        table = main_table.frame([self.run])
         self._log_numbers(final_metrics(self.run, table))
         text = render(views.legended(table), "markdown")
         self._set_description(self.id, text)

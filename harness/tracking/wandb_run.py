@@ -68,7 +68,7 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
     for step, values in steps.items():
         logged.log(values, step=step)
     if run.records:
-        from reports.tables import frame
+        from reports.main_table import frame
 
         logged.summary.update(final_metrics(run, frame([run])))
     logged.finish(exit_code=0 if run_state(run) == "finished" else 1)

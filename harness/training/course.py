@@ -26,9 +26,9 @@ from harness.models import LanguageModel
 from harness.parallel.in_flight import places_for
 from harness.prompts import Prompt
 from harness.storage.file_hash import file_hash
-from harness.training import cards, data, exam, kilt_pages
+from harness.training import cards, exam, example_files, kilt_pages
 from harness.training.base import Base, check_memory, load_teacher
-from harness.training.data import Item
+from harness.training.example_files import Item
 from harness.training.labelling import LabelModels, LabelWriter
 from harness.training.question_sets import QuestionSet, TrainingQuestions, load_questions_apart
 from harness.training.settings import Settings
@@ -132,7 +132,8 @@ class Course:
         """Write a task's data: scenes of the synthetic world, or labels of the teacher."""
         path, own = self.data_file(task), self.settings.tasks[task.name]
         if self.labels is None:
-            data.write_world(path, task, self.settings.recipes(task.name, task.skill.name), own.scenes, self.seed)
+            recipes = self.settings.recipes(task.name, task.skill.name)
+            example_files.write_world(path, task, recipes, own.scenes, self.seed)
             return
         self.unload()  # so that base and teacher are never in memory together
         missing = [name for name in task.after if not (self.out / "adapters" / name / "adapter_config.json").is_file()]
@@ -210,7 +211,7 @@ class Course:
         Labelled scenes have the answer instruction of the first data set.
         """
         instruction = _WORLD if self.labels is None else answer_prefix.task(self.labels.sets[0].training)
-        scenes, _ = data.read_scenes(self.data_file(task), instruction)
+        scenes, _ = example_files.read_scenes(self.data_file(task), instruction)
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
             return scenes, exam.evaluation_scenes(task, recipes, self.settings.exam, self.seed)

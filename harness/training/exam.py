@@ -25,7 +25,7 @@ from harness.method.hooks import Scene, SceneOutcome, Skill, TrainingTask
 from harness.models import LanguageModel, MeteredModel, Probe, Session, Written
 from harness.stats import bootstrap as stats
 from harness.stats.rng import Dice
-from harness.training.data import Recipe, world_scenes
+from harness.training.example_files import Recipe, world_scenes
 from harness.training.teacher import SceneTools
 
 _MARGIN = 16  # tokens that a reply may have beyond twice those of the right one

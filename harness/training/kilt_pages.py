@@ -19,7 +19,7 @@ from harness.datasets.pages import wiki_text
 from harness.errors import DataError
 from harness.storage.files import write_atomic
 from harness.storage.json_lines import json_line, read_lines
-from harness.training.data import HEAD, is_made_from
+from harness.training.example_files import HEAD, is_made_from
 from harness.types import Document
 
 _TITLE = re.compile(rb'"wikipedia_title":\s*("(?:[^"\\]|\\.)*")')

@@ -30,7 +30,7 @@ from harness.parallel.in_flight import in_flight
 from harness.parallel.scheduler import Claims
 from harness.storage.files import write_atomic
 from harness.storage.json_lines import append_line, cut_torn_line, json_line, read_lines
-from harness.training.data import HEAD, Item, is_made_from, scene_to_json
+from harness.training.example_files import HEAD, Item, is_made_from, scene_to_json
 
 T = TypeVar("T")
 _SHORT, _WRITTEN = 128, 24  # words of the prompt and tokens of the reply with which the speed is measured

@@ -21,7 +21,7 @@ from harness.errors import UserError
 from harness.method import Task
 from harness.method.hooks import Scene, Skill
 from harness.stats.rng import Dice
-from harness.training.data import Recipe, draw_scenes
+from harness.training.example_files import Recipe, draw_scenes
 from harness.training.real_rows import RealRow, RowQuestion
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Tree, build_trees

@@ -31,7 +31,7 @@ from harness.errors import DataError, HarnessError, UserError
 from harness.types import Document, Example
 
 if TYPE_CHECKING:
-    from harness.training.data import Item
+    from harness.training.example_files import Item
 
 _TRAINING = re.compile(r"train", re.IGNORECASE)
 _OTHER_SPLITS = re.compile(r"dev|test|valid|eval", re.IGNORECASE)

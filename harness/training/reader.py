@@ -28,8 +28,8 @@ from harness.scorers.longbench import qa_f1_score
 from harness.stats.rng import Dice
 from harness.training import cards
 from harness.training.base import Base, check_memory, load_teacher
-from harness.training.data import Recipe, draw_scenes
 from harness.training.exam import Measure, Part, Value, examine
+from harness.training.example_files import Recipe, draw_scenes
 from harness.training.lessons import KINDS, SKILLS, Mixture, answer_scene, lesson_trees, probe_scene
 from harness.training.real_rows import RealRow, check_apart, load_rows
 from harness.training.settings import Settings

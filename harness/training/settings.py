@@ -19,7 +19,7 @@ from harness.config.registry import ENV
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, read_yaml
 from harness.errors import ConfigError, UserError, unknown
-from harness.training.data import Recipe, world_module
+from harness.training.example_files import Recipe, world_module
 
 
 class TaskSettings(BaseModel):

@@ -22,7 +22,7 @@ from pocket.tasks.catalog import SCENES
 from pocket.tasks.catalog import skills as declared
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.scenes import make_text
-from pocket.world.fact_graph import Asked
+from pocket.world.facts_and_distractors import Asked
 from pocket.world.questions import Asker
 
 READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas

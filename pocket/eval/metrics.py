@@ -23,8 +23,8 @@ import numpy as np
 
 from harness.method.hooks import Scene, SceneOutcome
 from harness.training.exam import Value
-from pocket.world.fact_graph import Asked
-from pocket.world.facts import INVERSE, Fact, Path
+from pocket.world.fact_proofs import INVERSE, Fact, Path
+from pocket.world.facts_and_distractors import Asked
 
 AREA, EXACT, INVENTED, LIKELIHOOD = "AUC", "exact match", "invented", "likelihood of a token"
 _BUCKETS = ((1, 1, "1"), (2, 2, "2"), (3, 4, "3-4"), (5, 8, "5-8"), (9, 10**9, "9+"))

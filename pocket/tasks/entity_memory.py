@@ -23,8 +23,8 @@ from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.shown_text import Part, Shown, ask_about, in_words, names_of, plain, proves, question_of, remove_fact
-from pocket.world.fact_graph import Asked
-from pocket.world.facts import INVERSE, Fact, Path, Query, paths
+from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, paths
+from pocket.world.facts_and_distractors import Asked
 from pocket.world.names import ENDINGS
 from pocket.world.templates import Schema, schema
 

@@ -20,8 +20,8 @@ from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.shown_text import Shown, ask_about, question_of
-from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact, paths
+from pocket.world.fact_proofs import Fact, paths
+from pocket.world.facts_and_distractors import Asked
 
 _HELPING = 0.8  # share of titles that are shown of a document with something to select, where there is one
 _ENDS = 4  # words that an outline keeps of each end of a paragraph

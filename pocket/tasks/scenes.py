@@ -18,8 +18,8 @@ from harness.training.lessons import preset_task
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.shown_text import Shown, ask_about, draw_question, in_words, plain, question_of
-from pocket.world.fact_graph import NOUNS, UNANSWERABLE, Asked
-from pocket.world.facts import Fact, FactBase, Path, prove
+from pocket.world.fact_proofs import Fact, FactBase, Path, prove
+from pocket.world.facts_and_distractors import NOUNS, UNANSWERABLE, Asked
 from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.questions import Asker
 from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, sample

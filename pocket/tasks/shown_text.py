@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
-from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact, FactBase, Query, prove
+from pocket.world.fact_proofs import Fact, FactBase, Query, prove
+from pocket.world.facts_and_distractors import Asked
 from pocket.world.names import ENDINGS
 from pocket.world.questions import Asker
 from pocket.world.templates import OPENERS, schema

@@ -18,8 +18,8 @@ from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.shown_text import Part, Shown, ask_about, in_words, names_of, proves, question_of, remove_fact
-from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact, paths
+from pocket.world.fact_proofs import Fact, paths
+from pocket.world.facts_and_distractors import Asked
 from pocket.world.questions import Asker
 
 _PARTS = 9  # summaries to choose from at most

@@ -14,8 +14,8 @@ from typing import Any
 
 from harness.stats.rng import Dice
 from harness.types import Document, Example, Passage, Support
-from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact, FactBase
+from pocket.world.fact_proofs import Fact, FactBase
+from pocket.world.facts_and_distractors import Asked
 from pocket.world.names import split_words
 
 GAP = "\n\n"

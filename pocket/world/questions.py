@@ -2,14 +2,14 @@
 
     Asker("encyclopedia", facts, dice).one()        an Asked, or None where the facts allow none
 
-Every answer is proved (pocket.world.facts.prove), never read off the sentence.
+Every answer is proved (pocket.world.fact_proofs.prove), never read off the sentence.
 """
 
 from collections.abc import Iterable, Sequence
 
 from harness.stats.rng import Dice
-from pocket.world.fact_graph import UNANSWERABLE, Asked
-from pocket.world.facts import INVERSE, Compare, Fact, FactBase, Path, Query, Same, number, prove, supports
+from pocket.world.fact_proofs import INVERSE, Compare, Fact, FactBase, Path, Query, Same, number, prove, supports
+from pocket.world.facts_and_distractors import UNANSWERABLE, Asked
 from pocket.world.templates import schema
 
 _TRIES = 12

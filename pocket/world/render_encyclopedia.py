@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.types import Example, Gold, Question
-from pocket.world.fact_graph import Asked, GrowingText
-from pocket.world.facts import INVERSE, Path
+from pocket.world.fact_proofs import INVERSE, Path
+from pocket.world.facts_and_distractors import Asked, GrowingText
 from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, lay, pad, spans
 from pocket.world.names import aliases
 from pocket.world.templates import schema

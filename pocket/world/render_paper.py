@@ -4,7 +4,7 @@ Gold.extra: answer_type (extractive, boolean, none), evidence (the texts of the 
 """
 
 from harness.types import Example, Gold, Question
-from pocket.world.fact_graph import Asked, GrowingText
+from pocket.world.facts_and_distractors import Asked, GrowingText
 from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, filler, lay, pad, questions_that_fit, spans
 from pocket.world.names import aliases
 from pocket.world.templates import schema

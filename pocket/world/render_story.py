@@ -12,8 +12,8 @@ from typing import Any
 
 from harness.stats.rng import Dice
 from harness.types import Example, Gold, Question
-from pocket.world.fact_graph import Asked, GrowingText
-from pocket.world.facts import Fact
+from pocket.world.fact_proofs import Fact
+from pocket.world.facts_and_distractors import Asked, GrowingText
 from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, lay, pad, questions_that_fit, spans
 from pocket.world.templates import schema
 

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path as FilePath
 
 from harness.stats.rng import Dice
-from pocket.world.facts import INVERSE, Fact, Path, Query, Same, paths
+from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, Same, paths
 from pocket.world.names import VALUES
 
 _MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")

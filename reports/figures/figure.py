@@ -16,7 +16,7 @@ from harness.stats.bootstrap import with_interval
 from reports.columns import legended, sections
 from reports.figures.plot import FORMS, Panel, draw, inline_svg
 from reports.html_tables import page
-from reports.render import render, render_sections
+from reports.table_formats import render, render_sections
 
 Titled = tuple[str, pd.DataFrame]
 """(title, table for people)."""
@@ -93,7 +93,7 @@ _FORMS = {
 
 
 def formatted(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with the columns of this package as strings; those that reports.render knows stay numbers."""
+    """The frame with the columns of this package as strings; those that reports.table_formats knows stay numbers."""
     made = frame.copy()
     for name in _FORMS.keys() & set(frame.columns):
         ends = (frame.get(f"{name}{end}", pd.Series([None] * len(frame))) for end in (".low", ".high"))

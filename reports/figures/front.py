@@ -25,15 +25,15 @@ from reports import facts
 from reports.comparability import most_common, question_set
 from reports.figures.figure import Figure
 from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, paper_style, set_axis, wrapped
+from reports.main_table import frame
 from reports.markup import Html, el, joined
-from reports.tables import frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 COSTS = {"whole": ("tflops.whole", "with its index"), "search": ("tflops", "search + answer")}
-"""Which cost of reports.tables.frame is drawn, and what the axis says of it."""
+"""Which cost of reports.main_table.frame is drawn, and what the axis says of it."""
 _SIZE = 7.0, 4.0  # inches: both columns of a paper
 _NARROW = 3.6, 4.2  # for a telephone
 _LABELLED = 25  # with more marks, those that are dominated have no label: there is no room to read it
@@ -74,7 +74,7 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
 def points(
     means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None, cost: str = "whole"
 ) -> list[dict[str, Any]]:
-    """Score, cost and who dominates it, a dict for each row of `means` (reports.tables.frame) that has both numbers.
+    """Score, cost and who dominates it, a dict for each row of `means` (main_table.frame) that has both numbers.
 
     score: by default each data set's headline; cost: a key of COSTS; runs: they say which rows are ceilings or apart.
     """

@@ -19,7 +19,7 @@ import pandas as pd
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
-from reports import facts, tables
+from reports import facts, main_table
 from reports.columns import sections, shortened
 from reports.figures import plot
 from reports.figures.figure import Figure, Titled
@@ -43,7 +43,7 @@ def figure(
     Raises UserError where `paper` is asked for and no run measures a printed value, and what `frame` raises.
     """
     chosen = per_document or PER_DOCUMENT
-    table = whole = frame(runs, chosen, reference or tables.REFERENCE, convention or DEFAULT)
+    table = whole = frame(runs, chosen, reference or main_table.REFERENCE, convention or DEFAULT)
     parts: list[Titled] = [*sections(table, ())]
     if paper:
         whole = beside_printed(runs, [value for value in load() if value.metric.phases], convention=convention)
@@ -85,19 +85,19 @@ def cost_column(k: int) -> str:
 def frame(
     runs: Sequence[StoredRun],
     per_document: Sequence[int] = PER_DOCUMENT,
-    reference: str = tables.REFERENCE,
+    reference: str = main_table.REFERENCE,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """One row a run, in the order of `reports.tables.frame`:
+    """One row a run, in the order of `reports.main_table.frame`:
 
     dataset method model n · questions per document (of this run) · tflops.index (what a document's index costs) ·
     tflops.query · one column for each k of `per_document` · reference · tflops.reference · break even ·
     convention · notes · run
 
-    reference: as in `reports.tables.frame`; its query cost is that of its own row, its index included at the run's
-    questions per document where it has one. Raises as `reports.tables.frame` does.
+    reference: as in `reports.main_table.frame`; its query cost is that of its own row, its index included at the run's
+    questions per document where it has one. Raises as `reports.main_table.frame` does.
     """
-    table = tables.frame(runs, convention=convention, reference=reference)
+    table = main_table.frame(runs, convention=convention, reference=reference)
     by_key = {facts.run_key(run): run for run in runs}
     found = [_query_cost_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
     named = [row for row in found if reference in facts.reference_names(by_key[row["dataset"], row["run"]])]

@@ -24,8 +24,8 @@ from reports import facts
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
+from reports.main_table import frame as means_of
 from reports.settings import distinct_labels, is_number, name_runs, setting_values
-from reports.tables import frame as means_of
 
 _COST = ("tokens", "tflops", "tflops.low", "tflops.high", "convention", "n", "failed", "truncated", "notes", "run")
 _WIDE = 16  # largest value over smallest from which the axis is logarithmic

@@ -23,7 +23,7 @@ from reports.paper.verdicts import (
     measured_rows,
     with_lines,
 )
-from reports.render import render_sections
+from reports.table_formats import render_sections
 
 NOT_RUN, NOT_COMPARED = "no run yet", "not compared"
 TITLE = "The papers' tables and ours"

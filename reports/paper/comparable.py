@@ -17,12 +17,12 @@ from harness.engine import model_warnings as embedded
 from harness.engine.plan import FROM
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.paper import published
+from reports.paper import public_releases
 from reports.paper.mapping import DatasetRule
 from reports.paper.measured import score_of, scorer_of
 from reports.paper.preset import Model, Settings, last_part, settings_of
 from reports.paper.printed import Value, load
-from reports.paper.published import Found
+from reports.paper.public_releases import Found
 
 # Keys of the manifest whose change within a run makes it two experiments.
 _DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code"})
@@ -99,7 +99,7 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
     told = (run.manifest.get("models") or {}).get(role) or {}
     if used.get("backend") != "hf" or not (told.get("weights") or _is_named(used, wanted.name)):
         return Found([f"model: the {role} is {_name_of(used)}, the paper's is {wanted.name}"])
-    found = published.model_differences(run, role, wanted)
+    found = public_releases.model_differences(run, role, wanted)
     if found.reasons:
         return found
     own = {**used, **{key: told[key] for key in ("dtype", "window") if key in told}}
@@ -130,7 +130,7 @@ def _encoder_reasons(run: StoredRun, paper: Settings) -> Found:
         if not _is_named(used, wanted.name) and not str(used.get("source")).startswith(("/", ".", "~")):
             found.reasons.append(f"{role}: {_name_of(used)}, the paper's is {wanted.name}")
             continue
-        found.add(published.model_differences(run, role, wanted))
+        found.add(public_releases.model_differences(run, role, wanted))
         found.reasons += _differences(f"{role}: ", used, wanted.settings)
     return found
 
@@ -212,7 +212,7 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
         names = listed([one.dataset for one in value.rules])
         paper_has = f"{names}'s {value.rules[0].split} split" if len(value.rules) == 1 else f"the mean of {names}"
         return Found([f"split: {config['name']} is made up, the paper has {paper_has}"])
-    rows = published.row_differences(run, rule.dataset, rule.split)
+    rows = public_releases.row_differences(run, rule.dataset, rule.split)
     found = []
     if config.get("split") != rule.split:
         found.append(f"split: {config.get('split', 'not recorded')}, the paper's is {rule.split}")

@@ -35,7 +35,7 @@ from reports.paper.matching import Pair, incomplete, matches
 from reports.paper.measured import WORDING, OwnValue, mean_over_datasets, measure
 from reports.paper.preset import last_part
 from reports.paper.printed import Value, load
-from reports.render import render, render_sections
+from reports.table_formats import render, render_sections
 
 EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = "equivalent", "differs", "undecided", "not comparable"
 MARGIN = 2.0
@@ -115,7 +115,7 @@ def legend(margin: float = MARGIN) -> list[str]:
 
 
 def text(runs: Sequence[StoredRun], form: str, margin: float = MARGIN, convention: str | None = None) -> str:
-    """The table of `frame` in a format of reports.render.FORMATS; for people with its legend."""
+    """The table of `frame` in a format of reports.table_formats.FORMATS; for people with its legend."""
     whole = frame(runs, margin=margin, convention=convention)
     if form in ("csv", "json"):
         return render(whole, form)

@@ -12,7 +12,7 @@ from harness.config.registry import method_class
 from harness.engine.plan import Plan, plan_choices
 from harness.storage.run_folder import read_run
 from reports.columns import sections
-from reports.tables import frame
+from reports.main_table import frame
 from tests.docs.pages import ROOT
 from tests.reports.build import record, usage, write_run
 

@@ -9,7 +9,7 @@ from harness.config import presets, suites
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
 from harness.config.yaml_tree import Raw
-from harness.engine.rows import command_rows, plan_all
+from harness.engine.expand_command import command_rows, plan_all
 from harness.errors import ConfigError, UnknownName, UserError, raise_all
 from tests.cli.conftest import Cli, configs, environment, here
 

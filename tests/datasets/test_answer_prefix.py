@@ -18,7 +18,7 @@ from harness.engine.scoring import score_reply
 from harness.errors import ConfigError
 from harness.scorers.base import ScoreSheet
 from harness.storage.run_folder import read_run
-from harness.storage.summary import summarise
+from harness.storage.run_summary import summarise
 from harness.types import Answer, Example, Gold, Question
 from reports import facts
 from reports import gold_rows as rows

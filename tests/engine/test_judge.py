@@ -25,7 +25,7 @@ from harness.storage.run_folder import read_run
 from harness.types import Example, Gold, Question
 from reports.facts import scorer_version
 from reports.judges import judge_agreements
-from reports.tables import frame
+from reports.main_table import frame
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")

@@ -15,7 +15,7 @@ from harness.engine.scoring import unanswered_verdict
 from harness.errors import DataError, UserError
 from harness.storage.run_folder import read_run
 from harness.types import Gold, Support
-from reports.tables import frame
+from reports.main_table import frame
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")

@@ -18,9 +18,9 @@ from reports.compare import compare
 from reports.facts import notes
 from reports.figures import requests
 from reports.frames import records
+from reports.main_table import frame
 from reports.paper.matching import matches
 from reports.paper.printed import load
-from reports.tables import frame
 
 Command = Callable[..., tuple[int, str, str]]
 QUESTIONS = ["Who built the mill?", "Where is Oxmoor?", "When did Ann leave?", "Is Bo older than Cy?"]

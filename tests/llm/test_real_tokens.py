@@ -9,8 +9,8 @@ from harness.llm.load import load_model
 from harness.models import MeteredModel
 from harness.types import Document, Question
 from methods.chunks import fixed_chunks, kept_spans
+from methods.long_context import FullContext
 from methods.reading import room_for_text
-from methods.window import FullContext
 from tests.methods.conftest import FakeTools
 
 # Characters of one to four bytes, some of which take several tokens, so that cuts fall inside words and characters.

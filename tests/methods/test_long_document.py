@@ -14,9 +14,9 @@ from harness.datasets import load
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.storage.index_cache import IndexCache
 from harness.types import Document, Question
+from methods.long_context import FullContext
 from methods.pecan import Pecan
 from methods.retrieval import BM25
-from methods.window import FullContext
 from tests.datasets.support import config
 from tests.methods.conftest import FakeTools, answered
 

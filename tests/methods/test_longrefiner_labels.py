@@ -15,7 +15,7 @@ from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.method.hooks import Scene, SceneOutcome
 from harness.models import CAPABILITIES
-from harness.training.data import read_scenes, scene_from_json, scene_to_json
+from harness.training.example_files import read_scenes, scene_from_json, scene_to_json
 from harness.training.labelling import LabelModels, LabelWriter
 from harness.training.question_sets import TrainingQuestions
 from harness.training.settings import Settings, read_settings

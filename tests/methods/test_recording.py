@@ -7,7 +7,7 @@ import pytest
 from harness.cost.flops import Flops
 from harness.errors import ModelOutputError
 from harness.llm.scripted import Rule
-from harness.storage.summary import summarise
+from harness.storage.run_summary import summarise
 from tests.methods.conftest import Counted, FakeTools
 from tests.methods.pecan_search import SUMMARY, attention, probes, run
 

@@ -11,10 +11,10 @@ from harness.llm import scripted
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LongLLMLingua, SelectiveContext
+from methods.long_context import FullContext, SlidingWindow
 from methods.memwalker import MemWalker
 from methods.raptor import Raptor
 from methods.retrieval import BM25, Dense, RandomChunks, Reranked
-from methods.window import FullContext, SlidingWindow
 from tests.methods.conftest import FakeTools, answered
 from tests.methods.raptor_tree import Vectors
 from tests.methods.table_model import Table

@@ -10,9 +10,10 @@ from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.method import Method
 from harness.types import Document, Question
-from methods.bounded_cache import BoundedCacheConfig
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, config
 from methods.gist import Gist
+from methods.kv_eviction import BoundedCacheConfig
+from methods.long_context import FullContext
 from methods.longrefiner.config import LongRefinerConfig
 from methods.memagent import MemAgent
 from methods.memwalker import MemWalker
@@ -24,7 +25,6 @@ from methods.raptor import Raptor
 from methods.retrieval import RetrievalConfig
 from methods.self_route import SelfRoute
 from methods.summarised import Summarised
-from methods.window import FullContext
 from tests.methods.conftest import FakeTools, answered
 
 MARKS = ("\n", "?", "!", ".", ",")

@@ -6,8 +6,8 @@ from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.method import Task
 from harness.types import Document, Question
+from methods.long_context import ClosedBook, FullContext, SlidingWindow
 from methods.reading import room_for_text
-from methods.window import ClosedBook, FullContext, SlidingWindow
 from tests.methods.conftest import FakeTools, answered
 
 TEXT = " ".join(str(i) for i in range(400))

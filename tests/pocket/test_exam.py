@@ -19,9 +19,9 @@ from pocket.eval import exam
 from pocket.eval.exam import ASKED, NEEDED, cells, draw_sittings, examine
 from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, exact_by_look_alikes, measure
 from pocket.tasks.catalog import skills
-from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact
-from pocket.world.facts import Path as Route
+from pocket.world.fact_proofs import Fact
+from pocket.world.fact_proofs import Path as Route
+from pocket.world.facts_and_distractors import Asked
 from tests.pocket.parrot import TASK, Parrots, knowing, skill
 from tests.pocket.reading import proves, read
 

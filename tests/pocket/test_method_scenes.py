@@ -16,7 +16,7 @@ from pocket.tasks import entity_memory, refinement, shown_text, tree_walk
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import make_text
 from pocket.tasks.shown_text import Shown
-from pocket.world.facts import Fact, Path
+from pocket.world.fact_proofs import Fact, Path
 from tests.methods.conftest import FakeTools
 from tests.pocket.reading import proves
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.stats.rng import Dice
-from pocket.world.fact_graph import UNANSWERABLE
-from pocket.world.facts import Compare, Fact, FactBase, Path, Same, prove, supports
+from pocket.world.fact_proofs import Compare, Fact, FactBase, Path, Same, prove, supports
+from pocket.world.facts_and_distractors import UNANSWERABLE
 from pocket.world.names import ENDINGS, MIDDLES, STARTS, VALUES, Namer, aliases, short_names
 from pocket.world.questions import Asker
 from pocket.world.templates import schema

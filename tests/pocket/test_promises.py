@@ -14,7 +14,7 @@ import pytest
 
 from pocket import random_model
 from pocket.tasks.recipes import SCHEMAS
-from pocket.world.facts import FactBase, Path, prove
+from pocket.world.fact_proofs import FactBase, Path, prove
 from pocket.world.names import ENDINGS, short_names
 from pocket.world.sample import KINDS, sample
 from tests.pocket.reading import read, without

@@ -11,7 +11,7 @@ from pocket.tasks import recall, scenes, shown_text
 from pocket.tasks.catalog import SCENES, make_scenes
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import make_text
-from pocket.world.facts import FactBase, prove
+from pocket.world.fact_proofs import FactBase, prove
 from pocket.world.sample import FIRST_TRAINING_SEED
 from pocket.world.sample import sample as real_sample
 from tests.pocket.reading import read

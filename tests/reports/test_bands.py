@@ -6,7 +6,7 @@ from harness.errors import UserError
 from harness.storage.run_folder import read_run
 from reports import bands
 from reports.gold_rows import with_rows
-from reports.render import render_sections
+from reports.table_formats import render_sections
 from tests.reports.build import answered, record, write_run
 
 F1 = "longbench.qa_f1_score"

@@ -9,8 +9,8 @@ import pytest
 
 from harness.errors import UnknownName
 from reports.by_dataset import sections, wide_table
-from reports.render import render_sections
-from reports.tables import frame
+from reports.main_table import frame
+from reports.table_formats import render_sections
 from tests.reports.build import SCORE, mistake, record, stored, write_run
 
 HIGH, LOW = (1.0, 1.0, 1.0, 0.0), (0.0, 1.0, 0.0, 0.0)

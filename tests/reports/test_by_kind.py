@@ -7,8 +7,8 @@ from harness.storage.run_folder import read_run
 from reports import frames
 from reports.by_kind import kind, split_by_kind
 from reports.compare import side_by_side
+from reports.main_table import frame
 from reports.page import page
-from reports.tables import frame
 from tests.reports.build import SCORE, built, record, write_run
 
 HOPS = [2, 2, 2, 3, 3, None]

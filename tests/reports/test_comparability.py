@@ -8,9 +8,9 @@ from harness.storage.run_folder import read_run
 from reports.columns import legended, ordered, sections
 from reports.comparability import most_common, reasons_not_to_rank
 from reports.figures.front import points
+from reports.main_table import frame
 from reports.page import page
-from reports.render import render, render_sections
-from reports.tables import frame
+from reports.table_formats import render, render_sections
 from tests.reports.build import SCORE, built, record, stored, usage, write_run
 
 SCORES = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]

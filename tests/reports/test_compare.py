@@ -6,7 +6,7 @@ from harness.stats.paired_tests import detectable_difference, paired_test
 from harness.storage.run_folder import read_run
 from reports.compare import compare, config_difference, side_by_side
 from reports.page import page
-from reports.render import render
+from reports.table_formats import render
 from tests.reports.build import SCORE, record, stored, write_run
 
 OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]

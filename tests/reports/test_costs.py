@@ -4,7 +4,7 @@ import pytest
 
 from harness.storage.run_folder import read_run
 from reports.costs import question_tflops
-from reports.tables import frame
+from reports.main_table import frame
 from tests.reports.build import built as index
 from tests.reports.build import record, stored, usage, write_run
 

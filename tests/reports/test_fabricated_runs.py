@@ -1,7 +1,7 @@
 """Runs fabricated on the official rows, dishonest and honest ones, judged as the tables and certificates judge them.
 
 A dishonest run must have a reason against its verdict, an honest one none. Kinds of runs whose sentence is tested are
-in test_paper.py, test_paper_settings.py and test_paper_published.py.
+in test_paper.py, test_paper_settings.py and test_paper_public_releases.py.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from reports.paper.printed import load
 from reports.paper.verdicts import _measured_notes
 from tests.llm.conftest import SIZES, WORDS
 from tests.reports.paper_runs import changed, paper_run
-from tests.reports.test_paper_published import official
+from tests.reports.test_paper_public_releases import official
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LOST = {"error": {"type": "T", "message": ""}, "usage": {}}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports import tables
+from reports import main_table
 from reports.figures import curves
 from reports.figures.curves import frame, rows_to_draw, rules_to_show
 from reports.figures.plot import draw
@@ -69,7 +69,7 @@ def test_means_costs_and_nodes_worked_by_hand(tmp_path):
 def test_the_runs_own_rule_is_the_row_of_the_runs_table(tmp_path):
     run = recording(tmp_path, extra=[record(7, None, document_ids=["d9"])])
     own = rows_of(run)[1, 0.5]
-    (table,) = tables.frame([run]).to_dict("records")
+    (table,) = main_table.frame([run]).to_dict("records")
     for end in ("", ".low", ".high"):
         assert own[f"mean{end}"] == table[f"{SCORE}{end}"]
         assert own[f"tflops{end}"] == pytest.approx(table[f"tflops{end}"])

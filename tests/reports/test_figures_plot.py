@@ -26,7 +26,7 @@ from reports.figures.plot import (
     wrapped,
 )
 from reports.html_tables import page
-from reports.render import render
+from reports.table_formats import render
 from tests.reports.figure_searches import searched, searched_run, settings
 
 EVIL = "</svg></title><script>alert(1)</script>&\"'\x00"

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from reports import live as module
 from reports.live import Live
-from reports.render import Cells
-from reports.tables import frame
+from reports.main_table import frame
+from reports.table_formats import Cells
 from tests.reports.build import SCORE, built, record, write_run
 
 

@@ -14,11 +14,11 @@ from harness.stats.bootstrap import corpus_interval, interval
 from harness.storage.run_folder import read_run
 from harness.tracking import metrics as _columns
 from harness.types import Gold
-from reports import facts, tables
+from reports import facts, main_table
 from reports.columns import sections
 from reports.paper import frame
 from reports.paper.printed import load
-from reports.render import render
+from reports.table_formats import render
 from tests.engine.fakes import Plain, World, go, make_plan
 from tests.reports.build import record, stored
 from tests.reports.paper_runs import paper_run
@@ -144,18 +144,18 @@ class TestReports:
     def test_in_the_table_where_a_run_has_it(self, tmp_path):
         answers = texts(40)
         run = self.run(tmp_path, answers)
-        table = tables.frame([run, stored(tmp_path, [0.5] * 3)])
+        table = main_table.frame([run, stored(tmp_path, [0.5] * 3)])
         first, second = table.to_dict("records")
         assert first[ALL] == pytest.approx(corpus_bleu(answers, [[GOLD]] * 40))
         assert first[f"{ALL}.low"] < first[ALL] < first[f"{ALL}.high"]
         assert np.isnan(second[ALL])
-        (section,) = sections(tables.frame([run]))
+        (section,) = sections(main_table.frame([run]))
         assert f"{100 * first[ALL]:.1f} [" in render(section.frame, "text")
-        assert ALL not in tables.frame([stored(tmp_path / "b", [0.5] * 3)]).columns
+        assert ALL not in main_table.frame([stored(tmp_path / "b", [0.5] * 3)]).columns
 
     def test_is_a_metric_of_tracking(self, tmp_path):
         run = self.run(tmp_path, texts(40))
-        table = tables.frame([run])
+        table = main_table.frame([run])
         (row,) = table.to_dict("records")
         shown = _columns.final_metrics(run, table)
         assert shown[_columns.metric_name(ALL)] == round(100 * row[ALL], 2)

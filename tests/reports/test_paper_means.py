@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from harness.config.schema import digest
-from reports import tables
+from reports import main_table
 from reports.paper import frame, incomplete
 from reports.paper.matching import matches
 from reports.paper.measured import OwnValue, mean_over_datasets
@@ -81,7 +81,7 @@ class TestFrame:
         (wide,) = frame(runs, values(), margin=30.0).query("dataset != 'popqa'").to_dict("records")
         assert wide["verdict"] == "equivalent (within 30 points; weights not verified)"
         assert row["run"] == ", ".join(one.path.name for one in runs)
-        own = tables.frame(runs)
+        own = main_table.frame(runs)
         widths = list(100 * (own[f"{ACC}.high"] - own[ACC]))
         assert row["ours.high"] - row["ours"] == pytest.approx(math.hypot(*widths) / 2)
         assert 0 < row["ours.high"] - row["ours"] < max(widths)

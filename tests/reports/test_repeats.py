@@ -8,8 +8,8 @@ import pytest
 
 from harness.storage.run_folder import read_run
 from reports import facts
+from reports.main_table import frame
 from reports.repeats import average_over_seeds, best_of
-from reports.tables import frame
 from tests.reports.build import SCORE, config, record, write_run
 
 MODEL = {"name": "tiny", "backend": "hf", "embedded": False}

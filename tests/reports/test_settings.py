@@ -1,9 +1,9 @@
 """Labels of runs name the settings in which they differ, and tables have a column for each."""
 
 from reports.columns import sections
-from reports.render import render, render_sections
+from reports.main_table import frame
 from reports.settings import is_setting, name_runs, settings
-from reports.tables import frame
+from reports.table_formats import render, render_sections
 from tests.reports.build import config, stored
 
 

@@ -11,7 +11,7 @@ from harness.errors import UserError
 from harness.storage.run_folder import read_run
 from reports.columns import ordered, sections
 from reports.compare import compare, side_by_side
-from reports.tables import frame
+from reports.main_table import frame
 from tests.reports.build import SCORE, record, stored, write_run
 
 OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]

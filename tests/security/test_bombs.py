@@ -22,7 +22,7 @@ from harness.datasets.stories import stories_in
 from harness.errors import CannotRun, ConfigError, DataError, UserError
 from harness.llm import template
 from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
-from harness.storage import limits
+from harness.storage import input_limits
 from harness.storage.run_folder import read_run
 
 POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
@@ -212,7 +212,7 @@ def test_real_data_is_far_from_the_limits(tmp_path):
 
 
 def test_each_limit_can_be_raised(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "_FREE", 1 << 20)
+    monkeypatch.setattr(input_limits, "_FREE", 1 << 20)
     path = written(tmp_path / "r.json.gz", gzip.compress(b'["' + b"a" * (4 << 20) + b'"]'))
     with pytest.raises(DataError, match=r"unpacks to more than 200 times its size; .* export HARNESS_MAX_RATIO="):
         json_value(path)
@@ -229,7 +229,7 @@ def test_each_limit_can_be_raised(tmp_path, monkeypatch):
     for wrong in ("0", "-1", "many", "1e3"):
         monkeypatch.setenv("HARNESS_MAX_DEPTH", wrong)
         with pytest.raises(UserError, match="HARNESS_MAX_DEPTH must be a positive whole number"):
-            limits.limit("DEPTH")
+            input_limits.limit("DEPTH")
 
 
 def test_aliases_count_where_they_are_used(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "reports/paper/matrix.py",
     "reports/paper/tables_and_figures.py",
     "reports/paper/printed.py",
-    "reports/paper/published.py",
+    "reports/paper/public_releases.py",
 }
 OPENED = ("file", "file.name", "io.BytesIO")
 PLAIN = """

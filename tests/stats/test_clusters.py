@@ -7,9 +7,9 @@ import pytest
 from harness.stats.bootstrap import interval
 from harness.stats.clusters import cluster_warning, question_labels
 from harness.storage.run_folder import StoredRun, read_run
-from harness.storage.summary import summarise
+from harness.storage.run_summary import summarise
 from reports.compare import compare
-from reports.tables import frame
+from reports.main_table import frame
 from tests.reports.build import SCORE, record, write_run
 
 CHAIN = [(f"p{i}", f"p{i + 1}") for i in range(4)]

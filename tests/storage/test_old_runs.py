@@ -13,7 +13,7 @@ import pytest
 
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_folder import read_run
-from reports import compare, tables
+from reports import compare, main_table
 from reports.compare import config_difference
 from reports.figures import front, queries
 
@@ -43,7 +43,11 @@ def test_the_numbers_of_records_are_all_that_tables_read(version):
     whole, numbers = read_runs(folders), read_runs(folders, hold="numbers")
     assert "shown" in whole[0].records[0]
     assert "shown" not in numbers[0].records[0]
-    for table in (tables.frame, queries.frame, lambda runs: pd.DataFrame(front.points(tables.frame(runs), runs))):
+    for table in (
+        main_table.frame,
+        queries.frame,
+        lambda runs: pd.DataFrame(front.points(main_table.frame(runs), runs)),
+    ):
         pd.testing.assert_frame_equal(table(whole), table(numbers))
     texts = [compare.side_by_side(runs, force=True).render("csv") for runs in (whole, numbers)]
     assert texts[0] == texts[1]

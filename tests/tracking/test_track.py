@@ -10,7 +10,7 @@ import pytest
 from harness.errors import SaveError
 from harness.storage.run_folder import find_runs, read_run
 from harness.tracking.track import track
-from reports.tables import frame
+from reports.main_table import frame
 from tests.tracking.store import SCORE, append, artifacts, client, history, only_run, row, run_folder, runs_of, suite
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")

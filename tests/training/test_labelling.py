@@ -12,7 +12,7 @@ from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.training.course import Labels
-from harness.training.data import read_scenes
+from harness.training.example_files import read_scenes
 from harness.training.labelling import LabelModels, LabelWriter
 from harness.types import Document, Question
 from methods.longrefiner.config import LongRefinerConfig

@@ -14,7 +14,7 @@ from harness.models import MeteredModel
 from harness.prompts import prompt_tokens
 from harness.types import Document, Question
 from methods.head_lists import heads_for
-from methods.in_context import InContext, InContextConfig, _sum_without_outliers
+from methods.in_context_ranking import InContext, InContextConfig, _sum_without_outliers
 from tests.llm import tiny_families as tiny
 from tests.llm.test_families import asked
 from tests.methods.conftest import FakeTools, answered

@@ -6,7 +6,7 @@ from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.models import CacheLimit
 from harness.types import Document, Question
-from methods.bounded_cache import BoundedCache, BoundedCacheConfig
+from methods.kv_eviction import BoundedCache, BoundedCacheConfig
 from tests.methods.conftest import FakeTools
 
 TEXT = "Red fox runs fast. Blue fox sleeps now. Green bird sings well. " * 20

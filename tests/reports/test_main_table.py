@@ -5,9 +5,9 @@ import pytest
 from harness.cost.flops import CONVENTIONS
 from harness.errors import UserError
 from harness.storage.run_folder import read_run
-from harness.storage.summary import summarise
-from reports.render import render
-from reports.tables import frame
+from harness.storage.run_summary import summarise
+from reports.main_table import frame
+from reports.table_formats import render
 from tests.reports.build import SCORE, built, record, stored, usage, write_run
 
 POCKET = {"name": "pocket-llama", "backend": "hf", "embedded": True}

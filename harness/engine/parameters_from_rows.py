@@ -37,7 +37,7 @@ def _sources(plan: Plan, rows: Iterable[RowKey]) -> dict[str, RowKey]:
     In a sweep that is the row of `rows` at the same point, or one of a method that lacks a swept parameter; a key that
     no row has where there is none. Raises UserError for a source that is neither preset nor folder.
     """
-    from harness.engine.numbers_from_runs import preset_of
+    from harness.engine.parameters_from_runs import preset_of
 
     rows = list(rows)
     found: dict[str, RowKey] = {}
@@ -55,7 +55,7 @@ def order_by_source(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[l
     wanted: all rows of the command. Raises UserError for a source that is not among them, a folder without
     a finished run, and rows in a circle.
     """
-    from harness.engine.numbers_from_runs import finished_run
+    from harness.engine.parameters_from_runs import finished_run
 
     asked = {row_key(row) for row in wanted}
     needed = {row_key(plan.choices): _sources(plan, asked) for plan in plans}
@@ -104,7 +104,7 @@ def with_numbers(plan: Plan, before: Mapping[RowKey, Plan], out: Path) -> Plan:
 
     Raises RowWaits for a row that has not run to its end, UserError for a run that has no such number.
     """
-    from harness.engine.numbers_from_runs import finished_run, plan_with_amounts
+    from harness.engine.parameters_from_runs import finished_run, plan_with_amounts
 
     if not plan.awaits:
         return plan

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.stats.rng import Dice
-from pocket.world.facts import INVERSE, Compare, Fact, FactBase, Path, Query, Same, paths, prove, supports
+from pocket.world.fact_proofs import INVERSE, Compare, Fact, FactBase, Path, Query, Same, paths, prove, supports
 from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.templates import Relation, Schema
 

@@ -17,7 +17,7 @@ from harness.config import presets, registry, sweep
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
-from harness.engine.numbers_from_rows import RowKey, order_by_source, row_key
+from harness.engine.parameters_from_rows import RowKey, order_by_source, row_key
 from harness.engine.rows_in_turn import Lost
 from harness.errors import ConfigError, UserError, raise_all
 

@@ -10,7 +10,7 @@ from harness.config.suites import read_suite
 from harness.cost.flops import ModelShape
 from harness.engine.forecast import Cost
 from harness.engine.manifest import amounts_of, shape_of_role
-from harness.engine.numbers_from_runs import cost_of, nearest_count, plan_with_amounts, visited_nodes
+from harness.engine.parameters_from_runs import cost_of, nearest_count, plan_with_amounts, visited_nodes
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun

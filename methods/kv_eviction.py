@@ -23,8 +23,8 @@ from harness.method import Needs, Tools
 from harness.models import CacheLimit
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Question, Step
+from methods.long_context import FullContext
 from methods.reading import Reading, options
-from methods.window import FullContext
 
 BEFORE = Prompt(
     "answer, question first",

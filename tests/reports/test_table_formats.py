@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports import latex
-from reports import render as module
-from reports.render import FORMATS, render
+from reports import table_formats as module
+from reports.table_formats import FORMATS, render
 
 NASTY = "a|b <script>alert(1)</script> & $x_1$ 100% #1 {y} ~ ^ \\cmd `c` *d* [e](http://f)\nnew\x1b[31mline"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.storage.run_folder import StoredRun
-from reports.paper import published
+from reports.paper import public_releases
 from reports.paper.comparable import differences
 from reports.paper.preset import Model
 from reports.paper.printed import load
@@ -14,9 +14,9 @@ from tests.reports.build import record, usage
 from tests.reports.paper_runs import paper_run
 
 F1 = "longbench.qa_f1_score"
-OPENING = published._published_facts()["llama"]["opening"]
-CLOSING = published._published_facts()["llama"]["closing"]
-IDS = published._published_facts()["llama"]["ids"]
+OPENING = public_releases._published_facts()["llama"]["opening"]
+CLOSING = public_releases._published_facts()["llama"]["closing"]
+IDS = public_releases._published_facts()["llama"]["ids"]
 SHAPE = {"layers": 32, "width": 4096}
 WANTED = Model("Llama-3.1-8B-Instruct", {}, "meta-llama/Llama-3.1-8B-Instruct", SHAPE)
 HUB = {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": "0" * 40}
@@ -49,7 +49,7 @@ def told(weights, shape=None, **sent):
     ],
 )
 def test_a_model_is_known_by_its_content(run, reason, unverified):
-    found = published.model_differences(run, "reader", WANTED)
+    found = public_releases.model_differences(run, "reader", WANTED)
     assert found.unverified == unverified
     assert [bool(re.search(reason, sentence)) for sentence in found.reasons] == [True] * bool(reason)
 
