@@ -169,7 +169,7 @@ class RequestFailed(QuestionError):
 
 
 class WorkerLost(QuestionError):
-    """Worker processes ended, one after the other, while they answered this question (harness/scale/driver.py)."""
+    """Worker processes ended, one after the other, while they answered this question (scale/schedule_shards.py)."""
 
 
 class RowWaits(HarnessError):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.engine.progress import Progress
     from harness.engine.runner import RunResult
     from harness.engine.spending_limits import Budget
-    from harness.scale.driver import Driver
+    from harness.scale.schedule_shards import Driver
     from harness.scale.slurm_engine import SlurmDriver
 
 _ENGINES = ("local", "ray", "slurm")
@@ -150,8 +150,8 @@ class WorkerOptions:
         out, progress = options.folder, _make_progress(options)
         if self.engine == "slurm":
             return self._slurm_driver(out, progress, asking)
-        from harness.scale.driver import Driver
         from harness.scale.ray_engine import connect
+        from harness.scale.schedule_shards import Driver
 
         own = {key: asking[key] for key in ("command", "retry_failed", "parallel")}
         gpus, address = self.gpus_per_worker, self.ray_address

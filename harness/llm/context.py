@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.cost.meter import Meter
-from harness.llm.hf import LoadedModel
+from harness.llm.hf_model import LoadedModel
 from harness.llm.template import turn_frame
 from harness.models import Session, Span
 

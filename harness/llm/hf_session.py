@@ -27,7 +27,7 @@ from harness.llm.batched_forward import Ask
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
 from harness.llm.context import Context, PassCost
 from harness.llm.endings import reply_end
-from harness.llm.hf import LoadedModel
+from harness.llm.hf_model import LoadedModel
 from harness.llm.kept_replies import with_reply_cache
 from harness.llm.kept_tokens import cut_cache
 from harness.llm.kv import kept_tail, rewind, slot_of

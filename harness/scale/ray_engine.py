@@ -1,6 +1,6 @@
 """Workers as Ray actors: `harness run --engine ray`.
 
-pool = connect(out, workers=4, gpus=1, address=None, options)     RayPool for harness/scale/driver.py
+pool = connect(out, workers=4, gpus=1, address=None, options)     RayPool for harness/scale/schedule_shards.py
 
 Ray starts the processes, finds their machines and sees them die. It holds no result: an order is settings and ids, and
 what was answered is in the run folder. Nothing is uploaded: the machines of a cluster have the package and the folders.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CannotRun, UserError
-from harness.scale.driver import Event
+from harness.scale.schedule_shards import Event
 from harness.scale.worker import Order, Worker, versions
 
 _START = 120.0  # seconds for the first worker to be ready

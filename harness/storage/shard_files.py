@@ -30,7 +30,7 @@ class Part:
     """One part of a run.
 
     number: from 1; of: how many parts there are; ids: its questions; driven: a driver that holds the folder's lock
-    started the process (harness/scale/driver.py); given_up: questions to record as failed without another try.
+    started the process (harness/scale/schedule_shards.py); given_up: questions to record as failed without another try.
     """
 
     number: int

@@ -20,8 +20,8 @@ from harness.storage.home import read_json_or_empty, write_json
 from harness.training.exam import Measure, measures_from_json, table_rows
 
 if TYPE_CHECKING:
-    from harness.training.base import Base
     from harness.training.loop import Progress
+    from harness.training.lora_model import Base
     from harness.training.trainer import Job
 
 # What a course of training says of itself; `before` in a card has those of the adapter that it continued.

@@ -27,9 +27,9 @@ from harness.parallel.in_flight import places_for
 from harness.prompts import Prompt
 from harness.storage.file_hash import file_hash
 from harness.training import cards, exam, example_files, kilt_pages
-from harness.training.base import Base, check_memory, load_teacher
 from harness.training.example_files import Item
 from harness.training.labelling import LabelModels, LabelWriter
+from harness.training.lora_model import Base, check_memory, load_teacher
 from harness.training.question_sets import QuestionSet, TrainingQuestions, load_questions_apart
 from harness.training.settings import Settings
 from harness.training.token_rows import rows_of_scenes

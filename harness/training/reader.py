@@ -4,7 +4,7 @@
     reader.run(tell, stop, steps=None)          resumes from `out`
     out/adapters/reader                         the adapter with its card
 
-The training examples are described in harness/training/lessons.py; harness/training/trainer.py trains on them.
+The training examples are described in harness/training/reader_examples.py; harness/training/trainer.py trains on them.
 """
 
 import itertools
@@ -27,10 +27,10 @@ from harness.method.hooks import Scene, SceneOutcome, Skill
 from harness.scorers.longbench import qa_f1_score
 from harness.stats.rng import Dice
 from harness.training import cards
-from harness.training.base import Base, check_memory, load_teacher
 from harness.training.exam import Measure, Part, Value, examine
 from harness.training.example_files import Recipe, draw_scenes
-from harness.training.lessons import KINDS, SKILLS, Mixture, answer_scene, lesson_trees, probe_scene
+from harness.training.lora_model import Base, check_memory, load_teacher
+from harness.training.reader_examples import KINDS, SKILLS, Mixture, answer_scene, lesson_trees, probe_scene
 from harness.training.real_rows import RealRow, check_apart, load_rows
 from harness.training.settings import Settings
 from harness.training.skills import declared_skills, prompts_by_name, skill_owners
@@ -160,7 +160,7 @@ def exam_parts(
     """Yield the parts of the adapter's exam: rows of other splits, then unseen texts of the synthetic world.
 
     For each data set: token F1 with the gold passages alone and with four others, the area under the ROC curve of
-    P(Yes) between searches with all gold passages and searches that lack one, and the other kinds of lessons.py. For
+    P(Yes) between searches with all gold passages and searches that lack one, and the other kinds of examples. For
     each skill of the recipes: token F1 of its replies, or accuracy of its probes. skills: by name; questions: most for
     each data set and kind; world: scenes of the world for each skill.
     """

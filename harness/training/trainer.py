@@ -21,8 +21,8 @@ from harness.config.schema import digest
 from harness.cost.units import duration
 from harness.llm.adapters import WEIGHTS
 from harness.stats.rng import Dice
-from harness.training.base import Base
 from harness.training.loop import Loop, Progress, load_checkpoint
+from harness.training.lora_model import Base
 from harness.training.settings import Settings, TaskSettings
 from harness.training.token_rows import Row, Rows, batches
 

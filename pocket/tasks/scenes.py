@@ -14,7 +14,7 @@ from functools import cache
 from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
-from harness.training.lessons import preset_task
+from harness.training.reader_examples import preset_task
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.shown_text import Shown, ask_about, draw_question, in_words, plain, question_of

@@ -74,10 +74,10 @@ def test_threads_follow_the_size_of_the_model(variable, threads, monkeypatch):
     """A narrow model takes one thread, a wide one all; OMP_NUM_THREADS decides where it is set."""
     import torch
 
-    from harness.llm import hf
+    from harness.llm import hf_model
 
-    monkeypatch.setattr(hf, "THREADS", 4)
-    monkeypatch.setattr(hf, "free_cores", lambda: 2)
+    monkeypatch.setattr(hf_model, "THREADS", 4)
+    monkeypatch.setattr(hf_model, "free_cores", lambda: 2)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if variable is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", variable)
@@ -85,7 +85,7 @@ def test_threads_follow_the_size_of_the_model(variable, threads, monkeypatch):
     try:
         torch.set_num_threads(3)  # what PyTorch takes from the variable when it is imported
         for width in (192, 576):
-            hf._set_threads(width)
+            hf_model._set_threads(width)
             taken.append(torch.get_num_threads())
     finally:
         torch.set_num_threads(before)

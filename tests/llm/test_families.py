@@ -235,7 +235,7 @@ def test_capture_itself_refuses_what_the_config_did_not_show(family, message, ca
     settings = {"sliding_window": 16} if family in ("mistral", "gemma3_text") else {}
     folder = tiny.saved(tmp_path / "m", words, family, **settings)
     monkeypatch.setattr(families, "capture_problem", lambda *_: None)
-    monkeypatch.setattr("harness.llm.hf.trial_cache_problem", lambda *_: None)
+    monkeypatch.setattr("harness.llm.hf_model.trial_cache_problem", lambda *_: None)
     model = load_model(asked(folder))
     with model.session(Meter()) as s:
         s.user()

@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm import capture, cuda_graphs, hf
+from harness.llm import capture, cuda_graphs, hf_model
 from harness.llm.attention_weights import block_weights, column_weights
 from harness.llm.batched_forward import Ask, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
@@ -360,7 +360,7 @@ def test_float32_products_of_a_bfloat16_layer_differ_by_rounding_alone(rows: int
 def test_a_model_multiplies_in_float32_where_the_cpu_has_no_products_of_its_dtype(
     slow: bool, changed: bool, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hf, "has_slow_products", lambda dtype: slow and dtype == torch.bfloat16)
+    monkeypatch.setattr(hf_model, "has_slow_products", lambda dtype: slow and dtype == torch.bfloat16)
     unload()
     net = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="bfloat16")).net
     unload()

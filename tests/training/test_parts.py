@@ -13,7 +13,7 @@ from harness.llm.fast_tokenizer import FastTokenizer
 from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
-from harness.training.base import MemoryNeed, adapter_parameters, estimate_memory, memory_problem
+from harness.training.lora_model import MemoryNeed, adapter_parameters, estimate_memory, memory_problem
 from harness.training.settings import Settings, profiles, read_settings
 from harness.training.teacher import ProbeTarget, Teacher, Transcript
 from harness.training.token_rows import Branch, Row, Tree, batches, build_trees, rows_of_scenes

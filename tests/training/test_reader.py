@@ -16,9 +16,9 @@ from harness.llm.load import load_model, unload
 from harness.llm.model_info import model_facts
 from harness.stats.rng import Dice
 from harness.training import cpu_kernels
-from harness.training.base import Base, load_teacher
-from harness.training.lessons import KINDS, SKILLS, asks_for_account, probe_scene
+from harness.training.lora_model import Base, load_teacher
 from harness.training.reader import ReaderSettings, ReaderTraining
+from harness.training.reader_examples import KINDS, SKILLS, asks_for_account, probe_scene
 from harness.training.real_rows import check_apart, load_rows
 from harness.training.settings import read_settings
 from harness.training.skills import declared_skills

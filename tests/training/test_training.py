@@ -21,8 +21,8 @@ from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.method.hooks import Scene
 from harness.training import exam
-from harness.training.base import Base
 from harness.training.course import Labels
+from harness.training.lora_model import Base
 from harness.training.token_rows import Row
 from harness.types import Document, Question
 from tests.forked import start

@@ -5,7 +5,7 @@ import pytest
 from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import RunLocked, SaveError, UserError
-from harness.scale.driver import Driver, Event, _join_slices
+from harness.scale.schedule_shards import Driver, Event, _join_slices
 from harness.scale.shard import part_of
 from harness.scale.worker import Done, Order, Worker
 from harness.storage.json_lines import read_lines
