@@ -11,7 +11,7 @@ scored_record(row, config.dataset, gold)             a record with the scores of
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,8 +83,10 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
         return None
 
 
-def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
-    """The record `row` with new scores and flags. Its `error` is in one of three states:
+def scored_record(
+    row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Collection[str] = ()
+) -> dict[str, Any]:
+    """The record `row` with new scores and flags; those by `keep` stay. Its `error` is in one of three states:
 
     None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
     "stage": "scoring": answered, but not scored (NOT_YET) or a scorer failed; cleared, or replaced by a scorer's error.
@@ -92,7 +94,7 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> di
     """
     error = row["error"]
     if error is not None and not lacks_only_scores(error):
-        return _with_verdict(row, unanswered_verdict(dataset, gold), error)
+        return _with_verdict(row, unanswered_verdict(dataset, gold), error, keep)
     try:
         verdict = score_reply(dataset, row["prediction"], [parse_shown(s) for s in row["shown"]], gold)
     except STOPS:
@@ -104,22 +106,25 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> di
         if error is None:
             broken.add_note(told)
             raise
-        return _with_verdict(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING})
-    return _with_verdict(row, verdict, None)
+        return _with_verdict(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING}, keep)
+    return _with_verdict(row, verdict, None, keep)
 
 
-def _with_verdict(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None) -> dict[str, Any]:
-    """The record with the scores of `verdict`; those by judging models and by other tools stay."""
+def _with_verdict(
+    row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None, keep: Collection[str]
+) -> dict[str, Any]:
+    """The record with the scores of `verdict`; those by judging models, other tools and `keep` stay."""
     judges = row["notes"].get(JUDGES) or {}
 
     def kept(values: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in values.items() if name in judges or name.startswith(LOGGED)}
+        return {n: value for n, value in values.items() if n in judges or n.startswith(LOGGED) or n in keep}
 
-    kept_scores, kept_flags = kept(row["scores"]), kept(row["notes"].get("flags") or {})
+    scores = {**verdict.scores, **kept(row["scores"])}
     notes = {key: value for key, value in row["notes"].items() if key not in SCORING_NOTES} | verdict.notes
-    if kept_flags:
-        notes["flags"] = {**notes.get("flags", {}), **kept_flags}
-    return {**row, "scores": {**verdict.scores, **kept_scores}, "error": error, "notes": notes}
+    for key in ("flags", COUNTS):
+        if stay := kept(row["notes"].get(key) or {}):
+            notes[key] = {**notes.get(key, {}), **stay}
+    return {**row, "scores": {n: scores[n] for n in [*keep, *scores] if n in scores}, "error": error, "notes": notes}
 
 
 def silent_scorers(names: Sequence[str], summary: Mapping[str, Any]) -> list[str]:
