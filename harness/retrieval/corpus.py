@@ -82,12 +82,12 @@ class Corpus:
         return _kilt_page(row, place) if self.form == "kilt" else _flashrag_page(row, place)
 
     def passages(self, page: Page) -> list[str]:
-        """A row's text in passages of `words` words; a row of FlashRAG's or DPR's form stays whole up to twice that."""
+        """A row's text in passages of `words` words, none without text; FlashRAG's and DPR's stay whole up to twice."""
         whole = self.form != "kilt"
         most = 2 * self.words if whole else self.words
         # A text with fewer spaces needs no splitting, which for 21 million passages is most of the time.
         if whole and page.text.count(" ") < most:
-            return [page.text]
+            return [page.text] if page.text else []
         words = page.text.split()
         if whole and len(words) <= most:
             return [page.text]
