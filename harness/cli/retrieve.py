@@ -157,14 +157,13 @@ def _print_result(done: Written, target: Path, top: int, config: DatasetConfig, 
     else:
         searched = f"{corpus['passages']:,} passages of {corpus['documents']:,} documents"
         print(f"{target}: {done.facts['questions']} questions, at most {top} documents each")
-        print(f"  {done.facts['index']['retriever']} over {searched}")
+        blank = f"; {corpus['without text']:,} rows without text are left out" if corpus.get("without text") else ""
+        print(f"  {done.facts['index']['retriever']} over {searched}{blank}")
         if words is not None:
             shares = f"{words:.1f} in whole words, {characters:.1f} as a string of characters"
             print(f"  answer recall@{top}: {shares} ({recall.questions} questions)")
         if recall.left_out:
             print(f"  {recall.left_out} questions have no answer of at most 10 words and are not in the recall")
-    if corpus.get("without text"):
-        say(f"warning: {corpus['without text']:,} rows of the corpus have no text and are left out")
     if done.without:
         say(f"warning: no passage matches {done.without} questions; they have no documents and are left out of runs")
     layers = presets.read("datasets", config.name)  # a run must be told the format where its preset's is another one

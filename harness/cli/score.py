@@ -30,15 +30,14 @@ def score(
     The run keeps its scores, and --scorers adds others. The data set is loaded for its gold answers; it must hold the
     rows that the run was made with.
     """
-    from harness.engine.rescore import refuse_code, rescore
+    from harness.engine.rescore import refuse, rescore
 
     names = split_names([scorers or ""])
     if only and not names:
         raise UserError("--only keeps the scores of --scorers alone; add --scorers NAME,...")
     registry.trust(*names)
-    untrusted = _ask_for_trust if trust else refuse_code
     for folder in run_folders(runs):
-        summary = rescore(folder, scorers=names, only=only, data=data, untrusted=untrusted)
+        summary = rescore(folder, scorers=names, only=only, data=data, ask=_ask_for_trust if trust else refuse)
         if json:
             print(json_.dumps({"run": str(folder), "summary": summary}))
         else:

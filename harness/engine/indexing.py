@@ -161,9 +161,7 @@ class Indexer:
 
 def _refuse_to_store(method: Method, name: str, _value: Any) -> None:
     """The __setattr__ of a method while it builds an index: raises AttributeError."""
-    raise AttributeError(
-        f"{type(method).__name__}.index stores self.{name}, which answer does not get; return it as a part of the index"
-    )
+    raise AttributeError(f"{type(method).__name__}.index stores self.{name}, which answer does not get; return it")
 
 
 class _IndexSettings:

@@ -5,7 +5,8 @@ Records of other scorers (name and version) are scored again: a mean over two sc
 
 import itertools
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,12 @@ from harness.storage.run_store import RunStore
 from harness.storage.summary import KEPT, summarise_with
 from harness.types import Example, Gold
 
+Ask = Callable[[Path, str, str], None]
+"""ask(run folder, key of its data set, target): called before code that nobody chose is imported; raises to refuse."""
+
 
 def rescored(
-    rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None, keep: Collection[str] = ()
+    rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None, keep: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """Yield the records with new scores. gold: by question id, or None to use those in the records themselves.
 
@@ -44,7 +48,7 @@ def rescored(
         yield scored_record(row, dataset, answers, keep)
 
 
-def refuse_code(folder: Path, key: str, target: str) -> None:
+def refuse(folder: Path, key: str, target: str) -> None:
     """Raise UserError: `target` ("module:name"), which a key of the run folder's data set names, is not trusted."""
     raise UserError(
         f"{folder}: dataset.{key} names code ('{target}') that neither the command line nor a "
@@ -53,17 +57,12 @@ def refuse_code(folder: Path, key: str, target: str) -> None:
 
 
 def rescore(
-    folder: Path,
-    *,
-    scorers: Sequence[str] = (),
-    only: bool = False,
-    data: str | None = None,
-    untrusted: Callable[[Path, str, str], None] = refuse_code,
+    folder: Path, *, scorers: Sequence[str] = (), only: bool = False, data: str | None = None, ask: Ask = refuse
 ) -> dict[str, Any]:
     """Score the answers in a run folder again and return its new summary.
 
     scorers: in addition to the run's own, whose scores stay unless an answer lacks them, or instead of them if `only`;
-    data: where the rows are now; untrusted: called for code to be imported that nobody chose. The gold answers are
+    data: where the rows are now; ask: called for code to be imported that nobody chose. The gold answers are
     those of the records; the data set is read if a record has none, or with `data`. An answer that a scorer had failed
     on is scored too, and is no failed question any more. Raises UserError when the rows are not those the run was made
     with, and what a scorer raises; the folder is then as it was.
@@ -73,7 +72,7 @@ def rescore(
     recorded = data is None and bool(stored.records) and all(row.get("gold") is not None for row in stored.records)
     code = registry.code_targets({"scorers": config.scorers} if recorded else config.model_dump())
     for target in [target for target in code if not registry.is_trusted(target)]:
-        untrusted(folder, code[target], target)
+        ask(folder, code[target], target)
     if wrong := problems(config.scorers):
         raise ConfigError(wrong)
     if recorded:
@@ -92,10 +91,7 @@ def rescore(
 def _rescore_config(
     stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None
 ) -> tuple[DatasetConfig, dict[str, str]]:
-    """The run's data set with the scorers to compute, and all scorers -> version, "" for those (see `rescore`).
-
-    Raises UserError where there is none to compute.
-    """
+    """The run's data set with the scorers to compute, and all scorers -> version, "" for these; UserError for none."""
     config = dataset_of_run(stored.config, str(stored.path))
     anew = only or not scorers or any(lacks_only_scores(row["error"]) for row in stored.records)
     before = (stored.manifest.get("scorers") or {}).items()
@@ -105,8 +101,7 @@ def _rescore_config(
     names = tuple(name for name, v in versions.items() if not v)
     if not names:
         raise UserError(f"{stored.path} has only scores of another tool; name some with --scorers")
-    changed = {"scorers": names, **({} if data is None else {"data": expanded(data)})}
-    return config.model_copy(update=changed), versions
+    return config.model_copy(update={"scorers": names, **({} if data is None else {"data": expanded(data)})}), versions
 
 
 def _rescore_folder(
@@ -116,14 +111,14 @@ def _rescore_folder(
 
     versions: of `_rescore_config`; dataset: None if not read; else the records get the texts of it that they lack.
     """
-
-    def note(text: str) -> None:
-        sys.stderr.write(text + "\n")
-
+    note = partial(print, file=sys.stderr)
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(RunPlace(stored.path), rows_of if dataset is None else dataset.fingerprint, note) as store:
         keep = [name for name, told in versions.items() if told and not name.startswith(LOGGED)]
-        store.replace(_rescored(StreamedRecords(stored.path / RECORDS), config, dataset, keep))
+        gold = None if dataset is None else {example.question.id: example.gold for example in dataset.examples}
+        rows = rescored(StreamedRecords(stored.path / RECORDS), config, gold, keep)
+        own = any(":" in name for name in config.scorers)
+        store.replace(rows if own or dataset is not None else _tell_gold(rows, stored.path / RECORDS))
         numbers = summarise_with(stored.config, store.records(), store.documents())
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
@@ -137,20 +132,15 @@ def _rescore_folder(
     return summary
 
 
-def _rescored(
-    records: StreamedRecords, config: DatasetConfig, dataset: Dataset | None, keep: Collection[str]
-) -> Iterator[dict[str, Any]]:
-    """As `rescored`, by the gold answers of `dataset`, or if None of the records: an error is then a DataError."""
-    gold = None if dataset is None else {example.question.id: example.gold for example in dataset.examples}
+def _tell_gold(rows: Iterable[dict[str, Any]], records: Path) -> Iterator[dict[str, Any]]:
+    """Yield `rows`; an error while one is scored becomes a DataError about the gold answers in the file `records`."""
     try:
-        yield from rescored(records, config, gold, keep)
+        yield from rows
     except STOPS:
         raise
-    except Exception as broken:  # whatever a scorer makes of what the folder holds
-        if dataset is not None or any(":" in name for name in config.scorers):
-            raise
+    except Exception as broken:  # noqa: BLE001 - whatever a scorer makes of what the folder holds
         problem = f"its gold answers cannot be used ({type(broken).__name__}: {broken})"
-        raise DataError(records.path, None, "gold", f"{problem}; name the data set's file with --data") from None
+        raise DataError(records, None, "gold", f"{problem}; name the data set's file with --data") from None
 
 
 def rescore_outdated(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:

@@ -11,7 +11,7 @@ scored_record(row, config.dataset, gold)             a record with the scores of
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,9 +83,7 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
         return None
 
 
-def scored_record(
-    row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Collection[str] = ()
-) -> dict[str, Any]:
+def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()) -> dict[str, Any]:
     """The record `row` with new scores and flags; those by `keep` stay. Its `error` is in one of three states:
 
     None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
@@ -94,7 +92,7 @@ def scored_record(
     """
     error = row["error"]
     if error is not None and not lacks_only_scores(error):
-        return _with_verdict(row, unanswered_verdict(dataset, gold), error, keep)
+        return _scored(row, unanswered_verdict(dataset, gold), error, keep)
     try:
         verdict = score_reply(dataset, row["prediction"], [parse_shown(s) for s in row["shown"]], gold)
     except STOPS:
@@ -106,24 +104,18 @@ def scored_record(
         if error is None:
             broken.add_note(told)
             raise
-        return _with_verdict(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING}, keep)
-    return _with_verdict(row, verdict, None, keep)
+        return _scored(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING}, keep)
+    return _scored(row, verdict, None, keep)
 
 
-def _with_verdict(
-    row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None, keep: Collection[str]
-) -> dict[str, Any]:
+def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None, keep: Sequence[str]) -> dict[str, Any]:
     """The record with the scores of `verdict`; those by judging models, other tools and `keep` stay."""
-    judges = row["notes"].get(JUDGES) or {}
-
-    def kept(values: dict[str, Any]) -> dict[str, Any]:
-        return {n: value for n, value in values.items() if n in judges or n.startswith(LOGGED) or n in keep}
-
-    scores = {**verdict.scores, **kept(row["scores"])}
+    stay = {*(row["notes"].get(JUDGES) or {}), *keep, *(name for name in row["scores"] if name.startswith(LOGGED))}
+    scores = {**verdict.scores, **{name: value for name, value in row["scores"].items() if name in stay}}
     notes = {key: value for key, value in row["notes"].items() if key not in SCORING_NOTES} | verdict.notes
     for key in ("flags", COUNTS):
-        if stay := kept(row["notes"].get(key) or {}):
-            notes[key] = {**notes.get(key, {}), **stay}
+        if kept := {name: value for name, value in (row["notes"].get(key) or {}).items() if name in stay}:
+            notes[key] = {**notes.get(key, {}), **kept}
     return {**row, "scores": {n: scores[n] for n in [*keep, *scores] if n in scores}, "error": error, "notes": notes}
 
 

@@ -115,7 +115,7 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[s
     keys, lines, starts = array("Q"), array("q"), array("q")
     rows = passages = blank = 0
     before = b""
-    for number, line in corpus.lines():
+    for rows, (number, line) in enumerate(corpus.lines(), start=1):
         page = corpus.page(number, line)
         key = hashlib.blake2b(page.document.encode(errors="surrogatepass"), digest_size=8).digest()
         if key != before:
@@ -123,7 +123,6 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[s
             lines.append(number)
             starts.append(passages)
             before = key
-        rows += 1
         blank += not page.text
         passages += len(corpus.passages(page))
         report("reading rows", rows, None)
