@@ -20,7 +20,7 @@ from harness.cli.output import columns, say
 from harness.cli.run_hooks import print_warnings
 from harness.cli.stopping import print_resume_command
 from harness.cost.units import duration
-from harness.engine.parameters_from_rows import with_numbers
+from harness.engine.parameters_from_rows import row_key, with_numbers
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
 from harness.storage.home import check_home
 from harness.storage.remote_runs import working_copy
@@ -109,9 +109,9 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     raise_all(problems)
     check_home()
     try:
-        return [with_numbers(plan, {}, folder) for plan in plans]
+        return [with_numbers(plan, {row_key(p.choices): p for p in plans}, folder) for plan in plans]
     except RowWaits as e:
-        raise UserError(f"{e}; run that method first, then name its folder: --set method.NAME=from:RUN_FOLDER") from e
+        raise UserError(f"{e}; run it, then duel with it, or name its folder: --set method.NAME=from:RUN_FOLDER") from e
 
 
 def _as_json(outcome: Outcome) -> str:

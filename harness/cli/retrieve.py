@@ -157,7 +157,8 @@ def _print_result(done: Written, target: Path, top: int, config: DatasetConfig, 
     else:
         searched = f"{corpus['passages']:,} passages of {corpus['documents']:,} documents"
         print(f"{target}: {done.facts['questions']} questions, at most {top} documents each")
-        print(f"  {done.facts['index']['retriever']} over {searched}")
+        blank = f"; {corpus['without text']:,} rows without text are left out" if corpus.get("without text") else ""
+        print(f"  {done.facts['index']['retriever']} over {searched}{blank}")
         if words is not None:
             shares = f"{words:.1f} in whole words, {characters:.1f} as a string of characters"
             print(f"  answer recall@{top}: {shares} ({recall.questions} questions)")

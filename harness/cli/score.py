@@ -13,7 +13,6 @@ from harness.cli.output import mean_texts
 from harness.config import registry
 from harness.errors import UserError, printable
 from harness.storage.named_runs import run_folders
-from harness.storage.run_folder import run_yaml
 
 
 def score(
@@ -23,9 +22,7 @@ def score(
     ] = None,
     only: Annotated[bool, setting("--only", "With --scorers: drop the run's other scores.")] = False,
     data: MovedData = None,
-    trust: Annotated[
-        bool, setting("--trust", "Show the code that a run folder names and ask whether to import it.")
-    ] = False,
+    trust: Annotated[bool, setting("--trust", "Show the code of a run folder that scoring imports, and ask.")] = False,
     json: Json = False,
 ) -> int:
     """Score stored answers again, without a model.
@@ -33,17 +30,14 @@ def score(
     The run keeps its scores, and --scorers adds others. The data set is loaded for its gold answers; it must hold the
     rows that the run was made with.
     """
-    from harness.engine.rescore import rescore
+    from harness.engine.rescore import refuse, rescore
 
     names = split_names([scorers or ""])
     if only and not names:
         raise UserError("--only keeps the scores of --scorers alone; add --scorers NAME,...")
-    folders = run_folders(runs)
     registry.trust(*names)
-    if trust:
-        _ask_for_trust(folders)
-    for folder in folders:
-        summary = rescore(folder, scorers=names, only=only, data=data)
+    for folder in run_folders(runs):
+        summary = rescore(folder, scorers=names, only=only, data=data, ask=_ask_for_trust if trust else refuse)
         if json:
             print(json_.dumps({"run": str(folder), "summary": summary}))
         else:
@@ -52,17 +46,13 @@ def score(
     return 0
 
 
-def _ask_for_trust(folders: list[Path]) -> None:
-    """Ask the user whether to import each function that the run folders name. Raises UserError after a no."""
-    for folder in folders:
-        for target, key in registry.code_targets(run_yaml(folder)["config"].get("dataset")).items():
-            if registry.is_trusted(target):
-                continue
-            sys.stderr.write(f"{printable(str(folder))}: dataset.{key} is the function {printable(target)}\n")
-            try:
-                agreed = typer.confirm("Import its module, which executes it?", default=False, err=True)
-            except typer.Abort:
-                agreed = False
-            if not agreed:
-                raise UserError(f"{printable(target)} was not imported, so nothing was scored")
-            registry.trust(target)
+def _ask_for_trust(folder: Path, key: str, target: str) -> None:
+    """Ask the user whether to import a function that the run folder names. Raises UserError after a no."""
+    sys.stderr.write(f"{printable(str(folder))}: dataset.{key} is the function {printable(target)}\n")
+    try:
+        agreed = typer.confirm("Import its module, which executes it?", default=False, err=True)
+    except typer.Abort:
+        agreed = False
+    if not agreed:
+        raise UserError(f"{printable(target)} was not imported, so {folder} was not scored")
+    registry.trust(target)

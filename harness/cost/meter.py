@@ -132,7 +132,7 @@ class Meter:
     def flops(self, convention: str) -> float: ...
 
     def flops(self, convention: str | None = None) -> Flops | float:
-        """FLOPs so far, of all conventions or of one. Inside tools.map: those before the map and the item's own."""
+        """FLOPs so far, of all conventions or of one. Inside tools.map, items in flight do not count each other's."""
         total = self._branch.flops
         return total if convention is None else total[convention]
 

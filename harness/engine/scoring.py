@@ -83,8 +83,8 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
         return None
 
 
-def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
-    """The record `row` with new scores and flags. Its `error` is in one of three states:
+def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()) -> dict[str, Any]:
+    """The record `row` with new scores and flags; those by `keep` stay. Its `error` is in one of three states:
 
     None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
     "stage": "scoring": answered, but not scored (NOT_YET) or a scorer failed; cleared, or replaced by a scorer's error.
@@ -92,7 +92,7 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> di
     """
     error = row["error"]
     if error is not None and not lacks_only_scores(error):
-        return _with_verdict(row, unanswered_verdict(dataset, gold), error)
+        return _scored(row, unanswered_verdict(dataset, gold), error, keep)
     try:
         verdict = score_reply(dataset, row["prediction"], [parse_shown(s) for s in row["shown"]], gold)
     except STOPS:
@@ -104,22 +104,19 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> di
         if error is None:
             broken.add_note(told)
             raise
-        return _with_verdict(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING})
-    return _with_verdict(row, verdict, None)
+        return _scored(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING}, keep)
+    return _scored(row, verdict, None, keep)
 
 
-def _with_verdict(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None) -> dict[str, Any]:
-    """The record with the scores of `verdict`; those by judging models and by other tools stay."""
-    judges = row["notes"].get(JUDGES) or {}
-
-    def kept(values: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in values.items() if name in judges or name.startswith(LOGGED)}
-
-    kept_scores, kept_flags = kept(row["scores"]), kept(row["notes"].get("flags") or {})
+def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None, keep: Sequence[str]) -> dict[str, Any]:
+    """The record with the scores of `verdict`; those by judging models, other tools and `keep` stay."""
+    stay = {*(row["notes"].get(JUDGES) or {}), *keep, *(name for name in row["scores"] if name.startswith(LOGGED))}
+    scores = {**verdict.scores, **{name: value for name, value in row["scores"].items() if name in stay}}
     notes = {key: value for key, value in row["notes"].items() if key not in SCORING_NOTES} | verdict.notes
-    if kept_flags:
-        notes["flags"] = {**notes.get("flags", {}), **kept_flags}
-    return {**row, "scores": {**verdict.scores, **kept_scores}, "error": error, "notes": notes}
+    for key in ("flags", COUNTS):
+        if kept := {name: value for name, value in (row["notes"].get(key) or {}).items() if name in stay}:
+            notes[key] = {**notes.get(key, {}), **kept}
+    return {**row, "scores": {n: scores[n] for n in [*keep, *scores] if n in scores}, "error": error, "notes": notes}
 
 
 def silent_scorers(names: Sequence[str], summary: Mapping[str, Any]) -> list[str]:

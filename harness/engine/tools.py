@@ -208,7 +208,7 @@ class EngineTools:
         """Return [fn(item), ...] in order; in parallel if the run has free places, else one after the other.
 
         The first exception in the order of the items is raised. Inside, `meter.flops()` counts what came before the
-        map and the item's own; with one question at a time also that of the items before it.
+        map and the item's own; with --parallel 1, where items run in turn, also the items before. Totals are alike.
         """
         scheduler = current()
         if scheduler is None:

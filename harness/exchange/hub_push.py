@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.errors import SaveError, UserError
 from harness.exchange.bundle import Bundle, open_bundle
+from harness.storage.run_folder import read_run
 from reports.columns import ordered, sections
 from reports.main_table import frame
 from reports.table_formats import render_sections
@@ -45,8 +46,7 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
     with open_bundle(path) as bundle:
         if bundle.damaged or bundle.lost:
             raise UserError(f"{path} is damaged ({', '.join([*bundle.damaged, *bundle.lost])}); export it again")
-        files: dict[str, bytes | str] = {"README.md": card(bundle, repository).encode(), NAME: str(path)}
-    added = [CommitOperationAdd(path_in_repo=name, path_or_fileobj=data) for name, data in files.items()]
+        added = [CommitOperationAdd("README.md", card(bundle, repository).encode()), CommitOperationAdd(NAME, path)]
     api = HfApi()
     try:
         made = api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
@@ -63,7 +63,7 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
 
 def card(bundle: Bundle, repository: str) -> str:
     """README.md of the repository: what it holds, its checksum, licences and tables."""
-    runs = list(bundle.runs.values())
+    runs = [read_run(run.path, hold="numbers") for run in bundle.runs.values()]  # a table goes over them many times
     sets = {str(run.config["dataset"]["name"]): run.config["dataset"].get("licence") for run in runs}
     licences = ", ".join(f"{name} ({licence or 'licence not recorded'})" for name, licence in sorted(sets.items()))
     title = repository.rpartition("/")[2]

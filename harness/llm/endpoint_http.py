@@ -12,7 +12,7 @@
 | 401, 402, 403, 404, 3xx: every request would end so; 400 for a      | CannotRun at once                          |
 | model that the server does not list                                 |                                            |
 
-The wait before try n + 1 is 0.5 * 2^n seconds, at most 30, half of it drawn at random so that questions in flight do
+The wait before retry n is 0.5 * 2^(n-1) seconds, at most 30, half of it drawn at random so that questions in flight do
 not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike,
 for 300 seconds a wish and an hour a run. No message holds the key: api_key_mask.py removes it from what a server says.
 `timeout` bounds a whole try (endpoint_wire.py).

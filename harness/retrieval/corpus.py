@@ -82,15 +82,12 @@ class Corpus:
         return _kilt_page(row, place) if self.form == "kilt" else _flashrag_page(row, place)
 
     def passages(self, page: Page) -> list[str]:
-        """A row's text in passages of `words` words; a row of FlashRAG's or DPR's form stays whole up to twice that."""
-        whole = self.form != "kilt"
-        most = 2 * self.words if whole else self.words
+        """A row's text in passages of `words` words, none without text; FlashRAG's and DPR's stay whole up to twice."""
+        whole, most = self.form != "kilt", 2 * self.words
         # A text with fewer spaces needs no splitting, which for 21 million passages is most of the time.
-        if whole and page.text.count(" ") < most:
-            return [page.text]
+        if whole and (page.text.count(" ") < most or len(page.text.split()) <= most):
+            return [page.text] if page.text else []
         words = page.text.split()
-        if whole and len(words) <= most:
-            return [page.text]
         return [" ".join(words[at : at + self.words]) for at in range(0, len(words), self.words)]
 
 

@@ -79,7 +79,7 @@ class _DocumentTexts:
             self._file.seek(at)
             parts.append(self._file.read(length).decode())
         number, title = self._heads[document]
-        return {"id": number, "title": title, "text": " ".join(parts), "score": round(score, 4)}
+        return {"id": number, "title": title, "text": " ".join(filter(None, parts)), "score": round(score, 4)}
 
 
 def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], table: Passages, report: Report) -> Recall:

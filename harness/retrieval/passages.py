@@ -113,9 +113,9 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
 def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read and check the whole corpus; returns facts (counts) and the arrays of Passages."""
     keys, lines, starts = array("Q"), array("q"), array("q")
-    rows = passages = 0
+    rows = passages = blank = 0
     before = b""
-    for number, line in corpus.lines():
+    for rows, (number, line) in enumerate(corpus.lines(), start=1):
         page = corpus.page(number, line)
         key = hashlib.blake2b(page.document.encode(errors="surrogatepass"), digest_size=8).digest()
         if key != before:
@@ -123,7 +123,7 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[s
             lines.append(number)
             starts.append(passages)
             before = key
-        rows += 1
+        blank += not page.text
         passages += len(corpus.passages(page))
         report("reading rows", rows, None)
     if not passages:
@@ -132,5 +132,5 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[s
     order = np.empty(len(first), dtype=np.int32)
     order[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
     facts = {"name": corpus.name, "form": corpus.form, "words": corpus.words, "rows": rows, "passages": passages}
-    facts["documents"] = len(first)
+    facts |= {"documents": len(first), "without text": blank}
     return facts, {"lines": np.asarray(lines), "starts": np.asarray(starts), "documents": order[inverse]}

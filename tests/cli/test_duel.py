@@ -25,3 +25,13 @@ def test_failed_questions(here):
     done = here("duel", "echo", "fails-once", *ROW)
     assert done.returncode == 3
     assert "error: questions failed and count 0: fails-once 1; --retry-failed runs them again" in done.stderr
+
+
+def test_a_number_comes_from_the_stored_run_of_another_method_of_the_duel(here):
+    early = here("duel", "walks", "walks-fixed", *ROW, "--quiet")
+    assert early.returncode == 2
+    assert "method.max_nodes comes from the row of 'walks', which did not run" in early.stderr
+    assert here("run", "--method", "walks", *ROW, "--mlflow", "off").returncode == 0
+    done = here("duel", "walks", "walks-fixed", *ROW, "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert "walks-fixed  1 to 2  3 of 3" in done.stdout

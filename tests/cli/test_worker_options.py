@@ -101,7 +101,7 @@ def same_answers(alone, other):
 
 
 def test_a_row_over_ray_equals_that_of_one_process(called, monkeypatch):
-    """The one test with a real cluster; faults are in tests/scale/test_driver.py."""
+    """The one test with a real cluster; faults are in tests/scale/test_schedule_shards.py."""
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_TMPDIR", "/tmp")  # a socket's path has 107 bytes at most
     code, printed = called(*ROW, "--limit", "2", "--engine", "ray", "--workers", "1", "--out", "ray")

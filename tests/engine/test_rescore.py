@@ -121,6 +121,18 @@ def test_the_first_command_after_harness_score_has_its_headline_again(tmp_path, 
     assert frame([read_run(first.folder)]).iloc[0][SCORER] == 1.0
 
 
+def test_a_scorer_that_is_added_imports_no_code_of_the_runs_other_scorers(tmp_path, monkeypatch):
+    registry.trust(name := f"{__name__}:fussy")
+    folder = go(scored_by(plain(), name, SCORER), tmp_path).folder
+    before = read_run(folder)
+    monkeypatch.setattr(registry, "_trusted", set())
+    rescore(folder, scorers=["flashrag.em"])
+    run = read_run(folder)
+    assert [r["scores"] for r in run.records] == [{**r["scores"], "flashrag.em": 1.0} for r in before.records]
+    assert list(run.summary["scores"]) == run.config["dataset"]["scorers"] == [name, SCORER, "flashrag.em"]
+    assert run.manifest["scorers"].items() >= before.manifest["scorers"].items()
+
+
 @pytest.mark.parametrize("why", ["version", "mixed before"])
 def test_records_of_other_scorers_are_found_out(why, tmp_path, monkeypatch):
     plan = scored_by(plain(), SCORER)

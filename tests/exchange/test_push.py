@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from harness.exchange.bundle import export
+from harness.exchange.bundle import export, open_bundle
+from harness.exchange.hub_push import card
+from harness.storage.run_folder import StreamedRecords
 from tests.reports.build import stored
 
 
@@ -81,6 +83,12 @@ def bundle(tmp_path):
 def push(hub: Hub, *words: str, token: str = "right") -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_TOKEN": token, "HF_HUB_OFFLINE": "0"}
     return subprocess.run([sys.executable, "-m", "harness", "push", *words], env=env, capture_output=True, text=True)
+
+
+def test_the_card_is_made_without_reading_the_records_for_every_column(bundle, monkeypatch) -> None:
+    with open_bundle(bundle[0]) as opened:
+        monkeypatch.setattr(StreamedRecords, "__iter__", None)
+        assert "| pecan" in card(opened, "me/runs")
 
 
 def test_a_bundle_and_its_card_are_a_private_data_set(hub: Hub, bundle) -> None:

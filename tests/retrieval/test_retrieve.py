@@ -219,6 +219,18 @@ def test_dprs_table_gives_what_the_same_passages_give_in_flashrags_form(tmp_path
         run(tmp_path / "other", tmp_path / "broken.tsv")
 
 
+@pytest.mark.parametrize("blank", ['{"id": "x", "contents": " "}', 'x\t""\tPage 1'], ids=["flashrag", "dpr"])
+def test_a_row_without_text_is_no_passage_and_is_counted(tmp_path, blank):
+    corpus = flashrag(tmp_path / "c.jsonl", passages())
+    if blank.startswith("x"):
+        corpus.write_text("\n".join(["id\ttext\ttitle", *(f"{n}\t{b}\t{a}" for n, (a, b) in enumerate(passages()))]))
+    before = run(tmp_path / "before", corpus)
+    corpus.write_text(f"{corpus.read_text().strip()}\n{blank}\n")
+    assert run(tmp_path, corpus) == before
+    facts = json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["corpus"]
+    assert (facts["passages"], facts["without text"]) == (60, 1)
+
+
 BAD_ROWS = {
     "an unknown form of corpus (text); FlashRAG's rows have id and contents": [{"text": "x"}],
     "field 'contents': should be a string, is a number": [{"id": "0", "contents": "A\nb"}, {"id": "1", "contents": 3}],

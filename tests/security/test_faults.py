@@ -23,7 +23,7 @@ from harness.storage.json_lines import read_lines
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
 from tests.engine.fakes import Quiet, World, comparable, go, make_plan
-from tests.scale.test_driver import drive
+from tests.scale.test_schedule_shards import drive
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATIONS = ("open", "write", "fsync", "replace", "ftruncate", "rename", "mkdir", "unlink")
