@@ -16,7 +16,7 @@ from harness.datasets.files import Broken, RowPlace, Rows, read_rows
 from harness.datasets.formats import RowParser, loader_of, option_names, parser_of
 from harness.datasets.kinds import count_kinds
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
-from harness.datasets.sources import find_source
+from harness.datasets.sources import Source, find_source
 from harness.errors import ConfigError, DataError
 from harness.types import Document, Example
 
@@ -35,7 +35,7 @@ class Checker:
         self._documents: dict[str, bytes] = {}  # id -> sha256, of documents that rows share
 
     def check_rows(self, rows: Rows, limit: int | None) -> tuple[list[Example], dict[str, Document]]:
-        """Check all rows; return the first `limit` questions (None: all), documents by id. Errors: `raise_errors`."""
+        """Check all rows; return the first `limit` questions (None: all), documents by id. Errors: `dataset`."""
         examples: list[Example] = []
         documents: dict[str, Document] = {}
         for place, raw in rows:
@@ -84,7 +84,24 @@ class Checker:
         self.places[key] = place
         self.hash.update(line + b"\n")
 
-    def raise_errors(self, name: str) -> None:
+    def dataset(
+        self, name: str, source: Source, with_what: str, examples: list[Example], documents: dict[str, Document]
+    ) -> Dataset:
+        """The checked questions, from `source` and what `with_what` adds to its name. Raises as `_raise_errors`."""
+        self._raise_errors(source.name)
+        return Dataset(
+            name=name,
+            examples=tuple(examples),
+            documents=documents,
+            fingerprint=self.hash.hexdigest(),
+            source=source.name + with_what,
+            revision=source.revision,
+            skipped=dict(self.skipped),
+            rows=len(self.places),
+            kinds=self.kinds,
+        )
+
+    def _raise_errors(self, name: str) -> None:
         """Raise DataError for the first bad row, or where no row can be used. name: the source, for the message."""
         if self.first_error is not None:
             more = self.bad - 1
@@ -124,15 +141,4 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     source = find_source(config, known)
     rows = (row for file in source.files for row in read_rows(file, row_keys))
     examples, documents = checker.check_rows(rows, limit)
-    checker.raise_errors(source.name)
-    return Dataset(
-        name=config.name,
-        examples=tuple(examples),
-        documents=documents,
-        fingerprint=checker.hash.hexdigest(),
-        source=source.name if where is None else f"{source.name}, {where}",
-        revision=source.revision,
-        skipped=dict(checker.skipped),
-        rows=len(checker.places),
-        kinds=checker.kinds,
-    )
+    return checker.dataset(config.name, source, "" if where is None else f", {where}", examples, documents)

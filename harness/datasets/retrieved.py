@@ -169,13 +169,4 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         if config.data is None:
             raise CannotRun(f"{source.name}: {sentence}")
         raise DataError(source.name, None, None, sentence)
-    checker.raise_errors(source.name)
-    return Dataset(
-        name=config.name,
-        examples=tuple(examples),
-        documents=documents,
-        fingerprint=checker.hash.hexdigest(),
-        source=source.name + (f" with {store.name}" if store else ""),
-        revision=source.revision,
-        skipped=dict(checker.skipped),
-    )
+    return checker.dataset(config.name, source, f" with {store.name}" if store else "", examples, documents)
