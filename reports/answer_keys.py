@@ -23,7 +23,7 @@ from textwrap import shorten
 
 import pandas as pd
 
-from harness.datasets.kinds import answer_kind
+from harness.datasets.question_kinds import answer_kind
 from harness.scorers.squad import normalize_answer, token_f1
 from harness.storage.run_folder import StoredRun
 from harness.types import Example

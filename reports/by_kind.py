@@ -3,7 +3,7 @@
     split_by_kind(runs, "hops") ─► runs named "musique, hops 2", "musique, hops 3", ...
     kinds_of(run)       ─► {"hops": ["2", "3", ...], "type": [...], ...}
 
-hops, type, level   in the data set's own words (harness.datasets.kinds)
+hops, type, level   in the data set's own words (harness.datasets.question_kinds)
 length              tokens of the question's documents, characters / 4, in powers of two: "2k to 4k"
 answer              the gold answer: yes/no, unanswerable, number (one with a digit) or text
 NAME                any other column that the rows carry (Gold.extra): "domain", "dataset"
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.datasets.kinds import KINDS, answer_kind, kinds
+from harness.datasets.question_kinds import KINDS, answer_kind, kinds
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun
 

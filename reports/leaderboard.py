@@ -14,7 +14,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.html_tables import small_interval
 from reports.markup import Html, el
-from reports.page_header import date
+from reports.provenance import date
 from reports.table_formats import Cells
 
 _NUMERIC = ("score", "tokens", "tflops", "ratio", "ratio.search", "n", "failed")

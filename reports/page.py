@@ -2,7 +2,7 @@
 
     page(runs) ─► "<!doctype html>..."
       top            whether each ranking survives its choices        (stability.py)
-      head           date, models, code, commands, each run            (page_header.py)
+      head           date, models, code, commands, each run            (provenance.py)
       leaderboard    all runs, grouped by data set, method or model    (leaderboard.py), if they differ
       a data set     means · score against FLOPs · paired differences · differences by question · questions
 
@@ -24,7 +24,7 @@ import pandas as pd
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
-from reports import autopsy, by_dataset, facts, paper, stability
+from reports import autopsy, facts, paper, stability
 from reports.by_kind import BY, kinds_of, split_by_kind
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
@@ -37,7 +37,9 @@ from reports.html_tables import read_template, sha256, table
 from reports.leaderboard import leaderboard
 from reports.main_table import REFERENCE, frame
 from reports.markup import Html, el, joined, script_json
-from reports.page_header import Written, header
+from reports.methods_by_dataset import sections as wide_sections
+from reports.methods_by_dataset import wide_table
+from reports.provenance import Written, header
 
 LIMITS = Limits()
 _SCRIPTS = ("page", "save", "player", "answers", "differences", "questions", "leaderboard", "start")
@@ -216,12 +218,12 @@ def _kinds_table(group: _Group) -> Html:
             most = means.groupby("dataset")["n"].transform("max")
             names = means["dataset"].str.removeprefix(f"{group.name}, {by} ") + " (n = " + most.astype(str) + ")"
             means["dataset"], means["notes"] = names, pd.Series([()] * len(means), index=means.index)
-            counted = by_dataset.wide_table(means, intervals=True).drop(  # kinds are no data sets: no mean of them
+            counted = wide_table(means, intervals=True).drop(  # kinds are no data sets: no mean of them
                 columns=["mean", "mean.low", "mean.high", "notes"]
             )
             found += [
                 el("h4", f"{means['headline'].iloc[0]} by {by}"),
-                *(table(rows, sortable=True) for _, rows in by_dataset.sections(counted)),
+                *(table(rows, sortable=True) for _, rows in wide_sections(counted)),
             ]
     return el("details", el("summary", "by kind of question"), *found) if found else joined()
 

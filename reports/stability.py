@@ -4,7 +4,7 @@
     found[0].sentence                    "Pairs of methods that keep their order under 16 scorers and ...: 6 of 10"
     sections(found), frame(found)        tables for people; one row a choice and pair for programs
 
-A choice is a scorer of `reports.bands`, or a judge: one model with one prompt. The order of a pair is the headline's; a
+A choice is a scorer of `score_bands`, or a judge: one model with one prompt. The order of a pair is the headline's; a
 choice flips it where its means say the opposite; the questions do not settle it where the interval of the headline's
 difference (bootstrap by cluster, as of every table) holds 0. For each choice the share of DRAWS resamples with the
 opposite order is told too. A pair that the headline ties has the order of most choices. A choice by which all methods
@@ -22,9 +22,9 @@ import pandas as pd
 
 from harness.stats.bootstrap import Floats, per_cluster, resample_sums
 from harness.storage.run_folder import StoredRun
-from reports import bands
-from reports.bands import CLOSE, JUDGES, Band, rank_range
+from reports import score_bands
 from reports.gold_rows import Rows
+from reports.score_bands import CLOSE, JUDGES, Band, rank_range
 
 KINDS = ("scorer", "judge", "judge prompt")
 DRAWS = 1000
@@ -83,9 +83,9 @@ class Stability:
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
-    """A Stability for each data set and model; pairs: each run with its rows. Raises as `bands.analyse_runs`."""
+    """A Stability for each data set and model; pairs: each run with its rows. Raises as `score_bands.analyse_runs`."""
     judges = {name: told for run, _ in pairs for name, told in (run.manifest.get("judges") or {}).items()}
-    return [_stability(found, judges) for found in bands.analyse_runs(pairs)]
+    return [_stability(found, judges) for found in score_bands.analyse_runs(pairs)]
 
 
 def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:

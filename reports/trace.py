@@ -11,7 +11,7 @@ A node stands under the earlier step that showed its predecessor of the largest 
 that weight. `evidence`: the shown span overlaps a supporting part (yes, no), the text was written from one that does
 (source), or it is unknown (-). Steps of a search without a graph are a flat table. Below one over a memory of entities
 stands where the evidence is, which entities were reached, and which relations lead on from them
-(reports/entity_memory.py).
+(reports/entity_graph.py).
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError, printable
 from harness.storage.index_cache import cache_root
 from harness.storage.run_folder import StoredRun
-from reports import entity_memory
+from reports import entity_graph
 from reports.costs import TERA, check_convention, full_only_notes, probe_share, step_flops
 from reports.evidence import UNKNOWN, evidence, overlapping_spans
 from reports.facts import headline
@@ -49,7 +49,7 @@ class Search:
     evidence: list[str]
     problem: str | None
     notes: list[str]
-    memory: tuple[entity_memory.Memory, entity_memory.Walked] | None = None
+    memory: tuple[entity_graph.Memory, entity_graph.Walked] | None = None
     convention: str = DEFAULT
 
     def text(self, move: Move) -> str:
@@ -92,17 +92,17 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
 
 def _entity_memory(
     stored: StoredRun, record: dict[str, Any], rows: Rows
-) -> tuple[entity_memory.Memory, entity_memory.Walked] | None:
+) -> tuple[entity_graph.Memory, entity_graph.Walked] | None:
     """(memory of entities that a question was answered from, what was reached in it); None without one in the cache."""
     lines = index_lines(stored, record)
     found = read_index(str(lines[0].get("key")), cache_root())[0] if len(lines) == 1 else None
-    if (memory := entity_memory.parse_memory(found)) is None:
+    if (memory := entity_graph.parse_memory(found)) is None:
         return None
     example = rows.examples.get(record["question_id"])
     marked = example is not None and bool(example.gold.supporting)
     evident = overlapping_spans(memory.segments, stored, record, rows) if marked else None
     question = example.question.text if example is not None else ""
-    return memory, entity_memory.search_in_memory(memory, record, question, evident)
+    return memory, entity_graph.search_in_memory(memory, record, question, evident)
 
 
 def question_list(stored: StoredRun) -> list[str]:
@@ -122,7 +122,7 @@ def trace_lines(search: Search) -> list[str]:
     """The lines of `harness trace RUN QUESTION_ID`: question, steps or texts shown, notes, costs and scores."""
     record, convention = search.record, search.convention
     lines = [*_question_lines(search), *(step_lines(search) if search.moves else _shown_lines(search))]
-    described = [] if search.memory is None else entity_memory.memory_lines(*search.memory)
+    described = [] if search.memory is None else entity_graph.memory_lines(*search.memory)
     lines += [printable(line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "...") for line in described]
     lines += [*search.notes, *search.stored.notes]
     if share := probe_share(record["usage"].get("search", {}), convention):
@@ -262,7 +262,7 @@ def search_json(search: Search) -> dict[str, Any]:
         **({} if example is None else {"question": example.question.text, "options": example.question.options}),
         **({} if example is None else {"gold": list(example.gold.answers)}),
         "graph": search.graph is not None,
-        **({"memory": entity_memory.memory_json(*search.memory)} if search.memory is not None else {}),
+        **({"memory": entity_graph.memory_json(*search.memory)} if search.memory is not None else {}),
         "notes": [*search.notes, *search.stored.notes],
         "steps": [
             {

@@ -68,7 +68,7 @@ def _plan_all_heads(choices: Choices) -> Plan:
 
 def _write_heads(plan: Plan, top: int, out: Path) -> int:
     """Score the heads, write and print the `top` best as YAML (docs/methods/attention.md#head-lists); returns 0."""
-    from harness.engine.heads import find_heads
+    from harness.engine.head_scores import find_heads
     from harness.storage.files import save_error, write_atomic
 
     found, config = find_heads(plan, say), plan.config

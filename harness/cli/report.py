@@ -142,8 +142,8 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
     """The runs as an HTML page with this title and, in its header, the command that writes it."""
     from reports.details import Limits
     from reports.page import Comparison, page
-    from reports.page_header import Written
     from reports.paper import MARGIN
+    from reports.provenance import Written
 
     command = [masked(word) for word in command_without_home(["harness", *sys.argv[1:]])]
     margin = (options.margin or MARGIN) if options.paper else None
@@ -157,10 +157,12 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
 
     columns: as of chosen_columns. csv and json hold a single table, with every column.
     """
-    from reports import by_dataset, paper
+    from reports import paper
     from reports.columns import ordered, pick_columns, sections
     from reports.compare import compare
     from reports.main_table import REFERENCE, frame
+    from reports.methods_by_dataset import sections as wide_sections
+    from reports.methods_by_dataset import wide_table
     from reports.table_formats import render, render_sections
 
     table, page, wide = options
@@ -171,8 +173,8 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
         tested = None
         if table.reference is not None:
             tested = compare(runs, reference=table.reference, score=wide.score, force=page.force)
-        found = by_dataset.wide_table(frame(runs), wide.score, intervals=wide.intervals or whole, differences=tested)
-        return render(found, form) if whole else render_sections(by_dataset.sections(found, wide.score), form, width)
+        found = wide_table(frame(runs), wide.score, intervals=wide.intervals or whole, differences=tested)
+        return render(found, form) if whole else render_sections(wide_sections(found, wide.score), form, width)
     means = ordered(frame(runs, convention=table.convention or DEFAULT, reference=table.reference or REFERENCE))
     if whole:
         return render(pick_columns(means, columns) if columns else means, form)
@@ -194,9 +196,9 @@ def report_bands(answers: Answers) -> int:
 
     No model is loaded, and run folders stay as they are. csv and json hold a row for each method and scorer.
     """
-    from reports import bands
+    from reports import score_bands
 
-    return _show_analysis(bands, answers)
+    return _show_analysis(score_bands, answers)
 
 
 def report_stability(answers: Answers) -> int:

@@ -1,6 +1,6 @@
 """`harness watch [RESULTS]`: the page of stored runs, served to this machine's user while runs are written.
 
-    http://127.0.0.1:PORT/TOKEN/         the page of `harness report --html`, with what is new on top (reports/live.py)
+    http://127.0.0.1:PORT/TOKEN/         the page of `harness report --html`, with what is new on top (live_progress.py)
     http://127.0.0.1:PORT/TOKEN/state    what is new, which the page asks for
 
 Only this machine reaches the port. The token in the address keeps its other users out, and the check of the Host header
@@ -71,7 +71,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, port: int, folders: Sequence[str]) -> None:
-        from reports.live import Live
+        from reports.live_progress import Live
 
         self._live = Live(folders)
         self._title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))

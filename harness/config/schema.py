@@ -87,7 +87,7 @@ class DatasetConfig(_Frozen):
     harness/datasets/answer_prefix.py); keep_texts: whether run folders hold its questions, gold answers and texts,
     which a licence may forbid; swap: "entities" for the twin with other names and numbers (harness/datasets/twins.py),
     "entities:rules" with the recogniser named; swap_seed: another one makes another twin; shots, shots_from, shots_by,
-    shots_ids, shots_seed: solved examples of training rows (harness/datasets/shots.py).
+    shots_ids, shots_seed: solved examples of training rows (harness/datasets/few_shot.py).
     """
 
     name: str
@@ -245,7 +245,7 @@ class RunConfig(_Frozen):
     """One method over one data set with its models: the complete configuration of a run.
 
     limit, sample, failed, keep_prompts, cache change no prediction and are left out of the hash. limit: the first
-    questions; sample: about so many drawn by sample_seed (harness.datasets.kinds); keep_prompts: whether the run folder
+    questions; sample: about so many drawn by sample_seed (question_kinds.py); keep_prompts: whether the run folder
     holds every request as it was sent; cache: whether requests that earlier runs have sent are sent again.
     """
 

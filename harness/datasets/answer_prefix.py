@@ -10,7 +10,7 @@ keeps the whole reply. See docs/methods/longrefiner.md#longrefiner-answer.
 """
 
 from harness.config.schema import DatasetConfig
-from harness.datasets.shots import shots_of
+from harness.datasets.few_shot import shots_of
 from harness.method import Task
 
 ASK = " Put '{prefix}' before your final answer."

@@ -15,7 +15,7 @@ class Dataset:
     what stands for their content (harness.datasets.narrativeqa); source: where the rows came from, for the manifest (no
     absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and reported; twin:
     what made it from another data set (harness.datasets.twins), None for an original. rows, kinds: the number of all
-    questions and of those by (name, kind) (harness.datasets.kinds), whatever the limit; 0 where they were not counted.
+    questions and of those by (name, kind) (datasets.question_kinds), whatever the limit; 0 where they were not counted.
     """
 
     name: str

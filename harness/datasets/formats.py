@@ -18,9 +18,9 @@ from pydantic.fields import FieldInfo
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import error_sentences
+from harness.datasets.find_files import FileOptions
 from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, rearrange, split_options
 from harness.datasets.rows import Group, Retrieved, Row, RowError, RowFields, Skip, assemble, canonical_line
-from harness.datasets.sources import FileOptions
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.failures import describe_failure, one_line
 

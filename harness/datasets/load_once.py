@@ -12,7 +12,7 @@ from harness.config.registry import method_class
 from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.base import Dataset
-from harness.datasets.kinds import first_rows_warning, random_sample
+from harness.datasets.question_kinds import first_rows_warning, random_sample
 from harness.datasets.retrieved import NONE
 from harness.errors import CannotRun, HarnessError, Missing
 from harness.storage.own_code_hash import own_code

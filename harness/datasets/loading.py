@@ -13,10 +13,10 @@ from typing import Any
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, RowPlace, Rows, read_rows
+from harness.datasets.find_files import Source, find_source
 from harness.datasets.formats import RowParser, loader_of, option_names, parser_of
-from harness.datasets.kinds import count_kinds
+from harness.datasets.question_kinds import count_kinds
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
-from harness.datasets.sources import Source, find_source
 from harness.errors import ConfigError, DataError
 from harness.types import Document, Example
 

@@ -30,9 +30,9 @@ from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets import hotpotqa, musique
 from harness.datasets.files import parse_each, read_rows
+from harness.datasets.find_files import find_source
 from harness.datasets.placing import Placement, rearrange
 from harness.datasets.rows import Group, Row, RowError, Skip, StrictRow, clean_answers, made_id, refuse_blank
-from harness.datasets.sources import find_source
 from harness.errors import ConfigError
 from harness.types import Document, Example, Gold, Question
 

@@ -1,7 +1,7 @@
 """NarrativeQA (Kočiský et al., TACL 2018), full stories: some 30 questions a book or film script, two answers each.
 
     official files   a folder with qaps.csv (document_id, set, question, answer1, answer2), documents.csv (document_id,
-                     set, kind, wiki_title) and the stories (see harness.datasets.stories); or the two archives of the
+                     set, kind, wiki_title) and the stories (see narrativeqa_stories); or the two archives of the
                      hub copy: narrativeqa-master.zip with the tables, narrativeqa_full_text.zip with the stories
     rows             a question and its whole story each, which comes again with every question on it and is kept once:
                      {"document": {"id": "..", "text": "..", "kind": ".."}, "question": {"text": ".."},
@@ -28,9 +28,9 @@ from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.archives import Member, members, opened
 from harness.datasets.base import Dataset
 from harness.datasets.files import RowPlace, content_digest, parse_each, read_rows
+from harness.datasets.find_files import PACKAGE, FileOptions, Source, file_patterns, find_source
+from harness.datasets.narrativeqa_stories import STORIES, Stories, stories_in
 from harness.datasets.rows import Records, RowError, StrictRow, canonical_line, clean_answers, refuse_blank
-from harness.datasets.sources import PACKAGE, FileOptions, Source, file_patterns, find_source
-from harness.datasets.stories import STORIES, Stories, stories_in
 from harness.errors import ConfigError, DataError
 from harness.storage.hub_download import DATASETS, download, resolve
 from harness.types import Document, Example, Gold, Question

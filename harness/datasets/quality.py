@@ -13,7 +13,7 @@ answer is the text of the right option. The official files with HTML are read to
 
 from typing import Any
 
-from harness.datasets.pages import page_text
+from harness.datasets.html_pages import page_text
 from harness.datasets.rows import Group, RowError, StrictRow, made_id, refuse_blank
 from harness.types import Document, Example, Gold, Question
 

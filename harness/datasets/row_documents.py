@@ -21,7 +21,7 @@ from typing import Any
 
 from harness.datasets.archives import opened
 from harness.datasets.files import RowPlace, Rows, file_kind, first_key, json_value, parse_each, parse_line, read_rows
-from harness.datasets.pages import wiki_text
+from harness.datasets.html_pages import wiki_text
 from harness.datasets.rows import RowError, canonical_line, made_id, records_from_columns, type_name
 from harness.errors import DataError
 from harness.storage.untrusted import read_plain

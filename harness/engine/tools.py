@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
-from harness.datasets.shots import shots_of
+from harness.datasets.few_shot import shots_of
 from harness.embed.load import load_encoder, load_reranker
 from harness.engine.plan import Plan
 from harness.llm import load

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.exchange.bundle import digest
-from harness.exchange.contents import AskedQuestion, asked_questions, safe_name, start_time, write_file
+from harness.exchange.log_contents import AskedQuestion, asked_questions, safe_name, start_time, write_file
 from harness.storage.json_lines import json_line
 from harness.storage.run_folder import StoredRun
 

@@ -25,7 +25,7 @@ from harness.llm.kv import packed_cache, slot_of
 class Ask:
     """One context's share of a pass: run tokens `ids` behind `cache`, give the last `logits` rows of logits.
 
-    capture: measures the attention; blocks: names of the blocks that `ids` complete (harness.llm.prefixes.block_names),
+    capture: measures the attention; blocks: names of the blocks that `ids` complete (prefix_sharing.block_names),
     which other contexts may copy; labels: token ids of a probe, whose logits are computed in float32.
     """
 

@@ -31,7 +31,7 @@ from harness.llm.hf_model import LoadedModel
 from harness.llm.kept_replies import with_reply_cache
 from harness.llm.kept_tokens import cut_cache
 from harness.llm.kv import kept_tail, rewind, slot_of
-from harness.llm.prefixes import block_names
+from harness.llm.prefix_sharing import block_names
 from harness.llm.sampling import Sampler
 from harness.llm.thinking import begins_thinking
 from harness.models import CacheLimit, Decoding, Kept, Probe, Span, Written

@@ -29,7 +29,7 @@ from harness.llm.batched_forward import Ask, make_room, run_alone, run_in_rows, 
 from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.kv import Arena, rewind, slot_of
 from harness.llm.model_facts import ModelFacts
-from harness.llm.prefixes import copy_shared, shared_prefix
+from harness.llm.prefix_sharing import copy_shared, shared_prefix
 from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack_problem
 from harness.parallel.scheduler import current, result_or_error
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.datasets.archives import opened
 from harness.datasets.files import Broken, RowPlace, parse_line
-from harness.datasets.pages import wiki_text
+from harness.datasets.html_pages import wiki_text
 from harness.datasets.rows import type_name
 from harness.errors import DataError
 from harness.storage.input_limits import numbered_lines

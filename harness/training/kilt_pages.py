@@ -15,7 +15,7 @@ from typing import Any
 from harness.config.schema import digest
 from harness.datasets.archives import opened
 from harness.datasets.files import Broken, parse_line
-from harness.datasets.pages import wiki_text
+from harness.datasets.html_pages import wiki_text
 from harness.errors import DataError
 from harness.storage.files import write_atomic
 from harness.storage.json_lines import json_line, read_lines

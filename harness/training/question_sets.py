@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.config.schema import DatasetConfig
 from harness.datasets.archives import is_archive
+from harness.datasets.few_shot import COUNTER, folded
 from harness.datasets.files import first_key
 from harness.datasets.loading import load
 from harness.datasets.retrieved import load_questions
-from harness.datasets.shots import COUNTER, folded
 from harness.errors import DataError, HarnessError, UserError
 from harness.types import Document, Example
 

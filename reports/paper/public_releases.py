@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from harness.datasets.kinds import KINDS
+from harness.datasets.question_kinds import KINDS
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import kind
 from reports.paper.preset import Model, last_part

@@ -8,7 +8,7 @@ import pytest
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets import load
-from harness.datasets.pages import wiki_text
+from harness.datasets.html_pages import wiki_text
 from harness.errors import DataError
 from tests.datasets.support import config, parquet, write_lines
 

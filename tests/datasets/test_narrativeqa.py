@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from harness.datasets import load, stories
+from harness.datasets import load, narrativeqa_stories
 from harness.errors import ConfigError, DataError
 from tests.datasets import support
 from tests.datasets.support import (
@@ -106,8 +106,8 @@ def test_fingerprint_sees_stories_beyond_the_limit(tmp_path, form, monkeypatch):
 def test_limit_decodes_no_story_too_many(tmp_path, form, monkeypatch):
     path = FORMS[form](tmp_path / "nqa")
     seen = []
-    plain = stories.decode_story
-    monkeypatch.setattr(stories, "decode_story", lambda data, name: seen.append(data) or plain(data, name))
+    plain = narrativeqa_stories.decode_story
+    monkeypatch.setattr(narrativeqa_stories, "decode_story", lambda data, name: seen.append(data) or plain(data, name))
     _load(path, 2)
     assert len(seen) == 1
     _load(path, 3)

@@ -7,7 +7,7 @@ import pytest
 
 from harness import scorers
 from harness.datasets import load
-from harness.datasets.pages import page_text
+from harness.datasets.html_pages import page_text
 from tests.datasets.support import check_mistake, config, needs_real, parquet, real, write_lines
 
 

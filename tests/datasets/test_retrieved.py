@@ -7,10 +7,10 @@ import pytest
 from harness import scorers
 from harness.config.layers import Choices
 from harness.datasets import load, retrieved
+from harness.datasets.find_files import Source
 from harness.datasets.open_rows import parse_question
 from harness.datasets.retrieved import NONE
 from harness.datasets.rows import RowError
-from harness.datasets.sources import Source
 from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, ConfigError, DataError, HarnessError
 from tests.datasets.support import check_mistake, check_refused, config, needs_real, real, write_lines

@@ -14,7 +14,7 @@ from harness.llm.batched_forward import Ask
 from harness.llm.kv import BLOCK, Arena, kept_tail, packed_cache, rewind, slot_of
 from harness.llm.load import load_model
 from harness.llm.network import ForwardLane
-from harness.llm.prefixes import block_names
+from harness.llm.prefix_sharing import block_names
 from tests.llm.conftest import WORDS
 from tests.llm.test_batched_forward import same, scripts_of, side_by_side
 

@@ -18,7 +18,7 @@ import pytest
 from harness.config.yaml_tree import read_yaml
 from harness.datasets.archives import Member, members, opened
 from harness.datasets.files import content_digest, json_value, read_rows
-from harness.datasets.stories import stories_in
+from harness.datasets.narrativeqa_stories import stories_in
 from harness.errors import CannotRun, ConfigError, DataError, UserError
 from harness.llm import template
 from harness.llm.endpoint_tokens import ALLOWANCE, Tokens

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.datasets.stories import _Folder
+from harness.datasets.narrativeqa_stories import _Folder
 from harness.errors import DataError, HarnessError, RunLocked, SaveError, UserError
 from harness.storage.files import draft_path, write_atomic
 from harness.storage.kept_requests import REQUESTS

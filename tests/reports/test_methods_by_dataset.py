@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from harness.errors import UnknownName
-from reports.by_dataset import sections, wide_table
 from reports.main_table import frame
+from reports.methods_by_dataset import sections, wide_table
 from reports.table_formats import render_sections
 from tests.reports.build import SCORE, mistake, record, stored, write_run
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.datasets.sources import Ambiguous, choose_files
+from harness.datasets.find_files import Ambiguous, choose_files
 
 HOTPOT = [
     "README.md",

@@ -7,7 +7,7 @@ import pytest
 from harness.cli.trace import trace
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from reports.entity_memory import Walked, memory_json, memory_lines, parse_memory, search_in_memory
+from reports.entity_graph import Walked, memory_json, memory_lines, parse_memory, search_in_memory
 from tests.reports.build import SCORE, span
 from tests.reports.build import step as plain_step
 from tests.reports.searches import keep, searched

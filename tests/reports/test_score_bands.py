@@ -4,7 +4,7 @@ import pytest
 
 from harness.errors import UserError
 from harness.storage.run_folder import read_run
-from reports import bands
+from reports import score_bands
 from reports.gold_rows import with_rows
 from reports.table_formats import render_sections
 from tests.reports.build import answered, record, write_run
@@ -33,7 +33,7 @@ def _f1(answer):
 
 
 def of(*runs):
-    return bands.analyse_runs(with_rows(runs, None, print))
+    return score_bands.analyse_runs(with_rows(runs, None, print))
 
 
 def test_a_ranking_that_no_scorer_changes(tmp_path):
@@ -56,11 +56,11 @@ def test_containment_turns_a_pair_around(tmp_path):
     assert "depends on the scorer: 1 of 1 pair changes order" in band.sentence
     assert "1 clearly" in band.sentence
     assert "within F1 (8 scorers) none; within exact match (5 scorers) none" in band.sentence
-    text = render_sections(bands.sections([band]))
+    text = render_sections(score_bands.sections([band]))
     assert "pairs that change order" in text
     assert "1 to 2" in text  # the rank of both
     assert "0.0 to 50.0" not in text.splitlines()[1]
-    rows = bands.frame([band])
+    rows = score_bands.frame([band])
     acc = rows[(rows["scorer"] == "flashrag.acc") & (rows["method"] == "long")].iloc[0]
     assert (acc["score"], acc["rank"], acc["family"], acc["n"]) == (1.0, 1, "containment", 60)
 
@@ -90,11 +90,11 @@ def test_which_scorers_apply(tmp_path):
 
     def names(one):
         return set(
-            bands.applicable_scorers(one, [e.gold for e in with_rows([one], None, print)[0][1].examples.values()])
+            score_bands.applicable_scorers(one, [e.gold for e in with_rows([one], None, print)[0][1].examples.values()])
         )
 
     assert names(options) == {F1}
-    assert set(bands.applicable_scorers(chinese, [])) & {F1, "evidence_recall"} == set()
-    assert {"longbench.rouge_zh_score", "flashrag.acc"} <= set(bands.applicable_scorers(chinese, []))
+    assert set(score_bands.applicable_scorers(chinese, [])) & {F1, "evidence_recall"} == set()
+    assert {"longbench.rouge_zh_score", "flashrag.acc"} <= set(score_bands.applicable_scorers(chinese, []))
     assert {"alce.str_em", "alce.str_hit"} <= names(nested)
     assert "alce.str_em" not in names(run(tmp_path / "p", "plain", [RIGHT]))

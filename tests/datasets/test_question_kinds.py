@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets.base import Dataset
-from harness.datasets.kinds import answer_kind, count_kinds, first_rows_warning, kinds, random_sample
 from harness.datasets.load_once import load_asked
+from harness.datasets.question_kinds import answer_kind, count_kinds, first_rows_warning, kinds, random_sample
 from harness.types import Document, Example, Gold, Question
 from tests.datasets.support import musique, write_lines
 

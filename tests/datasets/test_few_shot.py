@@ -9,7 +9,7 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import part, resolve_part
 from harness.cost.meter import Meter
-from harness.datasets.shots import folded, shots_of
+from harness.datasets.few_shot import folded, shots_of
 from harness.engine.plan import make_method, plan_choices
 from harness.engine.tools import EngineTools, Models
 from harness.errors import UserError

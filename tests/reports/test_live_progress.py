@@ -4,8 +4,8 @@ import json
 import os
 from datetime import UTC, datetime, timedelta
 
-from reports import live as module
-from reports.live import Live
+from reports import live_progress as module
+from reports.live_progress import Live
 from reports.main_table import frame
 from reports.table_formats import Cells
 from tests.reports.build import SCORE, built, record, write_run
