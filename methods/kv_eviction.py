@@ -1,6 +1,6 @@
 """StreamingLLM, H2O and SnapKV: the whole document in the window, with a cache of keys and values of fixed size.
 
-Source: docs/methods/attention.md#bounded-cache. The tokens are chosen in harness/llm/kept_tokens.py.
+Source: docs/methods/attention.md#bounded-cache. The tokens are chosen in harness/llm/cache_eviction.py.
 
     recent     the first 4 tokens and the newest ones; cut while the text is read       (StreamingLLM)
     summed     the tokens that all tokens attended to most, and the newest half          (H2O)

@@ -16,8 +16,8 @@ from bench.parity.pecan_paper import Model
 from bench.parity.rows import Rows
 from harness.config.resolve import resolved
 from harness.llm.batched_forward import Ask
+from harness.llm.cache_eviction import kept_tokens, max_pooled
 from harness.llm.capture import HeadCapture
-from harness.llm.kept_tokens import kept_tokens, max_pooled
 from harness.llm.load import load_model
 from harness.llm.model_info import local_folder
 from harness.models import CacheLimit
@@ -142,7 +142,7 @@ def _smoothed(rows: Rows, found: Found) -> None:
     for example in data.examples:
         documents = [data.documents[d] for d in example.question.document_ids]
         for out, smoothing in zip(replies, (mean, max_pooled), strict=True):
-            with mock.patch("harness.llm.kept_tokens.max_pooled", smoothing):
+            with mock.patch("harness.llm.cache_eviction.max_pooled", smoothing):
                 out.append(method.answer(example.question, documents, [], rows.tools()).text)
     rows.answers(found, SNAPKV, *replies)
 

@@ -24,12 +24,12 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.attention_weights import BLOCK
 from harness.llm.batched_forward import Ask
+from harness.llm.cache_eviction import cut_cache
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
 from harness.llm.context import Context, PassCost
 from harness.llm.endings import reply_end
 from harness.llm.hf_model import LoadedModel
 from harness.llm.kept_replies import with_reply_cache
-from harness.llm.kept_tokens import cut_cache
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.prefix_sharing import block_names
 from harness.llm.sampling import Sampler

@@ -174,7 +174,7 @@ class Slot:
 
     last: the pass that used it last; before_leaving: what still wants to read its keys, called before they move away;
     names: of its first blocks, as far as they are known; dropped: tokens that were read less those that are held.
-    copies: how many choices of `kept` tokens stand first, one for each query head of a group (kept_tokens.py), or 1.
+    copies: how many choices of `kept` tokens stand first, one for each query head of a group (cache_eviction.py), or 1.
     """
 
     def __init__(self, arena: Arena) -> None:

@@ -12,7 +12,7 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import hf_session as sessions
 from harness.llm.attention_weights import weight_blocks
-from harness.llm.kept_tokens import kept_tokens, max_pooled
+from harness.llm.cache_eviction import kept_tokens, max_pooled
 from harness.llm.kv import slot_of
 from harness.llm.load import load_model
 from harness.models import CacheLimit
