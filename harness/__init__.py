@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 from harness import types
 
 if TYPE_CHECKING:
-    from harness.api import Run, Runs, compare, judge, load_run, read_run, run, score
+    from harness.api.results import Run, Runs, compare, judge, load_run, score
+    from harness.api.running import run
+    from harness.storage.run_folder import read_run
 
 __all__ = ["Run", "Runs", "__version__", "compare", "judge", "load_run", "read_run", "run", "score"]
 
@@ -57,9 +60,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        import harness.api
-
-        return getattr(harness.api, name)
+        return getattr(import_module("harness.api.running" if name == "run" else "harness.api.results"), name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")
 
 

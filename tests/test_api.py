@@ -9,7 +9,7 @@ from typing import get_type_hints
 import pytest
 
 import harness
-from harness.api import Settings
+from harness.api.running import Settings
 from harness.cli.options import Selection
 from harness.cli.run_options import Execution
 from harness.cli.worker_options import WorkerOptions

@@ -42,8 +42,11 @@ def test_a_light_verb_imports_nothing_heavy(arguments, environment, tmp_path):
     assert done.stderr.endswith(f"LOADED [] {code}"), done.stderr
 
 
-def test_import_harness_is_light(environment):
-    program = f"import harness, sys; print([m for m in {(*HEAVY, 'numpy', 'pydantic', 'typer')!r} if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("use", "not_loaded"), [("0", ("numpy", "pydantic", "typer")), ("harness.load_run", ("numpy",))]
+)
+def test_import_harness_is_light(use, not_loaded, environment):
+    program = f"import harness, sys; {use}; print([m for m in {(*HEAVY, *not_loaded)!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
