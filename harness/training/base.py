@@ -9,6 +9,7 @@ base.drop("analysis")
 estimate_memory(shape, settings, "structuring")   MemoryNeed(weights=6.2e9, adapters=0.5e9, activations=21e9)
 """
 
+import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -257,11 +258,9 @@ class Base:
     def save(self, name: str, folder: Path) -> None:
         """Write the adapter as peft does, in bfloat16; no path of this machine is in it."""
         folder.mkdir(parents=True, exist_ok=True)
-        lora = self._peft.peft_config[name]
-        before = lora.base_model_name_or_path, lora.target_modules, lora.inference_mode
+        lora = copy.copy(self._peft.peft_config[name])
         lora.base_model_name_or_path, lora.target_modules, lora.inference_mode = self.config.name, self._linear, True
         lora.save_pretrained(str(folder))
-        lora.base_model_name_or_path, lora.target_modules, lora.inference_mode = before
         half = {key: p.detach().to("cpu", torch.bfloat16).contiguous() for key, p in self.parameters(name).items()}
         save_file(half, str(folder / WEIGHTS), metadata={"format": "pt"})
         (folder / WEIGHTS).chmod(0o644)  # safetensors makes it readable for its owner alone

@@ -14,6 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from harness.training.cpu_kernels import product_type
 from harness.training.token_rows import Row
 
 TARGETS = 1024
@@ -47,11 +48,9 @@ class RowLoss(torch.nn.Module):
         head = self.net.get_output_embeddings()
         if len(target_ids) <= TARGETS:
             return _loss(hidden, targets, weights, head.weight, head.bias)
-        parts = []
-        for start in range(0, len(target_ids), TARGETS):
-            part = hidden[start : start + TARGETS], targets[start : start + TARGETS], weights[start : start + TARGETS]
-            parts.append(checkpoint(_loss, *part, head.weight, head.bias, use_reentrant=False))
-        losses, right = zip(*parts, strict=True)
+        parts = zip(*(torch.split(values, TARGETS) for values in (hidden, targets, weights)), strict=True)
+        found = [checkpoint(_loss, *part, head.weight, head.bias, use_reentrant=False) for part in parts]
+        losses, right = zip(*found, strict=True)
         return sum(losses[1:], losses[0]), torch.cat(right)
 
     def hidden_states(self, ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
@@ -75,6 +74,7 @@ class RowLoss(torch.nn.Module):
 
 
 def _loss(hidden: Tensor, targets: Tensor, weights: Tensor, head: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    logits = F.linear(hidden, head, bias).float()
+    kind = product_type(hidden)
+    logits = F.linear(hidden.to(kind), head.to(kind), None if bias is None else bias.to(kind)).float()
     loss = F.cross_entropy(logits, targets, reduction="none") @ weights
     return loss, logits.argmax(-1) == targets
