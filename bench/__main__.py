@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from bench import parallel
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture
@@ -205,7 +205,7 @@ def main() -> None:
         os.environ["HARNESS_HOME"] = str(folder / "home")
         print(f"{'seconds, A / B':<80} {'A':>9} {'B':>9} {'A/B':>7}  {'target':<8} [min, max]", flush=True)
         model_table(folder, repeats)
-        smollm2 = load_model(part("models", model="smollm2-135m", sets={"model.dtype": "bfloat16"}))
+        smollm2 = load_model(resolved("models", model="smollm2-135m", sets={"model.dtype": "bfloat16"}))
         apart, together = (partial(writing_seconds, smollm2, 8, 32, at_once) for at_once in (False, True))
         paired("smollm2-135m bf16, 8 sessions write 32 tokens: one by one / together", apart, together, 2, ">= 2")
         for model in ("smollm2-135m", "pocket-llama"):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 
 # Factors of the output's weights (sampled tokens are often the likeliest) and of the end's (some 20 tokens an answer).
 SHARP, ENDS = 30.0, 2.5
@@ -16,7 +16,7 @@ def language_model(folder: Path) -> Path:
 
         from harness.llm.model_info import local_folder
 
-        source, _ = local_folder(part("models", model="smollm2-135m-base"))
+        source, _ = local_folder(resolved("models", model="smollm2-135m-base"))
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         torch.manual_seed(0)
         sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -47,7 +47,7 @@ def classifier(folder: Path) -> Path:
 
         from harness.embed.encoder_info import encoder_folder
 
-        tokenizer = AutoTokenizer.from_pretrained(str(encoder_folder(part("encoders", sets={"encoder": "minilm"}))))
+        tokenizer = AutoTokenizer.from_pretrained(str(encoder_folder(resolved("encoders", sets={"encoder": "minilm"}))))
         torch.manual_seed(0)
         sizes = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4}
         sizes["max_position_embeddings"] = 514  # positions begin behind that of the padding

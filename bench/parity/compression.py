@@ -21,7 +21,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.raptor import minilm
 from bench.parity.rows import Rows
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
@@ -77,7 +77,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
 def _without_template(folder: Path) -> Path:
     """SmolLM2 as GPT-2 is: no chat template, and one token that begins and ends texts."""
-    source = local_folder(part("models", model="smollm2-135m-base"))[0]
+    source = local_folder(resolved("models", model="smollm2-135m-base"))[0]
     shutil.copytree(source, folder, dirs_exist_ok=True)
     (folder / "chat_template.jinja").unlink(missing_ok=True)
     tokenizer = AutoTokenizer.from_pretrained(source)

@@ -19,7 +19,7 @@ import transformers
 
 from bench.parity import Found
 from bench.parity.rows import Rows
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.cost.meter import Meter
 from harness.llm.load import load_model
 from harness.llm.model_info import local_folder
@@ -42,7 +42,7 @@ Reply = Callable[[str], str]
 
 def compare(_code: Path | None, rows: Rows, found: Found) -> None:
     """Compare one user turn with text and question: token ids of the prompt, then the reply."""
-    folder = local_folder(part("models", model="smollm2-135m-base"))[0]
+    folder = local_folder(resolved("models", model="smollm2-135m-base"))[0]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
     def ids(turn: str) -> list[int]:
@@ -74,7 +74,7 @@ def _readers(folder: Path, tokenizer: Any, ids: Callable[[str], list[int]]) -> d
     """Name -> function that replies to a turn: ours and transformers, in float32 and bfloat16. ids: of a turn."""
     readers: dict[str, Reply] = {}
     for dtype in ("float32", "bfloat16"):
-        model = load_model(part("models", model="smollm2-135m-base", sets={"model.dtype": dtype}))
+        model = load_model(resolved("models", model="smollm2-135m-base", sets={"model.dtype": dtype}))
         network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
 
         def ours(turn: str, model: Any = model) -> str:

@@ -14,7 +14,7 @@ import torch
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.pecan_paper import Model
 from bench.parity.rows import Rows
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.llm.batched_forward import Ask
 from harness.llm.capture import HeadCapture
 from harness.llm.kept_tokens import kept_tokens, max_pooled
@@ -40,7 +40,7 @@ TOLD = {
 
 def compare(code: Path, rows: Rows, found: Found) -> None:
     """Compare HotpotQA's questions over chunks of 60 tokens; caches of 300 tokens cut to 64."""
-    config = part("models", model="random")
+    config = resolved("models", model="random")
     model, plain = load_model(config), Model(local_folder(config)[0])
     _qrhead(code / "src", rows, FakeTools(reader=model), plain, found)
     _smoothed(rows, found)

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.datasets import load
 from harness.datasets.open_rows import parse_question
 from harness.method import MethodConfig, Task
@@ -44,12 +44,12 @@ def _longbench(code: Path, rows: Rows, found: Found) -> None:
     lengths = json.loads((code / "config/dataset2maxlen.json").read_text(encoding="utf-8"))
     prompts = json.loads((code / "config/dataset2prompt.json").read_text(encoding="utf-8"))
     for name, length in lengths.items():
-        config = part("datasets", dataset=f"longbench/{name}")
+        config = resolved("datasets", dataset=f"longbench/{name}")
         scorer = f"longbench.{metrics[name].__name__}{'.first_line' * (name in FIRST_LINE)}"
         found.add("LongBench: tokens of an answer (sets)", length, config.max_answer_tokens)
         found.add("LongBench: scorer (sets)", scorer, config.scorers[0])
     for path in sorted((rows.folder / "longbench").glob("*.jsonl")):
-        own = load(part("datasets", dataset=f"longbench/{path.stem}", data=str(path)), EACH)
+        own = load(resolved("datasets", dataset=f"longbench/{path.stem}", data=str(path)), EACH)
         user = prompts[path.stem].replace("{context}", "{text}").replace("{input}", "{question}")
         reading = Reading(Task(instruction="", max_answer_tokens=1), config=MethodConfig(prompts={"answer": user}))
         for row, example in zip(_lines(path)[:EACH], own.examples, strict=True):
@@ -77,7 +77,7 @@ def _qasper(code: Path, rows: Rows, found: Found) -> None:
     """Compare the gold answers of Qasper's questions with those of the baseline's evaluator."""
     path = rows.folder / "qasper/qasper-train-v0.3-sample.json"
     gold = import_theirs(code, "evaluator").get_answers_and_evidence(json.loads(path.read_text(encoding="utf-8")), True)
-    for example in load(part("datasets", dataset="qasper", data=str(path)), None).examples:
+    for example in load(resolved("datasets", dataset="qasper", data=str(path)), None).examples:
         official = sorted({reference["answer"] for reference in gold[example.question.id]})
         found.add("Qasper: gold answers (questions)", official, sorted(set(example.gold.answers)))
 
@@ -91,7 +91,7 @@ def _quality(code: Path, rows: Rows, found: Found) -> None:
     articles = map(_flat, _lines(path))
     module.io = SimpleNamespace(read_jsonl=lambda _: articles, write_jsonl=lambda out, _: made.extend(out))
     module.process_file("", "")
-    for row, e in zip(made, load(part("datasets", dataset="quality", data=str(path)), None).examples, strict=True):
+    for row, e in zip(made, load(resolved("datasets", dataset="quality", data=str(path)), None).examples, strict=True):
         official = [row["query"], *(row[f"option_{k}"] for k in range(4)), row["label"]]
         ours = [e.question.text, *(e.question.options or ()), e.gold.extra["gold_label"] - 1]
         both = ([str(cell).strip() for cell in cells] for cells in (official, ours))

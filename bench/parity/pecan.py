@@ -13,7 +13,7 @@ import numpy as np
 from bench.parity import Found
 from bench.parity.pecan_paper import Model, build, search
 from bench.parity.rows import Rows
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.llm.load import load_model
 from harness.llm.model_info import local_folder
 from harness.types import Document, Question
@@ -44,7 +44,7 @@ def compare(
     _code: Path | None, _rows: Rows, found: Found, documents: int = 5, questions: int = 40, tokens: int = 250
 ) -> None:
     """Compare the graphs of `documents` made-up texts of `tokens`, then searches for `questions` of all in each."""
-    config = part("models", model="default", sets={"model.dtype": "float32"})
+    config = resolved("models", model="default", sets={"model.dtype": "float32"})
     model = load_model(config)
     reading, tools = Model(local_folder(config)[0]), FakeTools(reader=model, builder=model, searcher=model)
     made = [sample(("qasper", "narrativeqa")[n % 2], n, tokens=tokens, purpose="evaluation") for n in range(SAMPLES)]

@@ -45,7 +45,7 @@ def compare(_code: Path | None, rows: Rows, found: Found) -> None:
         for texts, order in zip(shown, orders, strict=True):
             texts.append("\n\n".join(chunks[i] for i in order))
     rows.answers(found, FIVE, *map(rows.read, shown))
-    _few(found)
+    _small_collections(found)
     _dense(cut, rows, found)
 
 
@@ -56,7 +56,7 @@ def _lucene(split: list[list[str]], query: list[str]) -> list[float]:
     return [float(score) for score in index.get_scores(query)]
 
 
-def _few(found: Found) -> None:
+def _small_collections(found: Found) -> None:
     """Compare scores in 200 made-up collections of two to four texts over eight words."""
     dice = random.Random(5)
     for _ in range(200):

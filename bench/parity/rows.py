@@ -10,7 +10,7 @@ from statistics import mean
 from typing import Any
 
 from bench.parity import Found
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.cost.meter import Meter
 from harness.datasets import Dataset, load
 from harness.embed.load import load_encoder
@@ -36,7 +36,7 @@ class Rows:
 
     def dataset(self, name: str = "hotpotqa", limit: int = QUESTIONS) -> Dataset:
         """The first rows of a data set. Raises DataError where HARNESS_TEST_DATA does not hold it."""
-        return load(part("datasets", dataset=name, data=str(self.folder / FILES[name])), limit)
+        return load(resolved("datasets", dataset=name, data=str(self.folder / FILES[name])), limit)
 
     def texts(self, name: str = "hotpotqa", limit: int = QUESTIONS) -> list[tuple[str, str]]:
         """(question, its document's text) of the first rows."""
@@ -46,7 +46,7 @@ class Rows:
     @cached_property
     def smollm2(self) -> LanguageModel:
         """SmolLM2-135M as it was published, float32 on the CPU."""
-        return load_model(part("models", model="smollm2-135m-base", sets={"model.dtype": "float32"}))
+        return load_model(resolved("models", model="smollm2-135m-base", sets={"model.dtype": "float32"}))
 
     @property
     def metered(self) -> MeteredModel:
@@ -56,17 +56,17 @@ class Rows:
     @cached_property
     def encoder(self) -> Any:
         """MiniLM, the sentence encoder."""
-        return load_encoder(part("encoders", sets={"encoder": "minilm"}), Meter("search"), "encoder")
+        return load_encoder(resolved("encoders", sets={"encoder": "minilm"}), Meter("search"), "encoder")
 
     @cached_property
     def reader(self) -> LanguageModel:
         """SmolLM2-135M with the adapter that reads, in bfloat16."""
-        return load_model(part("models", model="smollm2-135m"))
+        return load_model(resolved("models", model="smollm2-135m"))
 
     def tools(self) -> FakeTools:
         """What a method gets to answer HotpotQA's questions with SmolLM2 in every role."""
         tools = FakeTools(similarity=self.encoder, reader=self.reader, builder=self.reader)
-        config = part("datasets", dataset="hotpotqa")
+        config = resolved("datasets", dataset="hotpotqa")
         tools.task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
         return tools
 

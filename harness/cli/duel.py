@@ -26,7 +26,7 @@ from harness.storage.home import check_home
 from harness.storage.remote_runs import working_copy
 
 if TYPE_CHECKING:
-    from harness.engine.duel import Outcome
+    from harness.engine.duel import DuelResult
     from harness.engine.plan import Plan
 
 
@@ -114,7 +114,7 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
         raise UserError(f"{e}; run that method first, then name its folder: --set method.NAME=from:RUN_FOLDER") from e
 
 
-def _as_json(outcome: Outcome) -> str:
+def _as_json(outcome: DuelResult) -> str:
     """The verdicts of all pairs, and the run of each method, as one JSON object."""
     runs = []
     for e in outcome.entrants:
@@ -125,7 +125,7 @@ def _as_json(outcome: Outcome) -> str:
     return json_.dumps({"pairs": pairs, **asdict(outcome.rules), "score": outcome.score, "runs": runs})
 
 
-def _as_text(outcome: Outcome) -> str:
+def _as_text(outcome: DuelResult) -> str:
     """Lines and a table: the verdicts, what they are about, and how many answers were saved."""
     rules, pairs = outcome.rules, len(outcome.pairs)
     about = "documents like these" if rules.target == "population" else "exactly these questions"

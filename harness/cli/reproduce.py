@@ -31,7 +31,7 @@ from harness.cli.run_options import Execution
 from harness.cli.stored_runs import stored_runs
 from harness.cli.worker_options import WorkerOptions
 from harness.config import suites
-from harness.config.resolve import part as configured
+from harness.config.resolve import resolved as configured
 from harness.config.schema import EncoderConfig
 from harness.errors import HarnessError, UserError
 from harness.storage.object_store import is_url

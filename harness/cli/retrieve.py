@@ -92,13 +92,13 @@ def _resolve_configs(
     dataset: str, data: str | None, retriever: str, sets: list[str]
 ) -> tuple[DatasetConfig, EncoderConfig | None]:
     """The data set and the encoder (None for BM25) that the options name; sets: of --set. Raises UserError."""
-    from harness.config.resolve import part
+    from harness.config.resolve import resolved
 
     given = parse_sets(sets)
     parts = ("dataset",) if retriever == _BM25 else ("dataset", "encoder")
     if foreign := [key for key in given if key.partition(".")[0] not in parts or "." not in key]:
         raise ConfigError([f"--set {foreign[0]}: only {'.KEY and '.join(parts)}.KEY can be set here"])
-    config = part("datasets", dataset=dataset, data=data, sets=given)
+    config = resolved("datasets", dataset=dataset, data=data, sets=given)
     if config.format != "retrieved":
         own = f"'{config.name}' brings its own documents"
         if config.name.startswith("pocket/"):
@@ -106,7 +106,7 @@ def _resolve_configs(
         raise UserError(f"{own}; if its questions make sense without them, add --set dataset.format=retrieved")
     if retriever == _BM25:
         return config, None
-    return config, part("encoders", dataset=dataset, data=data, sets={**given, "encoder": retriever})
+    return config, resolved("encoders", dataset=dataset, data=data, sets={**given, "encoder": retriever})
 
 
 def _file_name(name: str) -> str:

@@ -96,13 +96,13 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
         if options.dataset is None and value is not None:
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
     given = _sets_by_target(parse_sets(options.sets))
-    from harness.config.resolve import part
+    from harness.config.resolve import resolved
     from harness.llm.model_facts import check_greedy
     from harness.llm.model_info import model_facts
     from harness.training import settings as read
     from harness.training.course import Course
 
-    base: ModelConfig = check_greedy(part("models", model=options.model, sets=given["model"]), "a model in training")
+    base = check_greedy(resolved("models", model=options.model, sets=given["model"]), "a model in training")
     chosen = split_names(options.task)
     offered = {task.name: task for task in method.training()}
     if foreign := [task for task in chosen if task not in offered]:
@@ -113,7 +113,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
     settings = read.read_settings(read.Settings, _settings_name(preset), profile, list(offered), given[""], own)
     labelled = None
     if options.teacher is not None:
-        teacher = check_greedy(part("models", model=options.teacher, sets=given["teacher"]), "a teacher")
+        teacher = check_greedy(resolved("models", model=options.teacher, sets=given["teacher"]), "a teacher")
         labelled = make_labels(options, settings, teacher, given["dataset"])
     if base.backend not in ("hf", "random"):
         raise UserError(
@@ -197,10 +197,10 @@ def make_labels(options: TrainOptions, settings: Settings, teacher: ModelConfig,
 
 def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Mapping[str, Any]) -> QuestionSet | None:
     """The training questions of the data set `name`; None without a training split. sets: as of `make_labels`."""
-    from harness.config.resolve import part
+    from harness.config.resolve import resolved
     from harness.training.question_sets import QuestionSet, check_training
 
-    own: DatasetConfig = part("datasets", dataset=name)
+    own: DatasetConfig = resolved("datasets", dataset=name)
     places = settings.splits.get(own.name, {})
     data = None if options.data is None else options.data.replace(_PLACE, own.name)
     if places is None:
@@ -215,21 +215,21 @@ def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Ma
     local = () if data is None else ("hub", "subset") if retrieved else ("hub", "subset", "format")
     preset = {"split": "train", **{key: value for key, value in places.items() if key not in local}}
     given = {**{f"dataset.{key}": value for key, value in preset.items()}, **given}
-    training = part("datasets", dataset=name, data=data, sets=given)
+    training = resolved("datasets", dataset=name, data=data, sets=given)
     check_training(training)
     evaluation: list[DatasetConfig] = []
     if data is None:
         evaluation.append(own)
     elif Path(data).is_dir():
-        evaluation.append(part("datasets", dataset=name, data=data))
+        evaluation.append(resolved("datasets", dataset=name, data=data))
     if options.exclude is not None:
-        evaluation.append(part("datasets", dataset=name, data=options.exclude.replace(_PLACE, own.name)))
+        evaluation.append(resolved("datasets", dataset=name, data=options.exclude.replace(_PLACE, own.name)))
     return QuestionSet(training, tuple(evaluation))
 
 
 def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str, str], str]:
     """As `_course`, for one adapter that serves all methods (harness/training/reader.py)."""
-    from harness.config.resolve import part
+    from harness.config.resolve import resolved
     from harness.llm.model_info import model_facts
     from harness.training.reader import ReaderSettings, ReaderTraining
     from harness.training.settings import read_settings
@@ -246,7 +246,7 @@ def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str,
     rest = {key: value for key, value in sets.items() if key not in of_model}
     own = Path(options.config) if options.config is not None else None
     settings = read_settings(ReaderSettings, _READER, options.profile or _READER_PROFILE, [_READER], rest, own)
-    base = part("models", model=options.model, sets=of_model)
+    base = resolved("models", model=options.model, sets=of_model)
     if problems := model_facts(base).problems:
         raise UserError(problems[0])
     params = {"method": _READER, "base": base.name, "seed": str(options.seed), "data": options.data}

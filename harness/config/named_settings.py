@@ -19,7 +19,7 @@ from harness.config.yaml_tree import Raw, read_yaml
 from harness.errors import HarnessError, UserError, close_matches, unknown
 
 
-def by_name(kind: str, table: dict[str, Any], name: str, origin: str, implementation: str = "") -> list[dict[str, Any]]:
+def settings_for(kind: str, table: dict[str, Any], name: str, origin: str, implementation: str) -> list[dict[str, Any]]:
     """The settings that a layer gives the preset `name`, as mappings to merge in order; of a method, "*" and its own.
 
     kind: "methods" or "datasets"; table: what the layer has under `kind`, preset or "*" -> settings; origin: of the

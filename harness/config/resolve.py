@@ -21,7 +21,7 @@ from pydantic import create_model
 
 from harness.config import presets, registry
 from harness.config.layers import SCALARS, Choices, Layer, read_layers, untrusted_keys
-from harness.config.named_settings import by_name, role_models, with_prompts
+from harness.config.named_settings import role_models, settings_for, with_prompts
 from harness.config.registry import method_class
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.config.validation import build, nest_keys
@@ -116,8 +116,8 @@ def resolve_part(kind: str, choices: Choices) -> Resolution:
     return r
 
 
-def part(kind: str, **choices: Any) -> Any:
-    """One validated part: part("methods", method="bm25") is a MethodChoice. choices: of Choices. Raises UserError."""
+def resolved(kind: str, **choices: Any) -> Any:
+    """A validated part: resolved("methods", method="bm25") is a MethodChoice. choices: of Choices. Raises UserError."""
     return next(iter(resolve_part(kind, Choices(**choices)).parts.values()))
 
 
@@ -170,7 +170,7 @@ def _settings_by_layer(tree: Tree, kind: str, name: str, path: str, layers: list
     settings = [
         (origin, each)
         for origin, values in layers
-        for each in (*by_name(kind, values.get(kind, {}), name, origin, implementation), _values_at(values, path))
+        for each in (*settings_for(kind, values.get(kind, {}), name, origin, implementation), _values_at(values, path))
         if each
     ]
     if kind == "methods":

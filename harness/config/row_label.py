@@ -1,8 +1,8 @@
 """What a run's row is called in tables: the preset's name, marked where the method is not the preset's own.
 
-    mark(...)       "pocket"                    a profile other than `paper` replaced values of the preset
-                    "chunk_tokens=200"          the user did: up to two settings by name, more by number
-    label(method)   "pecan [pocket]"            `method` as it stands in a run.yaml
+    changes_from_preset(...)    "pocket"            a profile other than `paper` replaced values of the preset
+                                "chunk_tokens=200"  the user did: up to two settings by name, more by number
+    label(method)               "pecan [pocket]"    `method` as it stands in a run.yaml
 
 The reference is the preset under profile `paper` for the same data set (docs/methods/shared.md#profiles). Only
 parameters and prompts of the method count, and of these only those that change a prediction.
@@ -28,7 +28,7 @@ def label(method: Mapping[str, Any]) -> str:
     return f"{method['name']} [{text}]" if text else str(method["name"])
 
 
-def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]) -> str:
+def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]) -> str:
     """How a method differs from its preset, "pocket, k=3": profiles, then settings; "" if it does not.
 
     method: as it runs; choice: its settings; dataset: name; origins: "method.params.k" -> what set it.
@@ -64,11 +64,11 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
 
 def _paper_method(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
     """The method as its preset sets it under profile `paper`; None without a preset, or with another implementation."""
-    from harness.config.resolve import part
+    from harness.config.resolve import resolved
 
     named = choice.name.partition("[")[0]  # without the encoder that stands in
     try:
-        preset = part("methods", method=named, dataset=dataset, profile=_REFERENCE)
+        preset = resolved("methods", method=named, dataset=dataset, profile=_REFERENCE)
     except UserError:
         return None
     if preset.implementation != choice.implementation:

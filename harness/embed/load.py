@@ -26,7 +26,7 @@ from harness.parallel.scheduler import in_forward_thread
 _kept: dict[tuple[str, str], Any] = {}
 
 
-def load_once(config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]) -> tuple[Any, dict[str, Any]]:
+def load_nets(config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]) -> tuple[Any, dict[str, Any]]:
     """(what load(folder, device) returned for `config`, called once a process, its identity). what: for messages.
 
     Raises CannotRun when it is missing, is not what it says, or cannot be loaded.
@@ -111,7 +111,7 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str) -> SentenceEnco
         query = passage if config.query_source is None else _load_network(query_folder(config), config, device)
         return passage, query
 
-    nets, identity = load_once(config, "encoder", load)
+    nets, identity = load_nets(config, "encoder", load)
     return SentenceEncoder(config, nets, identity, meter, role)
 
 
@@ -178,7 +178,7 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str) -> CrossEncode
             )
         return net
 
-    net, identity = load_once(config, "reranker", load)
+    net, identity = load_nets(config, "reranker", load)
     if net.num_labels != 1:
         raise CannotRun(f"'{config.name}' gives {net.num_labels} scores a pair; a reranker gives one")
     return CrossEncoderReranker(config, net, identity, meter, role)

@@ -54,7 +54,7 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DuelResult:
     """The verdicts, and each method's part. left_out: questions that the score does not judge."""
 
     pairs: list[Pair]
@@ -169,7 +169,7 @@ def duel(
     progress: Standings,
     parallel: int = 1,
     retry_failed: bool = False,
-) -> Outcome:
+) -> DuelResult:
     """Ask all plans the same questions in turn until every pair is settled or no question is left; return the verdicts.
 
     All plans are of one data set, with its questions in the same order. Each leaves a run folder below `out`, marked as
@@ -196,7 +196,7 @@ def duel(
         raise runner.Interrupted(Path(out), command) from error
     finally:
         progress.stop()
-    return Outcome(races.pairs, entrants, rules, score, left_out)
+    return DuelResult(races.pairs, entrants, rules, score, left_out)
 
 
 def _race(

@@ -13,7 +13,7 @@ from typing import Any
 from harness.cost.meter import Meter
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress
-from harness.engine.tools import EngineTools, IndexScope, Models
+from harness.engine.tools import EngineTools, IndexBuild, Models
 from harness.errors import SaveError
 from harness.method import Index, Method
 from harness.parallel.scheduler import Claims, current
@@ -113,9 +113,9 @@ class Indexer:
             method = copy.copy(method)
             method.config = _IndexSettings(plan.method, fields)
         meter = Meter("index", keeps_requests=plan.config.keep_prompts)
-        scope = IndexScope(plan.method.index_roles, self._cache.parts(key))
+        build = IndexBuild(plan.method.index_roles, self._cache.parts(key))
         task = plan.task if question is not None else None
-        tools = EngineTools(self._models, meter, task, self._progress.part, scope)
+        tools = EngineTools(self._models, meter, task, self._progress.part, build)
         tools.question = question
         self._models.reseed(digest)
         try:

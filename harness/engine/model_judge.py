@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import read_yaml
 from harness.cost.meter import Meter
@@ -291,7 +291,7 @@ def make_judge(
     """A judge, not loaded yet. sets: {"model.KEY": value}; prompt: a file; name: score judge.NAME. Raises UserError."""
     if foreign := [key for key in sets if key.partition(".")[0] != "model"]:
         raise UserError(f"--set {foreign[0]}: only settings of the model that judges can be set here (model.KEY=VALUE)")
-    config = check_greedy(part("models", model=model, sets=dict(sets)), "a judge")
+    config = check_greedy(resolved("models", model=model, sets=dict(sets)), "a judge")
     facts = model_facts(config)
     raise_all([UserError(problem) for problem in facts.problems])
     if name is not None and not re.fullmatch(r"\w[\w.-]*", name):

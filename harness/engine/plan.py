@@ -16,7 +16,7 @@ from harness import scorers
 from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
-from harness.config.row_label import mark
+from harness.config.row_label import changes_from_preset
 from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
 from harness.config.sweep import point_text
 from harness.config.validation import build
@@ -133,7 +133,7 @@ def _make_plan(
 ) -> Plan:
     """The plan of checked settings: adds the row name's mark of changed settings, the hash and the run folder."""
     choice: MethodChoice = r.parts["method"]
-    label = mark(method, choice, dataset.name, r.origins)
+    label = changes_from_preset(method, choice, dataset.name, r.origins)
     r.parts["method"] = choice.model_copy(update={"mark": label})
     config, task = r.config, answer_prefix.task(r.parts["dataset"])
     awaits = awaited_params(type(method), choice.params)

@@ -115,7 +115,7 @@ class Models:
                     self._loaded[key] = load.load_model(config)
         return self._loaded[key]
 
-    def bound(self, load: Callable[[EncoderConfig, Meter, str], T], role: str, meter: Meter) -> T:
+    def encoder(self, load: Callable[[EncoderConfig, Meter, str], T], role: str, meter: Meter) -> T:
         """The encoder or reranker of `role`, from `load` (load_encoder, load_reranker). Raises as `model` does."""
         config = self.plan.encoders.get(role)
         if config is None:
@@ -135,7 +135,7 @@ def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class IndexScope:
+class IndexBuild:
     """What building an index may use. roles: in its cache key; parts: store of finished parts; claims: their locks."""
 
     roles: tuple[str, ...]
@@ -146,7 +146,7 @@ class IndexScope:
 class EngineTools:
     """Implements harness.method.Tools for one question, or for one index.
 
-    While an index is built (`scope` is given) a role outside the method's `index_roles`, and the task where the index
+    While an index is built (`build` is given) a role outside the method's `index_roles`, and the task where the index
     belongs to the document alone (`task` is None), are refused: the index's key does not cover them. `question` is set
     while a question is answered or its own index is built. report(done, total, what): shows a long step's progress.
     """
@@ -157,11 +157,11 @@ class EngineTools:
         meter: Meter,
         task: Task | None,
         report: Callable[[int, int, str], None],
-        scope: IndexScope | None = None,
+        build: IndexBuild | None = None,
     ) -> None:
         self.meter, self.seed = meter, models.plan.config.seed
         self.question: Question | None = None
-        self._models, self._task, self._report, self._scope = models, task, report, scope
+        self._models, self._task, self._report, self._build = models, task, report, build
 
     @property
     def task(self) -> Task:
@@ -183,7 +183,7 @@ class EngineTools:
         config, loaded = self._models.plan.config, self._models.model(role)
         sampling = replies = None
         # All roles are greedy in an index, and all but the reader everywhere.
-        if config.model.sampling and role == "reader" and self._scope is None and self.question is not None:
+        if config.model.sampling and role == "reader" and self._build is None and self.question is not None:
             sampling = Sampling(derived_seed(config.seed, self.question.id), **config.model.sampling)
         if config.cache is not None:
             replies = ReplyCache(cache_root(), self._models.plan.models[role].name, loaded.identity)
@@ -192,17 +192,17 @@ class EngineTools:
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""
         self._check_role(role)
-        return self._models.bound(load_encoder, role, self.meter)
+        return self._models.encoder(load_encoder, role, self.meter)
 
     def reranker(self, role: str = "reranker") -> Reranker:
         """The reranker of `role`, metered. Raises LookupError for an undeclared role."""
         self._check_role(role)
-        return self._models.bound(load_reranker, role, self.meter)
+        return self._models.encoder(load_reranker, role, self.meter)
 
     def _check_role(self, role: str) -> None:
         """Raise LookupError where an index is being built whose cache key does not cover `role`."""
-        if self._scope is not None and role not in self._scope.roles:
-            raise LookupError(_undeclared_role("index_roles", role, self._scope.roles))
+        if self._build is not None and role not in self._build.roles:
+            raise LookupError(_undeclared_role("index_roles", role, self._build.roles))
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Return [fn(item), ...] in order; in parallel if the run has free places, else one after the other.
@@ -220,21 +220,21 @@ class EngineTools:
 
         Raises LookupError while answering: parts belong to an index.
         """
-        if self._scope is None:
+        if self._build is None:
             raise LookupError("tools.keep stores parts of an index; it cannot be used while answering")
-        with self._scope.claims.hold(key):
-            return self._scope.parts.keep(key, lambda: self._with_own_draws(key, fn), self.meter)
+        with self._build.claims.hold(key):
+            return self._build.parts.keep(key, lambda: self._with_own_draws(key, fn), self.meter)
 
     def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
         """Return fn(), or what an index of any method shared as `name` for equal `needs`; tuples come back as lists.
 
         Raises LookupError while answering, for a role that the index's key does not cover, and if fn uses another.
         """
-        if self._scope is None:
+        if self._build is None:
             raise LookupError("tools.share stores parts of indexes; it cannot be used while answering")
         self._check_role(role)
         shared = Shared(name, role, needs)
-        return self._scope.parts.share(shared, lambda: self._with_own_draws(f"share {name}", fn), self.meter)
+        return self._build.parts.share(shared, lambda: self._with_own_draws(f"share {name}", fn), self.meter)
 
     def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
         """Return fn(), run with global generators seeded by `key`, then restored: a part must change no later draw."""
@@ -247,7 +247,7 @@ class EngineTools:
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Count costs of the block under `name`; while an index is built all costs count under "index"."""
-        if self._scope is not None and name != "index":
+        if self._build is not None and name != "index":
             raise ValueError(f"building an index costs phase 'index', not '{name}'")
         return self.meter.phase(name)
 

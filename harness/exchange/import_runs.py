@@ -18,7 +18,7 @@ from typing import Any
 
 from harness import scorers
 from harness.config import presets
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.config.schema import ELSEWHERE, DatasetConfig, digest
 from harness.datasets import Dataset, load
 from harness.datasets.rows import made_id
@@ -131,7 +131,7 @@ def _dataset_config(run: ForeignRun, name: str | None, data: str | None, own: Se
         # As harness.config.validation.dataset_of_run reads it again; there may be no scorers.
         made = DatasetConfig(name=run.dataset, format=ELSEWHERE, instruction="", max_answer_tokens=1, scorers=("",))
         return made.model_copy(update={"scorers": tuple(own)})
-    preset: DatasetConfig = part("datasets", dataset=name, **({"data": data} if data else {}))
+    preset: DatasetConfig = resolved("datasets", dataset=name, **({"data": data} if data else {}))
     # What a reader was shown is not known.
     chosen = own or [one for one in preset.scorers if scorers.lookup(one).kind != "shown"]
     return preset.model_copy(update={"scorers": tuple(chosen), "answer_prefix": None})

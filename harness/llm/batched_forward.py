@@ -42,7 +42,7 @@ def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
     make_room([ask])
     given = {"input_ids": torch.tensor([list(ask.ids)], device=device), "past_key_values": ask.cache, "use_cache": True}
     if (slot := slot_of(ask.cache)).dropped:  # positions go on where the text does
-        given["position_ids"] = torch.arange(slot.read(), slot.read() + len(ask.ids), device=device)[None]
+        given["position_ids"] = torch.arange(slot.tokens_read(), slot.tokens_read() + len(ask.ids), device=device)[None]
     with torch.inference_mode(), attention_calls(capture=ask.capture):
         if not ask.logits:
             net.get_decoder()(**given)
@@ -64,7 +64,7 @@ def run_packed(net: Any, device: torch.device, asks: Sequence[Ask], in_one_call:
     positions: list[int] = []
     logit_rows: list[int] = []
     for ask in (asks[n] for n in order):
-        before = slot_of(ask.cache).read()
+        before = slot_of(ask.cache).tokens_read()
         parts.append(Part(len(ids), len(ids) + len(ask.ids), ask.cache, ask.capture))
         ids += ask.ids
         positions += range(before, before + len(ask.ids))

@@ -72,4 +72,4 @@ def cut_cache(cache: Cache, scores: dict[int, Tensor], limit: CacheLimit) -> Kep
             slot.used = [room] * len(slot.used)
             slot.shrink(room)
         size = sum(keys.nbytes + values.nbytes for _, keys, values in slot.states())
-    return Kept(slot.read(), slot.attended(), size)
+    return Kept(slot.tokens_read(), slot.attended(), size)

@@ -189,7 +189,7 @@ class Slot:
     def __del__(self) -> None:
         self.arena.release_later(self.start, self.start + self.capacity)
 
-    def read(self) -> int:
+    def tokens_read(self) -> int:
         """Tokens read so far, those that were dropped included: the position of the next one."""
         return self.used[0] + self.dropped
 

@@ -255,7 +255,7 @@ class ForwardLane:
     def _run_group(self, asks: list[Ask]) -> list[Any]:
         """Run `asks` in one pass, and each alone if that pass fails; returns the logits or the exception of each."""
         if len(asks) > 1:
-            lengths = [slot_of(ask.cache).read() for ask in asks]
+            lengths = [slot_of(ask.cache).tokens_read() for ask in asks]
             undo = [ask.capture.undo() for ask in asks if ask.capture is not None]
             try:
                 return self._run_together(asks)

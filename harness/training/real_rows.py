@@ -84,7 +84,7 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
     sources: preset of a data set -> pattern of its files' names. Raises DataError for bad rows, UserError for a folder
     without such files and where a file's name does not say that it is of a training split, or (not `training`) does.
     """
-    from harness.config.resolve import part
+    from harness.config.resolve import resolved
 
     rows: list[RealRow] = []
     for dataset, pattern in sources.items():
@@ -92,7 +92,7 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
             if training != is_training_name(path.name):
                 kind = "a" if training else "no"
                 raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
-            config: DatasetConfig = part("datasets", dataset=dataset, data=str(path))
+            config: DatasetConfig = resolved("datasets", dataset=dataset, data=str(path))
             task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
             loaded = load(config)
             usable = (_real_row(dataset, task, example, loaded.documents) for example in loaded.examples)

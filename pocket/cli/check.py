@@ -42,12 +42,12 @@ def check(folder: Model = None) -> int:
 
 def _adapters_fit(where: Path) -> bool:
     """Print which of the embedded model's adapters do not fit; return whether all do."""
-    from harness.config.resolve import part
+    from harness.config.resolve import resolved
 
     if importlib.util.find_spec("peft") is None:
         say("the adapters are not checked: they need the package peft")
         return True
-    found = adapter_problems(part("models", model=NAME), where)
+    found = adapter_problems(resolved("models", model=NAME), where)
     wrong = [why for why in found.values() if why is not None]
     for sentence in wrong:
         say(sentence)

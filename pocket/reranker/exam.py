@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.scorers.evidence import evidence_recall
@@ -110,7 +110,7 @@ def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
     config = EncoderConfig(name="pocket-reranker", source=str(folder), max_length=LONGEST)
     reranker = load_reranker(config, Meter(), "reranker")
     rankers: dict[str, Rank] = {"pocket-reranker": reranker.score, "bm25": bm25}
-    minilm: EncoderConfig = part("encoders", sets={"encoder": "minilm"})  # of the rows sbert in profile pocket
+    minilm: EncoderConfig = resolved("encoders", sets={"encoder": "minilm"})  # of the rows sbert in profile pocket
     if not encoder_facts(minilm).problems:
         rankers["minilm"] = _similarity_rank(load_encoder(minilm, Meter(), "encoder"))
     rankers["random"] = _random_rank

@@ -7,7 +7,7 @@ import pytest
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.config.resolve import part, resolve_part
+from harness.config.resolve import resolve_part, resolved
 from harness.cost.meter import Meter
 from harness.datasets.shots import folded, shots_of
 from harness.engine.plan import make_method, plan_choices
@@ -42,7 +42,7 @@ def files(tmp_path):
 
 def config(files, shots=2, **more):
     sets = {"dataset.shots": shots, "dataset.shots_from": files[1], **{f"dataset.{k}": v for k, v in more.items()}}
-    return part("datasets", dataset="musique", data=files[0], sets=sets)
+    return resolved("datasets", dataset="musique", data=files[0], sets=sets)
 
 
 def shown(text):
@@ -100,7 +100,7 @@ def test_what_cannot_be_shown_is_refused(files, shots, more, said):
 
 def test_rows_that_are_asked_are_no_training_rows(files):
     with pytest.raises(UserError, match="of the 2 rows of dev.jsonl 0 are not asked"):
-        shots_of(part("datasets", dataset="musique", data=files[0], sets={"dataset.shots": 1}))
+        shots_of(resolved("datasets", dataset="musique", data=files[0], sets={"dataset.shots": 1}))
 
 
 def plan(files, method="closed-book", **more):

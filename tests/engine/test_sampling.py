@@ -9,7 +9,7 @@ import pytest
 
 from harness.config import presets, registry
 from harness.config.layers import Choices
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
 from harness.llm.model_facts import check_greedy
@@ -95,7 +95,7 @@ def test_settings_that_mean_nothing_are_refused(sets, said):
 
 def test_a_judge_is_greedy():
     with pytest.raises(UserError, match="a judge is asked greedily"):
-        check_greedy(part("models", model="pocket-llama", sets={"model.temperature": 1}), "a judge")
+        check_greedy(resolved("models", model="pocket-llama", sets={"model.temperature": 1}), "a judge")
 
 
 def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command):
@@ -109,7 +109,7 @@ def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command):
 
 def test_methods_that_say_so_draw_nothing():
     for name in presets.names("methods"):
-        cls = registry.load(part("methods", method=name).implementation, Method)
+        cls = registry.load(resolved("methods", method=name).implementation, Method)
         if not vars(cls).get("draws", True):
             assert not any("sampling" in needed for needed in cls.needs.values()), name
             own = [c for c in cls.__mro__ if c.__module__.startswith("methods.")]

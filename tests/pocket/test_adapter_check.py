@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from pocket.card import EMBEDDED, NAME
 from pocket.cli import check as command
 
@@ -28,7 +28,7 @@ def package(tmp_path, monkeypatch):
         told["base"] = {"name": NAME, "where": {"files": hash_files(EMBEDDED)}}
         told["prompts"] = command.preset_digests(told["method"])
         write(root, task, told)
-    config = part("models", model=NAME)
+    config = resolved("models", model=NAME)
     return config.model_copy(update={"package": "made_up_package"})
 
 
@@ -54,7 +54,7 @@ BROKEN = [
 
 
 def test_the_shipped_ones_fit_and_are_small():
-    fit = command.adapter_problems(part("models", model=NAME), EMBEDDED)
+    fit = command.adapter_problems(resolved("models", model=NAME), EMBEDDED)
     assert fit == dict.fromkeys(TASKS), "make adapters trains them again"
     assert sum(p.stat().st_size for p in (EMBEDDED.parent / "adapters").rglob("*.safetensors")) <= 1024**2
 

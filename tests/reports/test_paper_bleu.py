@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness import scorers
-from harness.config.resolve import part
+from harness.config.resolve import resolved
 from harness.engine.rescore import rescore
 from harness.scorers.bleu import corpus_bleu, counts
 from harness.stats.bootstrap import corpus_interval, interval
@@ -186,4 +186,4 @@ class TestReports:
 
     @pytest.mark.parametrize("name", ["narrativeqa", "qasper", "musique", "hotpotqa"])
     def test_garlics_data_sets_are_scored_by_it(self, name):
-        assert ONE in part("datasets", dataset=name).scorers
+        assert ONE in resolved("datasets", dataset=name).scorers
