@@ -13,7 +13,7 @@ from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.base import Dataset
 from harness.datasets.question_kinds import first_rows_warning, random_sample
-from harness.datasets.retrieved import NONE
+from harness.datasets.rows import NO_DOCUMENTS
 from harness.errors import CannotRun, HarnessError, Missing
 from harness.storage.own_code_hash import own_code
 
@@ -59,7 +59,7 @@ def load_asked(r: Resolution) -> Dataset:
     try:
         dataset = load_once(config, None if sample else limit)
     except HarnessError as error:
-        if NONE not in str(error) or method_class(r.parts["method"].implementation).reads_documents:
+        if NO_DOCUMENTS not in str(error) or method_class(r.parts["method"].implementation).reads_documents:
             raise
         config = r.parts["dataset"] = config.model_copy(update={"options": {**config.options, "documents": ()}})
         dataset = load_once(config, None if sample else limit)

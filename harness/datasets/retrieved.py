@@ -23,11 +23,10 @@ from harness.datasets.find_files import FileOptions, find_source
 from harness.datasets.loading import Checker
 from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import Store, documents_in_row, open_store
-from harness.datasets.rows import Retrieved, Skip
+from harness.datasets.rows import NO_DOCUMENTS, Retrieved, Skip
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support
 
-NONE = "without retrieved documents"
 _GIVE = (
     "make a file of them with harness retrieve --dataset DATASET --corpus FILE, and give it: --set "
     "dataset.documents=FILE; or rows that bring their own (harness show DATASET names the forms)"
@@ -75,7 +74,7 @@ class _RowParser:
         row = parse_question(raw)
         entries = documents_in_row(raw) if self.store is None else self.store.find(raw, row.id, row.question)
         if not entries and not self.bare:
-            return Skip(NONE)
+            return Skip(NO_DOCUMENTS)
         kept: dict[str, tuple[Document, bool]] = {}
         for document, marked in () if self.bare else entries or ():  # one that comes twice keeps its better rank
             kept.setdefault(document.id, (document, marked))
@@ -158,7 +157,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         store.read_pages(row for _, row in kept)
         rows = iter(kept)
     examples, documents = checker.check_rows(rows, limit)
-    if checker.first_error is None and checker.skipped[NONE] and not checker.places:
+    if checker.first_error is None and checker.skipped[NO_DOCUMENTS] and not checker.places:
         if store is not None and store.sources and not store.by_question:
             sentence = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES}"
             raise DataError(source.name, None, None, sentence)

@@ -72,6 +72,9 @@ def _to_records(value: Any) -> Any:
 Records = Annotated[list[T], BeforeValidator(_to_records)]  # field: list of objects, or columns as on Hugging Face
 
 
+NO_DOCUMENTS = "without retrieved documents"  # the reason of a Skip
+
+
 @dataclass(frozen=True, slots=True)
 class Skip:
     """A well-formed row that is left out on purpose; rows are counted by `reason`."""

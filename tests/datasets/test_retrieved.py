@@ -9,8 +9,7 @@ from harness.config.layers import Choices
 from harness.datasets import load, retrieved
 from harness.datasets.find_files import Source
 from harness.datasets.open_rows import parse_question
-from harness.datasets.retrieved import NONE
-from harness.datasets.rows import RowError
+from harness.datasets.rows import NO_DOCUMENTS, RowError
 from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, ConfigError, DataError, HarnessError
 from tests.datasets.support import check_mistake, check_refused, config, needs_real, real, write_lines
@@ -146,7 +145,7 @@ def test_documents_apart_from_the_questions(tmp_path, form):
     data = _load(questions, documents=str(place))
     assert [e.question.id for e in data.examples] == ["q1"]
     assert {d.title for d in data.documents.values()} == {"Mills", "Ships"}
-    assert data.skipped == {NONE: 1}
+    assert data.skipped == {NO_DOCUMENTS: 1}
     assert data.source == f"r.jsonl with {name}"
 
 
