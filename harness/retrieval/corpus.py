@@ -69,7 +69,7 @@ class Corpus:
             for number, line in numbered_lines(self.name, stream):
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if not line.isspace() and (number > 1 or getattr(self, "form", "") != "dpr"):
-                    yield number - 1, line.strip()
+                    yield number - 1, line.strip(b" \r\n")  # a tab may end a row without a title
 
     def page(self, number: int, line: bytes) -> Page:
         """Parse a line (number: from 0). Raises DataError that names the line and the field."""

@@ -219,6 +219,13 @@ def test_dprs_table_gives_what_the_same_passages_give_in_flashrags_form(tmp_path
         run(tmp_path / "other", tmp_path / "broken.tsv")
 
 
+def test_a_dpr_passage_without_a_title_is_read(tmp_path):
+    corpus = tmp_path / "c.tsv"
+    corpus.write_text("id\ttext\ttitle\n1\tAda built it.\t\n")
+    ((number, line),) = Corpus(corpus, 100).lines()
+    assert Corpus(corpus, 100).page(number, line).text == "Ada built it."
+
+
 @pytest.mark.parametrize("blank", ['{"id": "x", "contents": " "}', 'x\t""\tPage 1'], ids=["flashrag", "dpr"])
 def test_a_row_without_text_is_no_passage_and_is_counted(tmp_path, blank):
     corpus = flashrag(tmp_path / "c.jsonl", passages())
