@@ -10,6 +10,7 @@ would give. Question n of a seed does not depend on the number of questions or o
 
 import dataclasses
 import hashlib
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -63,8 +64,7 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
         raise ConfigError(problems)
     purpose = _PURPOSES[config.split]
     try:
-        hops = options.hops or (1,)
-        world.check(options.kind, options.seed, options.tokens, hops, purpose)
+        world.check(options.kind, options.seed, options.tokens, options.hops or (1,), purpose)
     except ConfigError as error:
         raise ConfigError([f"dataset.{problem}" for problem in error.sentences]) from None
     return options, purpose
@@ -85,12 +85,10 @@ def _samples(
     options: Options, purpose: world.Purpose, where: Placement | None
 ) -> Iterator[tuple[list[Example], list[Document]]]:
     """Yield (questions, documents) of sample after sample, without end. where: new place of supporting paragraphs."""
-    number = 0
-    while True:
+    for number in itertools.count():
         made = world.sample(
             options.kind, options.seed, tokens=options.tokens, purpose=purpose, hops=options.hops, number=number
         )
-        number += 1
         if options.kind in _PARSERS:
             row = _PARSERS[options.kind](dict(made.rows[0]))
             assert isinstance(row, Row)  # the world makes no row to leave out

@@ -210,8 +210,7 @@ def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[st
         for row in group.to_dict("records"):
             share, low, high = (100 * row[f"share{end}"] for end in ("", ".low", ".high"))
             told.append(f"{row['count']} ({share:.0f} %)" + ("" if pd.isna(low) else f" [{low:.0f}, {high:.0f}]"))
-        cells = group.assign(cell=told)
-        by_class = cells.pivot(index="class", columns="method", values="cell").fillna("0")
+        by_class = group.assign(cell=told).pivot(index="class", columns="method", values="cell").fillna("0")
         kinds = [kind for kind in CLASSES if kind in by_class.index]
         lines = by_class.loc[kinds, list(dict.fromkeys(group["method"]))].rename_axis(columns=None)
         lines["what it means"] = [CLASSES[kind] for kind in kinds]

@@ -88,15 +88,11 @@ def compare(
     pairs = _pairs_with_reference(runs, reference)
     found = [p for pair in pairs for p in _reasons_against_comparing(pair, _compared_score(pair, score))]
     if (problems := [f"  - {problem}" for problem in dict.fromkeys(found)]) and not force:
-        head, end = (
-            "these runs differ in more than the method:",
-            "Run them alike, or compare them as they are with --force.",
-        )
+        head = "these runs differ in more than the method:"
+        end = "Run them alike, or compare them as they are with --force."
         raise UserError("\n".join([head, *problems, end]))
     rows = [_comparison_row(pair, _compared_score(pair, score)) for pair in pairs]
-    for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
-        row["p_holm"] = adjusted
-    return facts.as_floats(pd.DataFrame(rows))
+    return facts.as_floats(pd.DataFrame(rows).assign(p_holm=holm([row["p"] for row in rows])))
 
 
 @dataclass(frozen=True)
@@ -124,8 +120,7 @@ class SideBySide:
         if form in ("csv", "json"):
             table = self.joined()
             return render(pick_columns(table, columns, self.score) if columns else table, form)
-        parts = [*sections(self.means, columns, self.score), *self.paired()]
-        return render_sections(parts, form, width)
+        return render_sections([*sections(self.means, columns, self.score), *self.paired()], form, width)
 
     def paired(self) -> list[Section]:
         """The differences, a section a data set, with a legend; notes that stand below the means are left out."""
@@ -225,10 +220,8 @@ def _told(value: object) -> str:
 def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
     """Each other run with the reference of its data set. Raises UnknownName for `reference`, UserError for no pair."""
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
-    if reference is not None:
-        known = sorted({n for r in runs for n in facts.reference_names(r)})
-        if reference not in known:
-            raise UnknownName("reference", reference, sorted({r.config["method"]["name"] for r in runs}))
+    if reference is not None and not any(reference in facts.reference_names(run) for run in runs):
+        raise UnknownName("reference", reference, sorted({r.config["method"]["name"] for r in runs}))
     pairs: list[_Pair] = []
     for dataset in dict.fromkeys(r.config["dataset"]["name"] for r in runs):
         group = [r for r in runs if r.config["dataset"]["name"] == dataset]

@@ -55,7 +55,6 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
     """
     if phase != "answer" and "imported" in run.manifest:
         return Costs([], None, [])
-    usages: list[dict[str, Any]]
     if phase == "index":
         built: dict[str, dict[str, Any]] = {}
         for row in run.documents:

@@ -277,7 +277,6 @@ def _step_json(step: dict[str, Any], known: _KnownTexts, longest: int, conventio
     """A step of a search as the page takes it, without what is empty; longest: characters of its text."""
     shown = step["shown"] or {}
     flops = costs.step_flops(step["flops"], convention)
-    text = cut_text(step["note"], longest) or (known.text(shown, longest) if shown else "")
     return without_empty(
         action=step["action"],
         node=step["node"],
@@ -286,5 +285,5 @@ def _step_json(step: dict[str, Any], known: _KnownTexts, longest: int, conventio
         scores={name: round(value, 5) for name, value in step["scores"].items()},
         tokens=step["tokens"],
         tflops=None if flops is None else round(flops / costs.TERA, 6),
-        text=text,
+        text=cut_text(step["note"], longest) or (known.text(shown, longest) if shown else ""),
     )

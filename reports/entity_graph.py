@@ -4,7 +4,7 @@ segments[k] = (start, end) in the text that the method was handed; places[e]: th
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,9 +110,8 @@ def memory_lines(memory: Memory, walk: Walked) -> list[str]:
     return found + _headed_lines("relations", [memory.edge(n) for n in near])
 
 
-def _headed_lines(head: str, texts: Iterable[str]) -> list[str]:
-    rows = list(texts)
-    kept = rows[:_LISTED] + ([f"and {len(rows) - _LISTED} more (--json has all)"] if len(rows) > _LISTED else [])
+def _headed_lines(head: str, texts: list[str]) -> list[str]:
+    kept = texts[:_LISTED] + ([f"and {len(texts) - _LISTED} more (--json has all)"] if len(texts) > _LISTED else [])
     return [f"{head if not n else '':<10} {row}" for n, row in enumerate(kept)]
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import canonical
 from harness.cost.usage import texts_and_cut
 from harness.engine import model_warnings as embedded
-from harness.errors import DataError, UnknownName, UserError
+from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import LEVEL, Interval, corpus_interval, interval
 from harness.stats.clusters import question_labels
@@ -167,7 +167,7 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
     A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or where its record says
     that it does not count here (it belongs to another group, or has no supporting marks). An answered question without
     this score is left out and counted in `missing`. clusters: `question_clusters`, where they are known already. Raises
-    UnknownName for a score the run does not have, DataError for a value that is no number.
+    UnknownName for a score the run does not have.
     """
     known = score_names(run)
     if name not in known:
@@ -177,7 +177,7 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
     kept: list[tuple[str, float, str]] = []
     missing = 0
     for record, cluster in zip(run.records, labels_, strict=True):
-        value: Any = record["scores"].get(name)
+        value = record["scores"].get(name)
         if record["error"] is not None:
             if skip or name not in record["scores"]:
                 continue
@@ -185,9 +185,6 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
         if value is None:
             missing += 1
             continue
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            told = f"question {record['question_id']}: not a number"
-            raise DataError(run.path / "records.jsonl", None, f"scores.{name}", told)
         kept.append((record["question_id"], float(value), cluster))
     return Scored(tuple(k[0] for k in kept), tuple(k[1] for k in kept), tuple(k[2] for k in kept), missing)
 

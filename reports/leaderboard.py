@@ -25,8 +25,7 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
     """The table; `means` has the rows of main_table.frame for `runs`, `anchors` the section of each data set."""
     by_key = {facts.run_key(run): run for run in runs}
     folders = sources(runs)
-    each = [(row, by_key[row["dataset"], row["run"]]) for row in facts.records(means)]
-    rows = [_run_row(row, run, folders[run.path]) for row, run in each]
+    rows = [_run_row(row, by_key[row["dataset"], row["run"]], folders) for row in facts.records(means)]
     table = pd.DataFrame(rows)
     shown = [name for name in _COLUMNS if name not in ("suite", "folder") or table[name].nunique() > 1]
     cells = Cells(table[[*_NUMERIC, "score.low", "score.high"]].astype("float64"))  # numbers as the tables write them
@@ -62,19 +61,16 @@ def sources(runs: Sequence[StoredRun]) -> dict[Any, str]:
     return {path: os.path.basename(shared) if name == "." else name for path, name in relative.items()}
 
 
-def _run_row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, Any]:
-    """A run's row, column -> value; row: that of reports.main_table.frame; folder: as in `sources`."""
-    score = row["headline"]
+def _run_row(row: Mapping[str, Any], run: StoredRun, folders: Mapping[Any, str]) -> dict[str, Any]:
+    """A run's row, column -> value: `row`, that of reports.main_table.frame, and more; folders: as `sources`."""
     return {
-        **{name: row[name] for name in ("method", "model", "headline")},
+        **row,
         "data set": row["dataset"],
-        **{f"score{end}": row.get(f"{score}{end}") for end in ("", ".low", ".high")},
-        **{name: row[name] for name in ("tokens", "ratio", "ratio.search", "n", "failed")},
+        **{f"score{end}": row.get(f"{row['headline']}{end}") for end in ("", ".low", ".high")},
         "tflops": row["tflops.whole"],
         "date": date(run),
         "suite": facts.suite(run),
-        "folder": folder,
-        "ceiling": facts.is_ceiling(run),
+        "folder": folders[run.path],
     }
 
 

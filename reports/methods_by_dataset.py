@@ -114,8 +114,7 @@ def _mean_over_datasets(cells: Mapping[str, float | None], datasets: Sequence[st
 def _legend(means: pd.DataFrame, score: str | None, datasets: Sequence[str]) -> list[str]:
     """Notes on the whole table: of each data set the headline, where `score` is None, and the number of questions."""
     told = []
-    for name in datasets:
-        rows = means[means["dataset"] == name]
+    for name, rows in means.groupby("dataset", sort=False):
         least, most = int(rows["n"].min()), int(rows["n"].max())
         count = f"{least} questions" if least == most else f"{least} to {most} questions"
         scores = "" if score else f"{', '.join(dict.fromkeys(rows['headline']))}, "

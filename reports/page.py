@@ -102,8 +102,7 @@ def page(
         part = sum(len(run.records) for run in group.runs) / answers
         share = replace(limits, size=int(limits.size * part), graphs=int(limits.graphs * part))
         asked = _questions_part(group, share)
-        points = front.points(group.found.means, group.runs)
-        figure, files = front.to_html(points, asked.head["score"])
+        figure, files = front.to_html(front.points(group.found.means, group.runs), asked.head["score"])
         heads.append(asked.head)
         parts.append(_section(group, number, asked, figure))
         packs = {**{f"front-{form}": compress_bytes(file) for form, file in files.items()}, **asked.blocks}
@@ -166,12 +165,10 @@ def _anchor(name: str) -> str:
 def _contents(groups: Sequence[_Group]) -> Html:
     """Links to the sections and the leaderboard, as far as there are several data sets or models."""
     runs = [run for group in groups for run in group.runs]
-    links = {group.name: f"#{_anchor(group.name)}" for group in groups}
-    if not groups:
+    if len({(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs}) < 2:
         return joined()
+    links = {group.name: f"#{_anchor(group.name)}" for group in groups}
     nav = el("nav", *(el("a", name, href=link) for name, link in links.items())) if len(groups) > 1 else None
-    if len(groups) == 1 and len({run.config["model"]["name"] for run in runs}) == 1:
-        return joined(nav)
     return joined(nav, leaderboard(pd.concat([group.found.means for group in groups]), runs, links))
 
 
@@ -232,8 +229,8 @@ def _differences_section(group: _Group) -> Html:
     """The tables of paired differences, or the reason why the runs cannot be compared."""
     if group.problem is not None:
         return joined(el("h3", "Paired differences"), el("p", group.problem, class_="note pre"))
-    tables = [(el("h3", f"Paired differences: {s.title}"), table(s.frame, sortable=True)) for s in group.found.paired()]
-    return joined(*(part for each in tables for part in each))
+    parts = group.found.paired()
+    return joined(*(joined(el("h3", f"Paired differences: {p.title}"), table(p.frame, sortable=True)) for p in parts))
 
 
 def _autopsy_section(group: _Group) -> Html | None:

@@ -88,12 +88,11 @@ def _dates(runs: Sequence[StoredRun]) -> str:
     return f"{first:%Y-%m-%d %H:%M} to {last:{'%H:%M' if first.date() == last.date() else '%Y-%m-%d %H:%M'}} UTC"
 
 
-def _parse_date(text: Any) -> datetime | None:
-    """A date of a manifest in UTC; None for what is no date. One without a time zone is taken to be in UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+def _parse_date(text: str | None) -> datetime | None:
+    """A date of a manifest in UTC, None where there is none; one without a time zone is taken to be in UTC."""
+    if text is None:
         return None
+    moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 

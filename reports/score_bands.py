@@ -159,8 +159,7 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     is an answer there; a scorer whose extra inputs or package are missing is left out.
     """
     own = [name for name in facts.score_names(run) if not name.startswith("evidence_recall")]
-    chinese = any("_zh" in name for name in own)
-    table = _CHINESE if chinese else FAMILIES
+    table = _CHINESE if any("_zh" in name for name in own) else FAMILIES
     families = {name: family for family, names in table.items() for name in names}
     judged = set(facts.judges(run))
     others = {name: families.get(name) or _OTHERS.get(name.partition(".")[0], "other") for name in own}

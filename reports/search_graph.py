@@ -6,7 +6,6 @@ An index is only read: one that is damaged stays where it is, and `problem` says
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -120,15 +119,12 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any
 
 
 def read_graph(
-    run: StoredRun,
-    record: Mapping[str, Any],
-    root: Path | None = None,
-    kept: dict[str, tuple[Graph | None, str | None]] | None = None,
+    run: StoredRun, record: Mapping[str, Any], kept: dict[str, tuple[Graph | None, str | None]] | None = None
 ) -> Found:
     """The graph of a record's one index. With neither graph nor problem: no step has a node, or no such one index.
 
-    root: of the cache, where it is not the usual one; kept: digest -> (graph, problem) of what was read before, for the
-    next call. A graph that the steps do not fit is not returned.
+    kept: digest -> (graph, problem) of what was read before, for the next call. A graph that the steps do not fit is
+    not returned.
     """
     nodes = [step for step in record["steps"] if step["node"] is not None]
     lines = index_lines(run, record) if nodes else []
@@ -139,7 +135,7 @@ def read_graph(
     key, name = str(lines[0].get("key")), str(lines[0]["document_id"])
     kept = {} if kept is None else kept
     if key not in kept:
-        index, wrong = read_index(key, cache_root() if root is None else root)
+        index, wrong = read_index(key)
         kept[key] = parse_graph(index), wrong
     graph, problem = kept[key]
     if problem is not None:
@@ -164,13 +160,14 @@ def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
     return None
 
 
-def read_index(key: str, root: Path) -> tuple[Any, str | None]:
-    """The index under the digest `key` below `root`, or None and what is wrong: "is not in the cache ...".
+def read_index(key: str) -> tuple[Any, str | None]:
+    """The index under the digest `key` in the cache, or None and what is wrong: "is not in the cache ...".
 
     The digest is unique, so the folder of the implementation that stands above it need not be known.
     """
     if not re.fullmatch("[0-9a-f]{64}", key):
         return None, "has no key that could be looked up (documents.jsonl)"
+    root = cache_root()
     folder = next(iter(sorted(root.glob(f"*/{key[:2]}/{key}"))), None)
     if folder is None:
         return None, f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names another one)"

@@ -181,19 +181,14 @@ def label_lines(text: str, pixels: float) -> list[str]:
     room = max(3, int(pixels / _CHAR))
     rest = " ".join(text.split())
     lines: list[str] = []
-    while rest and len(lines) < _LINES:
-        fits = _fits(rest, room)
-        if fits >= len(rest):
-            lines.append(rest)
-            break
+    while (fits := _fits(rest, room)) < len(rest):
         if len(lines) == _LINES - 1:
-            lines.append(rest[: _fits(rest, room - 1)].rstrip() + "…")
-            break
+            return [*lines, rest[: _fits(rest, room - 1)].rstrip() + "…"]
         cut = rest.rfind(" ", 1, fits + 1)
         cut = fits if cut <= 0 else cut
         lines.append(rest[:cut].rstrip())
         rest = rest[cut:].lstrip()
-    return lines
+    return [*lines, rest] if rest else lines
 
 
 def _fits(text: str, room: int) -> int:

@@ -114,8 +114,7 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Nam
     told = [own.intersection(keys) for own in given]
     swept = [key for key in keys if any(key in own for own in told)]
     kept = [_name_run(*each, swept, ignored) for each in zip(runs, told, values, strict=True)]
-    repeated = _repeated_labels(kept, datasets)
-    for i in repeated:
+    for i in _repeated_labels(kept, datasets):
         kept[i] = _name_run(runs[i], set(keys), values[i], keys, ignored)
     for i in _repeated_labels(kept, datasets) if not ignored else ():
         kept[i] = replace(kept[i], label=with_date(kept[i].label, runs[i]), base=with_date(kept[i].base, runs[i]))
@@ -147,8 +146,7 @@ def _repeated_labels(names: Iterable[Named], datasets: Sequence[str]) -> set[int
 def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:
     """Setting ("method.params.k") -> value of all that may change an answer, but numbers taken from other runs."""
     taken = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
-    config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
-    found = flatten(config)
+    found = flatten({part: run.config[part] for part in _PARTS if run.config.get(part) is not None})
     return {k: v for k, v in found.items() if not (_LEFT_OUT.fullmatch(k) or k in taken or _set_key(k) in ignored)}
 
 

@@ -19,7 +19,6 @@ from typing import Any
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError, printable
-from harness.storage.index_cache import cache_root
 from harness.storage.run_folder import StoredRun
 from reports import entity_graph
 from reports.costs import TERA, check_convention, full_only_notes, probe_share, step_flops
@@ -95,7 +94,7 @@ def _entity_memory(
 ) -> tuple[entity_graph.Memory, entity_graph.Walked] | None:
     """(memory of entities that a question was answered from, what was reached in it); None without one in the cache."""
     lines = index_lines(stored, record)
-    found = read_index(str(lines[0].get("key")), cache_root())[0] if len(lines) == 1 else None
+    found = read_index(str(lines[0].get("key")))[0] if len(lines) == 1 else None
     if (memory := entity_graph.parse_memory(found)) is None:
         return None
     example = rows.examples.get(record["question_id"])
@@ -206,11 +205,9 @@ def _score_columns(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
 
     Returns part of a score -> its number format, counts without decimals; ["answer"] where steps have recorded answers.
     """
-    values: dict[str, list[Any]] = {}
-    for move in moves:
-        for name, value in move.step["scores"].items():
-            values.setdefault(name, []).append(value)
-    parts = {name: ".0f" if all(v == v // 1 for v in numbers) else ".4f" for name, numbers in values.items()}
+    scores = [score for move in moves for score in move.step["scores"].items()]
+    with_decimals = {name for name, value in scores if value != value // 1}
+    parts = {name: ".4f" if name in with_decimals else ".0f" for name, _ in scores}
     return parts, ["answer"] if any(move.step.get("answer") is not None for move in moves) else []
 
 

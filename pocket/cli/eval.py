@@ -32,8 +32,7 @@ def eval_(
     card = model_card(where)
     model = load_model(ModelConfig(name=NAME, source=str(where.resolve()), dtype="float32"))
     rows = examine(model, questions=questions, seed=seed, progress=say, skills=chosen)
-    card = with_results(card, rows, questions, seed)
-    written = _write(card, None if out is None else Path(out))
+    written = _write(with_results(card, rows, questions, seed), None if out is None else Path(out))
     if json:
         print(json_.dumps({"card": written and str(written), "results": [asdict(row) for row in rows]}))
         return 0
@@ -46,11 +45,10 @@ def eval_(
 
 def _write(card: Card, out: Path | None) -> Path | None:
     """Write the card, by default beside the weights if possible. Raises SaveError for an unwritable `out`."""
-    to = out or card.folder
     try:
-        return write_card(card, to)
+        return write_card(card, out)
     except OSError as error:
         if out is not None:
-            raise save_error(to, error) from error
-        say(f"the card is not written: {to} cannot be written to; name a folder with --out")
+            raise save_error(out, error) from error
+        say(f"the card is not written: {card.folder} cannot be written to; name a folder with --out")
         return None

@@ -14,11 +14,10 @@ def skills(folder: Model = None) -> int:
     known = declared()
     where = model_folder(folder) if folder is not None or EMBEDDED.is_dir() else None
     card = model_card(where) if where is not None else None
-    state = dict.fromkeys(known, "trained")
     if card is None or not card.trained:
         state = dict.fromkeys(known, "unknown (no card)")
     else:
-        state |= dict(stale(card, known.values()))
+        state = dict.fromkeys(known, "trained") | dict(stale(card, known.values()))
     methods = presets_by_skill()
     rows = [(name, state[name], ", ".join(methods.get(name, ()))) for name in known]
     print(columns([("skill", "state", "methods"), *rows]))

@@ -173,8 +173,7 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     scenes = list(islice(SCENES[skill.scene](cell.recipe, shown, dice), 2))
     if not scenes:
         return None
-    scene = pick_scene(scenes, dice)
-    return Sitting(scene, SceneOutcome(), question, tuple(shown.asker.facts))
+    return Sitting(pick_scene(scenes, dice), SceneOutcome(), question, tuple(shown.asker.facts))
 
 
 def draw_sittings(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
@@ -182,14 +181,8 @@ def draw_sittings(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[S
 
     A function of cell, count and seed: skills with equal cells have the same texts.
     """
-    taken = 0
-    for number in range(count * _TRIES):
-        drawn = _draw_sitting(skill, cell, Dice("exam", seed, cell.asked, cell.text, number))
-        if drawn is not None:
-            yield drawn
-            taken += 1
-        if taken == count:
-            return
+    rolls = (Dice("exam", seed, cell.asked, cell.text, number) for number in range(count * _TRIES))
+    return islice((drawn for dice in rolls if (drawn := _draw_sitting(skill, cell, dice)) is not None), count)
 
 
 def examine(

@@ -165,21 +165,16 @@ _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
     "question": _answer_measures,
     "choice": partial(_choice_measures, count=lambda scene: len(scene.question.options or ())),
     "sufficiency": _probe_measures,
-    "points": partial(_parts_measures, parts=_lines),
+    **dict.fromkeys(("points", "entities", "trial"), partial(_parts_measures, parts=_lines)),
     "gathered": partial(_parts_measures, parts=_names),
     "summary": partial(_parts_measures, parts=_sentences),
     "shortened": partial(_parts_measures, parts=lambda text: _names("\n".join(_sentences(text)))),
-    "entities": partial(_parts_measures, parts=_lines),
-    "trial": partial(_parts_measures, parts=_lines),
     "relations": partial(_parts_measures, parts=_pairs_in_lines),
     "outline": partial(_parts_measures, parts=_titles),
-    "doubts": partial(_parts_measures, parts=_names_in_lines),
-    "decomposed": partial(_parts_measures, parts=_names_in_lines),
-    "elaborated": partial(_parts_measures, parts=_names_in_lines),
+    **dict.fromkeys(("doubts", "decomposed", "elaborated"), partial(_parts_measures, parts=_names_in_lines)),
     "triage": partial(_choice_measures, count=lambda scene: len(scene.texts) - 1),  # the first is the memory
     "reflection": _action_measures,
-    "followed": _likelihood_measures,
-    "guessed": _likelihood_measures,
+    **dict.fromkeys(("followed", "guessed"), _likelihood_measures),
 }
 
 

@@ -73,7 +73,7 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         other = Fact(fact.subject, dice.pick(alike).name, fact.object) if alike and dice.chance(0.5) else fact
         first, second = (plain(shown.sentences[fact], shown.schema), plain(words.say(other, dice), shown.schema))
         merged = first if other == fact else f"{first} {second}"
-        questions = list(dict.fromkeys(q for f in (fact, other) if (q := _question_of_fact(f, words, dice))))
+        questions = _questions_of((fact, other), shown, dice)
         texts = (_topic(shown, dice), text, first, second, second)
         yield _scene(question, shown, texts, _as_list(questions), merged)
 
@@ -98,25 +98,21 @@ def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes whose text states the first fact of two: the thing it leads to is looked up next."""
-    for question, first, middle in _two_steps(recipe, shown):
+    for question, path, first, middle in _two_steps(recipe, shown):
         text = in_words((first, *(f for f in shown.sentences if first.subject == f.subject and f != first)), shown)
-        assert isinstance(question.query, Path)
-        start = [question.query.start]
-        others = dice.shuffled([n for n in names_of(tuple(shown.sentences), shown) if n not in start])
+        others = dice.shuffled([n for n in names_of(tuple(shown.sentences), shown) if n != path.start])
         reason = _reasoning(question, [first], None, shown, dice)
-        yield _scene(
-            question_of(question), shown, (reason, start[0], "\n".join(others), text), _as_list([*start, middle])
-        )
+        texts = (reason, path.start, "\n".join(others), text)
+        yield _scene(question_of(question), shown, texts, _as_list([path.start, middle]))
 
 
 def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes whose relation tells the first fact of two: the reply asks about the second one."""
     words = schema(shown.schema)
-    for question, first, middle in _two_steps(recipe, shown):
-        assert isinstance(question.query, Path)
-        rest = words.ask(Path(middle, question.query.steps[1:]), dice)
+    for question, path, first, middle in _two_steps(recipe, shown):
+        rest = words.ask(Path(middle, path.steps[1:]), dice)
         lines = [f"{first.subject} ; {plain(shown.sentences[first], shown.schema)} ; {first.object}"]
-        texts = ("\n".join([question.query.start, middle]), "\n".join(lines))
+        texts = ("\n".join([path.start, middle]), "\n".join(lines))
         yield _scene(question_of(question), shown, texts, _as_list([rest]))
 
 
@@ -199,37 +195,29 @@ def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
 
 
 def _questions_of(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
-    """A question for each fact that has one."""
+    """A question that each fact answers, none twice; those whose relation has none are left out."""
     words = schema(shown.schema)
-    return list(dict.fromkeys(q for fact in part if (q := _question_of_fact(fact, words, dice))))
-
-
-def _question_of_fact(fact: Fact, words: Schema, dice: Dice) -> str:
-    """A question that the fact answers, "" where its relation has none."""
-    return words.ask(Path(fact.subject, (fact.relation,)), dice) if _can_ask(fact.relation, words) else ""
+    asked = [Path(fact.subject, (fact.relation,)) for fact in part if _can_ask(fact.relation, words)]
+    return list(dict.fromkeys(words.ask(path, dice) for path in asked))
 
 
 def _can_ask(step: str, words: Schema) -> bool:
     return ("!" if step.startswith(INVERSE) else "?") in words.relations[step.removeprefix(INVERSE)].lines
 
 
-def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Fact, str]]:
-    """(question, its first fact, the thing that fact leads to) for questions of two steps, none twice."""
+def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Path, Fact, str]]:
+    """(question, its path, its first fact, the thing that fact leads to) for questions of two steps, none twice."""
     words = schema(shown.schema)
     seen: set[Query] = set()
     for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
         question = shown.asker.two()
-        if (
-            question is None
-            or question.query in seen
-            or not isinstance(question.query, Path)
-            or len(seen) == recipe.questions
-        ):
+        if question is None or question.query in seen or len(seen) == recipe.questions:
             continue
-        first, steps = question.supports[0], question.query.steps
-        if _can_ask(steps[1], words):
-            seen.add(question.query)
-            yield question, first, first.subject if steps[0].startswith(INVERSE) else first.object
+        assert isinstance(question.query, Path)  # as of every question of two hops
+        path, first = question.query, question.supports[0]
+        if _can_ask(path.steps[1], words):
+            seen.add(path)
+            yield question, path, first, first.subject if path.steps[0].startswith(INVERSE) else first.object
 
 
 def _reasoning(question: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice) -> str:

@@ -68,8 +68,7 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
     pairs: (least, most) of them; between: most words between the two names; above 2 each pair is a sentence with words
     around it, and either name may be asked for.
     """
-    count = dice.between(*pairs)
-    things = _distinct_items(dice, tokens.one_token_words, 2 * count)
+    things = _distinct_items(dice, tokens.one_token_words, 2 * dice.between(*pairs))
     trunk: list[int] = []
     asked: list[tuple[int, int]] = []
     for key, value in zip(things[::2], things[1::2], strict=True):
@@ -118,8 +117,7 @@ def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between
 
     pairs, between: as in `pair_drill`. The text between question and reply is then the method's own prompt.
     """
-    count = dice.between(*pairs)
-    things, lines, lookups = _distinct_items(dice, tokens.words, 2 * count), [], []
+    things, lines, lookups = _distinct_items(dice, tokens.words, 2 * dice.between(*pairs)), [], []
     for first, second in zip(things[::2], things[1::2], strict=True):
         lines.append(f"{_filler(dice, 2)}{first} {_filler(dice, between)}{second} {_filler(dice, 2)}".strip() + ".")
         lookups.append((first, second) if dice.chance(0.5) else (second, first))
@@ -132,8 +130,7 @@ def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between
 def part_scenes(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int) -> Iterator[Scene]:
     """Scenes of kind "triage": which part has a name? count: (least, most) parts; between: most names of a part."""
     most, number = max(1, between), dice.between(*count)
-    drawn = dict.fromkeys(dice.pick(tokens.words) for _ in range(number * most))
-    left = list(drawn)
+    left = list(dict.fromkeys(dice.pick(tokens.words) for _ in range(number * most)))
     groups = [[left.pop() for _ in range(dice.between(1, most)) if left] for _ in range(number)]
     texts = [" ".join(f"{name} {_filler(dice, 3)}".strip() for name in part) for part in groups]
     places = [(name, i) for i, part in enumerate(groups) for name in part]

@@ -50,26 +50,20 @@ def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Show
     first, seeds = (FIRST_TRAINING_SEED, _MAX) if purpose == "training" else (0, FIRST_TRAINING_SEED)
     seed = first + dice.below(seeds)
     made = sample(kind, seed, tokens=max(tokens, LEAST_TOKENS), purpose=purpose, hops=hops)
-    sentences: dict[Fact, str] = {}
-    for document in made.documents:
-        for s in made.stated[document.id]:
-            sentences[s.fact] = document.text[s.start : s.end]
+    sentences = {s.fact: page.document.text[s.start : s.end] for page in made.pages for s in page.stated}
     if count:
         return _some_sentences(kind, recipe, dice, sentences, made.asked, count)
-    texts: list[str] = []
-    stated: list[tuple[Fact, ...]] = []
-    for document in made.documents:
-        spots = [(s.fact, s.start, s.end) for s in made.stated[document.id]]
-        for start, end in _cut_spans(document.text, recipe.pieces, dice):
-            texts.append(document.text[start:end])
-            stated.append(tuple(f for f, a, b in spots if start <= a and b <= end))
+    parts = [
+        (page.document.text[start:end], tuple(s.fact for s in page.stated if start <= s.start and s.end <= end))
+        for page in made.pages
+        for start, end in _cut_spans(page.document.text, recipe.pieces, dice)
+    ]
     facts = list(sentences)
     if recipe.some:
-        kept = dice.shuffled(range(len(texts)))[: dice.between(max(1, len(texts) // 3), len(texts))]
-        texts, stated = [texts[i] for i in kept], [stated[i] for i in kept]
-        facts = [fact for part in stated for fact in part]
-    asker = Asker(SCHEMAS[kind], facts, dice)
-    return Shown(kind, tuple(texts), tuple(stated), sentences, asker)
+        parts = dice.shuffled(parts)[: dice.between(max(1, len(parts) // 3), len(parts))]
+        facts = [fact for _, part in parts for fact in part]
+    texts, stated = zip(*parts, strict=True)
+    return Shown(kind, texts, stated, sentences, Asker(SCHEMAS[kind], facts, dice))
 
 
 def _some_sentences(
@@ -82,8 +76,7 @@ def _some_sentences(
     sentence_of = {f: plain(sentences[f], SCHEMAS[kind]) if recipe.pieces > 1 else sentences[f] for f in facts}
     asker = Asker(SCHEMAS[kind], facts, dice)
     if recipe.pieces > 1:
-        groups = [(f,) for f in facts]
-        return Shown(kind, tuple(sentence_of[f] for f in facts), tuple(groups), sentence_of, asker)
+        return Shown(kind, tuple(sentence_of.values()), tuple((f,) for f in facts), sentence_of, asker)
     text = dice.pick((" ", "\n", "\n\n", " ")).join(sentence_of[f] for f in facts)
     return Shown(kind, (text,), (tuple(facts),), sentence_of, asker)
 
@@ -220,8 +213,7 @@ def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         facts = list(shown.sentences)
         count = min(len(facts), dice.between(3, _LEVEL))
         start = dice.below(len(facts) - count + 1)
-        chosen = facts[start : start + count]
-        parts = [(in_words([f], shown), f.subject) for f in chosen]
+        parts = [(in_words([f], shown), f.subject) for f in facts[start : start + count]]
     if not parts:
         return
     if dice.chance(0.25):

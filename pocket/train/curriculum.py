@@ -106,10 +106,9 @@ def _impossible_values(recipe: Recipe, window: int) -> Iterator[str]:
 
 def _values_without_effect(recipe: Recipe, scene: str) -> Iterator[str]:
     """Yield sentences on values of a recipe that have no effect. scene: its kind of scene, or its drill."""
-    defaults = {name: field.default for name, field in Recipe.model_fields.items()}
     if recipe.pairs is not None:
         for name in ("kinds", "ask", "questions", "pieces", "some", "mixed"):
-            if getattr(recipe, name) != defaults[name]:
+            if getattr(recipe, name) != Recipe.model_fields[name].default:
                 yield f"'{name}' means nothing beside 'pairs'; leave it out"
         return
     if recipe.between:

@@ -5,6 +5,7 @@ is the same token wherever it stands; trials showed that names of one token are 
 what the vocabulary lacks becomes bytes.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,6 @@ def build(folder: Path, seed: int = 0) -> Any:
 
 def _plain_bytes(backend: Any, special: list[str]) -> Any:
     """A copy of the tokenizer whose only control tokens are `special`: the trainer made the bytes such tokens too."""
-    import json
-
     from tokenizers import Tokenizer
 
     spec = json.loads(backend.to_str())

@@ -148,8 +148,7 @@ class GrowingText:
         relation = self.dice.pick([r for r in self.schema.relations.values() if "?" in r.lines])
         start = self.fresh(relation.subject)
         self.base.silent.add((start, relation.name))
-        others = [r for r in self.schema.of[relation.subject] if r is not relation]
-        other = self.dice.pick(others)
+        other = self.dice.pick([r for r in self.schema.of[relation.subject] if r is not relation])
         self.state(Fact(start, other.name, self.fresh(other.object)))
         self.state(Fact(self.fresh(relation.subject), relation.name, self.fresh(relation.object)))
         query = Path(start, (relation.name,))

@@ -52,6 +52,11 @@ class Paragraph:
         """The sentences, without the title."""
         return " ".join(sentence for _, sentence in self.lines)
 
+    @property
+    def printed(self) -> str:
+        """The sentences, below their title where it is printed."""
+        return f"{self.title}\n{self.text}" if self.headed else self.text
+
 
 @dataclass(frozen=True, slots=True)
 class Stated:
@@ -124,7 +129,7 @@ def filler(dice: Dice) -> str:
 
 def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
     """Put sentences that say nothing between the others, until `room` characters are nearly used."""
-    left = room - len(GAP.join(f"{p.title}\n{p.text}" if p.headed else p.text for p in paragraphs))
+    left = room - len(GAP.join(p.printed for p in paragraphs))
     while left > _SHORTEST:
         sentence = filler(dice)
         if len(sentence) + 1 <= left:
@@ -135,29 +140,21 @@ def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
 
 def lay(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
     """Lay out the document with id `name`: its passages are the paragraphs, printed titles included."""
-    pieces: list[str] = []
     passages: list[Passage] = []
     stated: list[Stated] = []
     place: dict[Fact, int] = {}
-    at = 0
+    start = 0
     for number, paragraph in enumerate(paragraphs):
-        start = at
-        if paragraph.headed:
-            pieces.append(paragraph.title + "\n")
-            at += len(paragraph.title) + 1
-        for order, (fact, sentence) in enumerate(paragraph.lines):
-            if order:
-                pieces.append(" ")
-                at += 1
+        end = start + len(paragraph.printed)
+        passages.append(Passage(paragraph.title, start, end))
+        at = end - len(paragraph.text)
+        for fact, sentence in paragraph.lines:
             if fact is not None:
                 stated.append(Stated(fact, at, at + len(sentence)))
                 place[fact] = number
-            pieces.append(sentence)
-            at += len(sentence)
-        passages.append(Passage(paragraph.title, start, at))
-        pieces.append(GAP)
-        at += len(GAP)
-    document = Document(name, "".join(pieces[:-1]), title, tuple(passages))
+            at += len(sentence) + 1  # and a space
+        start = end + len(GAP)
+    document = Document(name, GAP.join(p.printed for p in paragraphs), title, tuple(passages))
     return Page(document, tuple(stated), place)
 
 

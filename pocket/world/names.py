@@ -9,7 +9,9 @@ The ending of a name tells its kind. A document takes its names from the short o
 trained on this world can have each as one token), and later from longer ones. A likeness to a real name is chance.
 """
 
+from collections.abc import Iterator
 from functools import cache
+from itertools import count
 
 from harness.stats.rng import Dice, Draws
 
@@ -70,21 +72,18 @@ class Namer:
 
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
-        self._draws: dict[str, tuple[int, Draws]] = {}
+        self._names: dict[str, Iterator[str]] = {}
 
     def fresh(self, kind: str) -> str:
         """A name of the kind that was not handed out before."""
-        if kind not in self._draws:
-            self._draws[kind] = 0, Draws(self._dice, len(short_names(kind)))
-        middles, draws = self._draws[kind]
-        number = draws.next()
-        if number is None:
-            middles += 1
+        return next(self._names.setdefault(kind, self._drawn_names(kind)))
+
+    def _drawn_names(self, kind: str) -> Iterator[str]:
+        """Yield the names of the kind in random order, those with fewer middle syllables first."""
+        for middles in count():
             draws = Draws(self._dice, len(short_names(kind)) * len(MIDDLES) ** middles)
-            self._draws[kind] = middles, draws
-            number = draws.next()
-        assert number is not None  # a new supply is never empty
-        return short_names(kind)[number] if not middles else _name(kind, middles, number)
+            while (number := draws.next()) is not None:
+                yield _name(kind, middles, number) if middles else short_names(kind)[number]
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {

@@ -66,25 +66,24 @@ class Asker:
                 return question
         return None
 
-    def _comparable_facts(self, marks: Sequence[str]) -> tuple[str, Fact, Fact] | None:
-        """(relation, fact, fact) of two subjects to compare; None without any. marks: of a question, see templates."""
+    def _comparable_facts(self, marks: Sequence[str]) -> tuple[Fact, Fact] | None:
+        """Two facts of one relation and two subjects; None without any. marks: of a question, see templates."""
         candidates = [f for f in self.facts if any(m in self.schema.relations[f.relation].lines for m in marks)]
         for _ in range(_TRIES if len(candidates) > 1 else 0):
             first = self.dice.pick(candidates)
             second = self.dice.pick([f for f in candidates if f.relation == first.relation])
             if first.subject != second.subject:
-                return first.relation, first, second
+                return first, second
         return None
 
     def compare(self) -> Asked | None:
         """Ask which of two things has the smaller or larger number; None where no two can be compared."""
         pair = self._comparable_facts("<>")
-        if pair is None or number(pair[1].object) == number(pair[2].object):
+        if pair is None or number(pair[0].object) == number(pair[1].object):
             return None
-        relation, first, second = pair
-        marks = [m for m in "<>" if m in self.schema.relations[relation].lines]
-        paths = (Path(first.subject, (relation,)), Path(second.subject, (relation,)))
-        return self._ask_unique(Compare(*paths, smaller=self.dice.pick(marks) == "<"), "comparison")
+        marks = [m for m in "<>" if m in self.schema.relations[pair[0].relation].lines]
+        first, second = (Path(fact.subject, (fact.relation,)) for fact in pair)
+        return self._ask_unique(Compare(first, second, smaller=self.dice.pick(marks) == "<"), "comparison")
 
     def same(self) -> Asked | None:
         """Ask whether two things have the same object, yes as often as no if possible; None without two to compare."""
@@ -94,10 +93,8 @@ class Asker:
             pair = self._comparable_facts("&")
             if pair is None:
                 return None
-            relation, first, second = pair
-            question = self._ask_unique(
-                Same(Path(first.subject, (relation,)), Path(second.subject, (relation,))), "same"
-            )
+            first, second = (Path(fact.subject, (fact.relation,)) for fact in pair)
+            question = self._ask_unique(Same(first, second), "same")
             if question is not None and question.answer == answer:
                 return question
         return question

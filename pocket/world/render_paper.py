@@ -56,18 +56,16 @@ def _gold_of(question: Asked, page: Page) -> Gold:
 def _lay_out(order: Order, growth: GrowingText) -> Page:
     """Sections of paragraphs, one for each subject that the section says something of."""
     dice = order.dice
-    sections: dict[str, list[Paragraph]] = {title: [] for title in _SECTIONS}
+    paragraphs: list[Paragraph] = []
     for subject in dice.shuffled([*growth.subjects]):
         parts: dict[str, Paragraph] = {}
         for fact, sentence in growth.subjects[subject]:
             title = growth.schema.relations[fact.relation].lines["#"][0]
             parts.setdefault(title, Paragraph(title, headed=False)).lines.append((fact, sentence))
-        for title, paragraph in parts.items():
-            sections[title].append(paragraph)
-    paragraphs = [p for title in _SECTIONS for p in sections[title]]
-    for title in _SECTIONS:
-        for first in sections[title][:1]:
-            first.headed = True
+        paragraphs += parts.values()
+    paragraphs.sort(key=lambda paragraph: _SECTIONS.index(paragraph.title))
+    for first in {paragraph.title: paragraph for paragraph in reversed(paragraphs)}.values():
+        first.headed = True
     if order.room >= _LONG:
         opening, introduction, end = (
             Paragraph(title, [(None, filler(dice))]) for title in ("Abstract", "Introduction", "Conclusion")

@@ -100,15 +100,13 @@ def _facts_in_time(growth: GrowingText, dice: Dice) -> list[tuple[Fact, str]]:
             person = relations[fact.relation].subject == "person"
             moment = dice.random() if person else moment + _STEP * dice.random()
             timed.append((moment, fact, sentence))
-    timed.sort(key=lambda line: line[0])
-    return [(fact, sentence) for _, fact, sentence in timed]
+    return [(fact, sentence) for _, fact, sentence in sorted(timed, key=lambda line: line[0])]
 
 
 def _answer_kind(question: Asked) -> str:
     """The kind of thing that the answer is."""
-    first = question.supports[0]
     if question.kind == "comparison":
-        return schema("story").relations[first.relation].subject
+        return schema("story").relations[question.supports[0].relation].subject
     relation = schema("story").relations[question.supports[-1].relation]
     return relation.object if question.supports[-1].object == question.answer else relation.subject
 

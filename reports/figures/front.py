@@ -76,9 +76,8 @@ def points(
 ) -> list[dict[str, Any]]:
     """Score, cost and who dominates it, a dict for each row of `means` (main_table.frame) that has both numbers.
 
-    score: by default each data set's headline; cost: a key of COSTS; runs: they say which rows are ceilings or apart.
+    score: by default each data set's headline; cost: a key of COSTS; runs: they say which rows are apart.
     """
-    ceilings = {facts.run_key(run) for run in runs if facts.is_ceiling(run)}
     asked = {facts.run_key(run): question_set(run) for run in runs}
     usual = {name: most_common([own for key, own in asked.items() if key[0] == name]) for name, _ in asked}
     apart = {key for key, questions in asked.items() if questions != usual[key[0]]}
@@ -96,7 +95,7 @@ def points(
                 **{f"tflops{part}": value for part, value in spent.items()},
                 "cost": cost,
                 "convention": row["convention"],
-                "ceiling": (row["dataset"], row["run"]) in ceilings,
+                "ceiling": row["ceiling"],
                 "apart": (row["dataset"], row["run"]) in apart,
             }
         )

@@ -56,12 +56,9 @@ class Measured:
 
     def lengths(self) -> dict[str, int]:
         """Question -> tokens of its documents, each counted once."""
-        found: dict[str, int] = {}
-        for record in self.run.records:
-            example = self.rows.examples.get(record["question_id"])
-            if example is not None:
-                found[record["question_id"]] = sum(self.tokens(d) for d in dict.fromkeys(example.question.document_ids))
-        return found
+        examples = self.rows.examples
+        asked = [examples[r["question_id"]].question for r in self.run.records if r["question_id"] in examples]
+        return {question.id: sum(map(self.tokens, set(question.document_ids))) for question in asked}
 
 
 def figure(

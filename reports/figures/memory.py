@@ -178,7 +178,6 @@ def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
     difference = [a - b for a, b in zip(before, after, strict=True)]
     recalled = corpus_interval(_share_lost, list(zip(before, after, strict=True)), clusters, seed=seed)
     made = twin_of(pair.twin) or {}
-    whole = sum(before) > 0
     return {
         **facts.head_columns(pair.original, pair.label),
         "recogniser": (made.get("recogniser") or {}).get("name"),
@@ -189,7 +188,7 @@ def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
         **facts.mean_columns("twin", after, clusters, seed=seed),
         **facts.mean_columns("drop", difference, clusters, seed=seed, bounds=(-1.0, 1.0)),
         "p": paired_test(before, after, clusters, seed=seed).p if before else None,
-        **facts.interval_columns("recalled", recalled if whole else NOTHING),
+        **facts.interval_columns("recalled", recalled if sum(before) > 0 else NOTHING),
     }
 
 

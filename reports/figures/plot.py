@@ -237,8 +237,7 @@ def _draw_line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[flo
     below = [max(y - low, 0.0) for y, (low, _) in zip(heights, ends, strict=True)]
     above = [max(high - y, 0.0) for y, (_, high) in zip(heights, ends, strict=True)]
     # Not clipped: a mark on the axis is drawn whole.
-    drawn = ax.errorbar(places, heights, [below, above], elinewidth=0.8, clip_on=False, **style)
-    return drawn.lines[0]
+    return ax.errorbar(places, heights, [below, above], elinewidth=0.8, clip_on=False, **style).lines[0]
 
 
 def wrapped(name: str, longest: int) -> str:

@@ -114,8 +114,7 @@ def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[
     notes = ["k = queries that share the index of a document", *row["notes"]]
     answered = [record for record in run.records if record["error"] is None]
     # Documents that a question needs the index of; those handed over as one have one.
-    joined = [(record.get("notes") or {}).get("joined") for record in answered]
-    needed = [1 if one else max(1, len(r["document_ids"])) for one, r in zip(joined, answered, strict=True)]
+    needed = [1 if (r.get("notes") or {}).get("joined") else max(1, len(r["document_ids"])) for r in answered]
     used = sum(needed) / len(needed) if needed else 1.0
     own = {d["document_id"] for d in run.documents if d.get("question_id") is None}
     total = {d for record in run.records for d in record["document_ids"]}

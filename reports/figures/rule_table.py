@@ -119,12 +119,11 @@ def curve_labels(runs: Sequence[StoredRun]) -> list[str]:
         (facts.run_key(run)[0], name, run.config["model"]["name"], _settings_key(run))
         for run, name in zip(runs, names, strict=True)
     ]
-    labels = []
+    labels: dict[tuple[str, ...], str] = {}  # of each curve; its first run says when it was started
     for run, key in zip(runs, keys, strict=True):
-        others = {other[3] for other in keys if other[:3] == key[:3]} - {key[3]}
-        labels.append(with_date(key[1], run) if others else key[1])
-    first: dict[tuple[str, ...], str] = {}
-    return [first.setdefault(key, label) for key, label in zip(keys, labels, strict=True)]
+        alone = all(other == key for other in keys if other[:3] == key[:3])
+        labels.setdefault(key, key[1] if alone else with_date(key[1], run))
+    return [labels[key] for key in keys]
 
 
 def _settings_key(run: StoredRun) -> str:

@@ -67,8 +67,7 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
         known = sorted({key for own in settings for key in own})
         raise UnknownName("setting", x, known, "settings of these runs")
     rows = []
-    models = [(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs]
-    at = [(*model, value_text(own.get(x))) for model, own in zip(models, settings, strict=True)]
+    at = [(row["dataset"], row["model"], value_text(own.get(x))) for row, own in zip(means, settings, strict=True)]
     labels = distinct_labels(facts.labels(runs, [x]), runs, at)  # a line with two runs at one value is two lines
     for run, label, own, row in zip(runs, labels, settings, means, strict=True):
         name = score or facts.headline(run)
@@ -110,8 +109,7 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
         unit = f"TFLOPs a question, search + answer ({rows['convention'].iloc[0]})"
         cost = ("tflops", unit) if counted else ("tokens", "tokens a question, search + answer")
         for value, scale, name in (("mean", 100, f"{score} × 100"), (cost[0], 1, cost[1])):
-            measured = rows[rows[value].notna()]
-            by_method = measured.groupby("method", sort=False)
+            by_method = rows[rows[value].notna()].groupby("method", sort=False)
             lines = [_method_line(str(method), own, x, value, scale, places) for method, own in by_method]
             title = f"{dataset} · {model}" if model else str(dataset)
             found += plot.panels(title, axis, Axis(name, zero=value != "mean"), lines)

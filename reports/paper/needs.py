@@ -62,8 +62,7 @@ def needs(suite: Suite) -> Needs:
                 found.documents[config.name] = str(place)
         for model in part.models or (None,):
             for method in part.methods:
-                r = resolve(Choices(method=method, dataset=part.datasets[0], model=model, suite=part))
-                _add_row(found, r)
+                _add_row(found, resolve(Choices(method=method, dataset=part.datasets[0], model=model, suite=part)))
     return found
 
 

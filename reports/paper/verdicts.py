@@ -152,19 +152,17 @@ def verdict(value: Value, ours: OwnValue, n: int, margin: float = MARGIN, unveri
         return f"{EQUIVALENT} (within {told})"
     if decision == "different":
         return f"{DIFFERS} (by more than {told})"
-    return f"{UNDECIDED} ({_questions_needed(ours, value.printed, reach, n)})"
+    to_edge = reach - abs(ours.value - value.printed)
+    return f"{UNDECIDED} ({_questions_needed(ours.narrow if to_edge > 0 else ours.wide, to_edge, n)})"
 
 
-def _questions_needed(ours: OwnValue, printed: float, reach: float, n: int) -> str:
+def _questions_needed(ends: tuple[float, float], to_edge: float, n: int) -> str:
     """About how many questions would decide, were the difference to stay: "about 1,200 questions needed".
 
-    Half-widths shrink as 1 / sqrt(n). reach: from the printed value to the ends of what is equivalent; n: ours.
+    Half-widths shrink as 1 / sqrt(n). ends: of our interval over `n` questions; to_edge: from our value to the end of
+    what is equivalent, below 0 outside of it.
     """
-    assert ours.value is not None
-    assert ours.narrow is not None
-    assert ours.wide is not None
-    to_edge = reach - abs(ours.value - printed)
-    low, high = ours.narrow if to_edge > 0 else ours.wide
+    low, high = ends
     questions = n * ((high - low) / 2 / abs(to_edge)) ** 2 if to_edge else math.inf
     if questions > _MOST:
         return "the difference is as great as the margin"

@@ -42,31 +42,36 @@ class TestGraphOf:
 
 
 class TestReadGraph:
-    def test_the_graph_of_a_record_comes_from_the_cache(self, tmp_path):
+    @pytest.fixture(autouse=True)
+    def _cache(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "c"))
+
+    def test_the_graph_of_a_record_comes_from_the_cache(self, tmp_path, monkeypatch):
         run = searched(tmp_path / "r", keep(tmp_path / "c"))
-        found = read_graph(run, run.records[0], tmp_path / "c")
+        found = read_graph(run, run.records[0])
         assert (found.graph, found.problem) == (made(), None)
-        gone = read_graph(run, run.records[0], tmp_path / "d")
+        monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "d"))
+        gone = read_graph(run, run.records[0])
         told = "(HARNESS_CACHE or HARNESS_HOME names another one)."
         said = f"The index of d0 is not in the cache {tmp_path / 'd'} any more {told}"
         assert (gone.graph, gone.problem) == (None, said)
 
     @pytest.mark.parametrize("key", ["", "../../etc", "0" * 63, "*" * 64])
-    def test_a_key_is_never_a_path(self, key, tmp_path):
-        assert read_index(key, tmp_path) == (None, "has no key that could be looked up (documents.jsonl)")
+    def test_a_key_is_never_a_path(self, key):
+        assert read_index(key) == (None, "has no key that could be looked up (documents.jsonl)")
 
     @pytest.mark.parametrize("name", ["data.json", "arrays.npz", "key.json", "checksums.json"])
     @pytest.mark.parametrize("harm", ["", "[]", None])
     def test_a_damaged_entry_is_said_and_left_alone(self, name, harm, tmp_path):
-        digest = keep(tmp_path)
-        file = folder_of(tmp_path, digest) / name
+        digest = keep(tmp_path / "c")
+        file = folder_of(tmp_path / "c", digest) / name
         if harm is None:
             file.unlink()
         else:
             file.write_text(harm)
-        value, problem = read_index(digest, tmp_path)
+        value, problem = read_index(digest)
         assert (value, problem[:31]) == (None, "cannot be read from the cache: ")
-        assert folder_of(tmp_path, digest).is_dir()
+        assert folder_of(tmp_path / "c", digest).is_dir()
 
     @pytest.mark.parametrize(
         ("change", "said"),
@@ -78,13 +83,13 @@ class TestReadGraph:
     )
     def test_steps_over_another_graph_are_not_drawn_on_this_one(self, change, said, tmp_path):
         run = searched(tmp_path / "r", keep(tmp_path / "c"), steps=[step("start", 6) | change])
-        found = read_graph(run, run.records[0], tmp_path / "c")
+        found = read_graph(run, run.records[0])
         assert found.problem == f"The index of d0 is not the one that was searched ({said})."
 
     def test_another_kind_of_index_or_no_steps_are_no_problem(self, tmp_path):
         key = keep(tmp_path / "c", {"vectors": np.zeros((2, 3))})
         for run in (searched(tmp_path / "r", key), searched(tmp_path / "s", "0" * 64, steps=[])):
-            found = read_graph(run, run.records[0], tmp_path / "c")
+            found = read_graph(run, run.records[0])
             assert (found.graph, found.problem) == (None, None)
 
     @pytest.mark.parametrize(
@@ -99,7 +104,7 @@ class TestReadGraph:
     )
     def test_which_line_of_the_documents_is_the_questions(self, changes, there, tmp_path):
         run = searched(tmp_path / "r", keep(tmp_path / "c"), **changes)
-        found = read_graph(run, run.records[0], tmp_path / "c")
+        found = read_graph(run, run.records[0])
         assert found.problem == (None if there else "documents.jsonl names no index of this question.")
         assert (found.graph is not None) is there
 
