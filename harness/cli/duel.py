@@ -111,7 +111,8 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     try:
         return [with_numbers(plan, {row_key(p.choices): p for p in plans}, folder) for plan in plans]
     except RowWaits as e:
-        raise UserError(f"{e}; run it, then duel with it, or name its folder: --set method.NAME=from:RUN_FOLDER") from e
+        advice = "run that method first, then duel again, or name its folder: --set method.NAME=from:RUN_FOLDER"
+        raise UserError(f"{e}; {advice}") from e
 
 
 def _as_json(outcome: DuelResult) -> str:

@@ -98,7 +98,7 @@ CASES = [
     (["duel", *ECHO[:-2]], ["a duel needs two methods or more"]),
     (["duel", *ECHO[:-2], "ecko"], ["Did you mean 'echo'"]),
     (["duel", *ECHO[:-2], "dice", "--alpha", "2"], ["--alpha 2: should be between 0 and 1"]),
-    (["duel", "walks", "walks-fixed", *ECHO[2:-2]], ["run that method first, then name its folder"]),
+    (["duel", "walks", "walks-fixed", *ECHO[2:-2]], ["run that method first, then duel again, or name its folder"]),
     (["reproduce", "pecan-tabel1"], ["unknown table or figure 'pecan-tabel1'. Did you mean 'pecan-table1'"]),
     (["reproduce"], ["name a table or figure (harness reproduce --list), or write a page: --html reproduce.html"]),
     (["reproduce", "--html", "a.html", "--limit", "3"], ["a page of stored runs runs nothing"]),

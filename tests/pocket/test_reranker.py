@@ -185,7 +185,7 @@ TINY = ["--from", "model", "--layers", "1", "--steps", "2", "--questions", "2"]
 
 def test_it_trains_examines_and_knows_its_own_folder(here, model, tmp_path, monkeypatch):
     monkeypatch.setattr(reranker_exam, "KINDS", ("musique",))
-    monkeypatch.setattr(reranker_exam, "part", lambda *_, **__: EncoderConfig(name="none", source="/no/where"))
+    monkeypatch.setattr(reranker_exam, "resolved", lambda *_, **__: EncoderConfig(name="none", source="/no/where"))
     shutil.copytree(model, "model")
     done = here("pocket", "train-reranker", "--out", "o", *TINY)
     assert done.returncode == 0, done.stderr
