@@ -95,6 +95,7 @@ def eager(model: Any, cached: int, new: int) -> Run:
         model.net.get_decoder()(ids[:, :cached], past_key_values=past, use_cache=True)
 
     def append_seconds() -> float:
+        """Seconds to append the new tokens, by transformers' eager attention, which returns its weights."""
         rewind(past, cached)
         model.net.set_attn_implementation("eager")
         try:
@@ -123,8 +124,10 @@ def watched_writing(model: Any, cached: int, new: int, columns: int) -> tuple[Ru
 
 
 def search_flops(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
-    """Work of a search that shows `top` nodes, then visits `nodes`: (GFLOPs with one cached context, GFLOPs with the
-    prompt sent again for each probe, linear FLOPs of the cached context / of each of its tokens once).
+    """Work of a search that shows `top` nodes, then visits `nodes`, a probe before each.
+
+    Returns (GFLOPs with one cached context, GFLOPs with the prompt sent again for each probe, tokens that the cached
+    context reads / its tokens: 1 where none is read twice).
     """
     node, question = text_of_tokens(model, 40), "Where is the bridge?"
 
@@ -148,10 +151,8 @@ def search_flops(model: Any, top: int, nodes: int) -> tuple[float, float, float]
     once = Meter()
     with opened(once, top + nodes) as whole:
         whole.flush()
-    without_probes = sum(model.shape.linear * 2 * e.new for e in cached.events if e.kind == "prefill") / (
-        model.shape.linear * 2 * once.events[0].new
-    )
-    return cached.flops("full") / 1e9, resent.flops("full") / 1e9, without_probes
+    read = sum(event.new for event in cached.events if event.kind == "prefill")
+    return cached.flops("full") / 1e9, resent.flops("full") / 1e9, read / once.events[0].new
 
 
 def model_table(folder: Path, repeats: int) -> None:

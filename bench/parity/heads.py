@@ -96,7 +96,7 @@ def _prompt(method: InContext, plain: Model, query: str, docs: Sequence[dict[str
 
 
 def _attention(plain: Model, ids: Sequence[int], span: tuple[int, int]) -> torch.Tensor:
-    """Attention [layers, heads, tokens], the mean of the rows of the tokens in `span`."""
+    """Attention [layers, heads, tokens], the mean of the rows of tokens span[0] to span[1], both included."""
     with torch.no_grad():
         layers = plain.network(torch.tensor([ids]), use_cache=False, output_attentions=True).attentions
     return torch.stack([layer[0, :, span[0] : span[1] + 1].mean(1) for layer in layers])

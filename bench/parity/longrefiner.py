@@ -121,9 +121,9 @@ def _answers(refiner: Any, rows: Rows, found: Found) -> None:
 
 
 def _made_up(dice: random.Random) -> tuple[dict[str, Any], Tree, list[int]]:
-    """A document as the released code holds it, and as our tree; our nodes in the order of the released list.
+    """A random document as the released code holds it, as our tree, and our nodes in the order of that code's own list.
 
-    Titles differ, each part has a paragraph. The list has leaves, the abstract, each section behind its sub-sections.
+    Its list: leaves, the abstract, each section behind its sub-sections. Titles differ, each part has a paragraph.
     """
     nodes: list[Node] = []
 

@@ -200,6 +200,7 @@ def _spread_dataclasses(function: Callable[..., int]) -> Callable[..., int]:
     groups = {name: hints[name] for name in own if is_dataclass(hints[name])}
 
     def wrapper(**given: Any) -> int:
+        """Call the command, its flat options in their dataclasses again; PIPE_CLOSED where stdout's reader is gone."""
         for name, group in groups.items():
             given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
         try:

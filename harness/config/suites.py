@@ -57,7 +57,10 @@ class Suite:
 
 
 def read_suite(name: str) -> Suite:
-    """Read a suite. Raises UnknownName, and ConfigError with every mistake in its file."""
+    """Read a suite with those that it extends. Raises UnknownName, and ConfigError with the mistakes in its file.
+
+    With `parts`, each has the other keys of the suite too. The result is the first part, with methods and data sets of all.
+    """
     layers = presets.read("suites", name)
     merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
     shown, name = layers[-1][0], presets.find("suites", name)

@@ -100,8 +100,9 @@ def _missing_source(plan: Plan, name: str, preset: str) -> str:
 
 
 def with_numbers(plan: Plan, before: Mapping[RowKey, Plan], out: Path) -> Plan:
-    """`plan` with its numbers from the runs in `out` of the rows `before` it, and from the folders that it names.
+    """`plan` with each parameter that it awaits (method.k=from:pecan) set by a finished run; else as it is.
 
+    before: plans of the command's earlier rows, whose runs are in `out`; a parameter may name a run folder instead.
     Raises RowWaits for a row that has not run to its end, UserError for a run that has no such number.
     """
     from harness.engine.parameters_from_runs import finished_run, plan_with_amounts

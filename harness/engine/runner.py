@@ -265,7 +265,10 @@ class Job:
         return replace(answer, stop_reason=notes["view"]) if notes.get("view") == NO_EVIDENCE else answer
 
     def _score_and_record(self, outcome: tuple[Example, dict[str, Any]] | None) -> None:
-        """Score the result of `_ask_one` and append its record; do nothing for None. Raises FirstFailure."""
+        """Score and append the record of `_ask_one`, store the first prompts of its models; nothing to do for None.
+
+        Raises FirstFailure for a failed question under --fail-fast.
+        """
         if outcome is None:
             return
         example, kept = outcome

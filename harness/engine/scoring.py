@@ -109,7 +109,10 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep:
 
 
 def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None, keep: Sequence[str]) -> dict[str, Any]:
-    """The record with the scores of `verdict`; those by judging models, other tools and `keep` stay."""
+    """The record with scores and notes of `verdict` and this `error`; scores of judges and other tools stay.
+
+    keep: names of scores that stay too, flags and counts with them; they come first.
+    """
     stay = {*(row["notes"].get(JUDGES) or {}), *keep, *(name for name in row["scores"] if name.startswith(LOGGED))}
     scores = {**verdict.scores, **{name: value for name, value in row["scores"].items() if name in stay}}
     notes = {key: value for key, value in row["notes"].items() if key not in SCORING_NOTES} | verdict.notes

@@ -282,6 +282,7 @@ class ForwardLane:
 
     @functools.cached_property
     def _steps(self) -> RecordedSteps | None:
+        """The model's decode steps recorded on a GPU (cuda_graphs.py); None where each step runs anew."""
         return self._model.recorded_steps()
 
     def _run_alone(self, ask: Ask) -> Tensor | None:

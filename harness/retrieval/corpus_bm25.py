@@ -167,6 +167,7 @@ class BM25Index:
 
 
 def _load_words(piece: Any) -> list[str]:
+    """The words of a stored piece of the index. piece: its arrays by name; "words" has a word a line, as bytes."""
     text = piece["words"].tobytes().decode()
     return text.split("\n") if text else []
 

@@ -136,6 +136,7 @@ class ReaderTraining:
         return load_rows({name: s.files for name, s in self.settings.sources.items()}, self.data, training=True)
 
     def _recipes(self) -> list[Recipe]:
+        """The recipes of made-up scenes that the settings list for the reader; none where they list none."""
         return self.settings.recipes(NAME, "answer") if self.settings.tasks[NAME].recipes else []
 
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:

@@ -167,7 +167,10 @@ def _headlines(shown: Shown) -> list[str]:
 
 
 def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
-    """A scene with every fact of the text as a point, in order; sentences that state none are left out."""
+    """A training example whose reply lists every fact of the text as a bullet, in order.
+
+    Sentences that state no fact give none. As for every kind of scene, recipe and dice come first and last.
+    """
     lines = [_BULLET + in_words([fact], shown) for fact in shown.sentences]
     texts = tuple(map(_on_one_line, shown.texts))
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))

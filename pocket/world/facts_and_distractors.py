@@ -113,7 +113,10 @@ class GrowingText:
         return here
 
     def ask_which(self, hops: int) -> Asked:
-        """Add facts and ask which of two has the smaller or larger number: its own, or (hops 2) its person's birth."""
+        """Add facts on two new things; ask which has the smaller (or larger) number.
+
+        hops: 1 compares their own numbers, 2 the births of their persons (which of two books has the older author).
+        """
         dice, relations = self.dice, self.schema.relations.values()
         if hops == 1:
             steps: tuple[str, ...] = (dice.pick([r.name for r in relations if "<" in r.lines or ">" in r.lines]),)

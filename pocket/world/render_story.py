@@ -112,7 +112,10 @@ def _answer_kind(question: Asked) -> str:
 
 
 def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], bool]:
-    """The answer among three others in random order, and whether the question is a hard one."""
+    """The answer among three others in random order, and whether the question is hard.
+
+    Hard: the text names all wrong options, those in the answer's role first. Easy: it names none, where possible.
+    """
     dice, kind = growth.dice, _answer_kind(question)
     wrong: dict[str, None] = {}
     difficult = dice.chance(_HARD)

@@ -154,6 +154,7 @@ def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int
     failed = {record["question_id"] for record in run.records if record["error"] is not None}
 
     def mean(name: str, chosen: Sequence[int], value: Callable[[int], float]) -> dict[str, float | None]:
+        """Columns `name` with the mean of `value` (of a question's place) over `chosen` questions, and its interval."""
         values, clusters = [value(i) for i in chosen], [scored.clusters[i] for i in chosen]
         return facts.mean_columns(name, values, clusters, seed=int(run.config["seed"]))
 

@@ -41,9 +41,10 @@ class Value:
 
 
 def load(results: str | None = None, mapping: str | None = None) -> tuple[Value, ...]:
-    """The mapped values, in the order of the mapping. The texts default to the two files of this folder.
+    """The printed values that mapping.yaml ties to methods, data sets and scorers here, in its order.
 
-    Raises DataError for an entry of whose metric nothing is printed, ValueError for a mapped value that is no number.
+    results, mapping: texts of paper_results.csv and mapping.yaml; by default the files in this folder. Raises DataError
+    for an entry with a metric that has no printed value, ValueError where a printed value is no number.
     """
     rules = _shipped_rules() if mapping is None else parse_mapping(mapping)
     table: dict[tuple[str, ...], Printed] = {}
