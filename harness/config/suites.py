@@ -59,7 +59,7 @@ class Suite:
 def read_suite(name: str) -> Suite:
     """Read a suite with those that it extends. Raises UnknownName, and ConfigError with the mistakes in its file.
 
-    With `parts`, each has the other keys of the suite too. The result is the first part, with methods and data sets of all.
+    With `parts`, each has the other keys of the suite too; the result is the first, with methods and data sets of all.
     """
     layers = presets.read("suites", name)
     merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
