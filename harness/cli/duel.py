@@ -20,7 +20,7 @@ from harness.cli.output import columns, say
 from harness.cli.run_hooks import print_warnings
 from harness.cli.stopping import print_resume_command
 from harness.cost.units import duration
-from harness.engine.parameters_from_rows import row_key, with_numbers
+from harness.engine.parameters_from_rows import order_by_source, row_key, with_numbers
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
 from harness.storage.home import check_home
 from harness.storage.remote_runs import working_copy
@@ -107,6 +107,7 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     problems: list[HarnessError] = []
     plans = [plan for row in chosen if (plan := attempt(problems, plan_choices, row)) is not None]
     raise_all(problems)
+    order_by_source(plans, chosen)  # raises for a number of a method that is not in the duel
     check_home()
     try:
         return [with_numbers(plan, {row_key(p.choices): p for p in plans}, folder) for plan in plans]

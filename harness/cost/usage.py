@@ -78,9 +78,12 @@ def tokens_of(phase: Mapping[str, Any]) -> int:
 
 
 def add_usage(total: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Add the numbers of `more` to those of `total`, in place; both as `usage_of` returns them, or one phase of it."""
+    """Add the numbers of `more` to those of `total`, in place; both as `usage_of` returns them, or one phase of it.
+
+    What is no number is left out: a run of another version may hold other keys.
+    """
     for key, value in more.items():
-        if isinstance(value, dict):
-            add_usage(total.setdefault(key, {}), value)
-        else:
-            total[key] = total.get(key, 0) + value
+        if isinstance(value, dict) and isinstance(part := total.setdefault(key, {}), dict):
+            add_usage(part, value)
+        elif isinstance(value, (int, float)) and isinstance(before := total.get(key, 0), (int, float)):
+            total[key] = before + value

@@ -112,7 +112,6 @@ class Indexer:
         if (fields := method.index_fields) is not None:
             method = copy.copy(method)
             method.config = _IndexSettings(plan.method, fields)
-            method.__class__ = type(type(method).__name__, (type(method),), {"__setattr__": _refuse_to_store})
         meter = Meter("index", keeps_requests=plan.config.keep_prompts)
         build = IndexBuild(plan.method.index_roles, self._cache.parts(key))
         task = plan.task if question is not None else None
@@ -157,11 +156,6 @@ class Indexer:
                 scheduler.check()  # an interrupted run may have closed its folder
             self._store.add_document(row)
             self._progress.budget.spend_index(row)
-
-
-def _refuse_to_store(method: Method, name: str, _value: Any) -> None:
-    """The __setattr__ of a method while it builds an index: raises AttributeError."""
-    raise AttributeError(f"{type(method).__name__}.index stores self.{name}, which answer does not get; return it")
 
 
 class _IndexSettings:

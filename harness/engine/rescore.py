@@ -87,9 +87,14 @@ def _rescore_config(
 ) -> tuple[DatasetConfig, dict[str, str]]:
     """The run's data set with the scorers to compute, and all scorers -> version, "" for these; UserError for none."""
     config = dataset_of_run(stored.config, str(stored.path))
-    anew = only or not scorers or any(lacks_only_scores(row["error"]) for row in stored.records)
-    before = (stored.manifest.get("scorers") or {}).items()
-    keep = {name: v for name, v in before if name.startswith(LOGGED) or not (anew or name in scorers)}
+    before: dict[str, str] = stored.manifest.get("scorers") or {}
+    whole = set() if only or not scorers else before.keys() - set(scorers)  # the scores of each answer are there
+    for row in stored.records if whole else ():
+        if lacks_only_scores(row["error"]):
+            whole = set()
+        elif row["error"] is None:
+            whole &= row["scores"].keys() | (row["notes"].get("flags") or {}).keys()
+    keep = {name: v for name, v in before.items() if name.startswith(LOGGED) or name in whole}
     own = [name for name in config.scorers if not name.startswith(LOGGED)]
     versions = {name: keep.get(name, "") for name in [*(() if only and scorers else own), *scorers, *keep]}
     names = tuple(name for name, v in versions.items() if not v)

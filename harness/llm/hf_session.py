@@ -130,7 +130,7 @@ class HFSession(Context):
         return rows
 
     def _blocks(self, end: int) -> list[bytes]:
-        """Names of blocks that tokens up to `end` complete (prefixes.py); [] for a context that has dropped tokens."""
+        """Names of blocks that tokens up to `end` complete (prefix_sharing.py); [] where tokens were dropped."""
         slot = slot_of(self._cache)
         return [] if slot.dropped or slot.copies > 1 else block_names(slot, self.ids[:end], self._adapter)
 

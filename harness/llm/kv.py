@@ -5,7 +5,7 @@
 
 A pass over several contexts writes its keys with one call a layer, and attention may read all contexts in one call
 (kernels.py). A token is written in place, where transformers' DynamicLayer copies the whole cache. A roll-back moves
-a mark, so what stays is bit-identical. A context may copy what another one holds, or held (prefixes.py).
+a mark, so what stays is bit-identical. A context may copy what another one holds, or held (prefix_sharing.py).
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Arena:
     def longest_match(self, names: Sequence[bytes], at: int) -> tuple[Slot | None, int]:
         """Find the context that holds most of the blocks `names`; returns its slot (None) and how many it holds.
 
-        names: of successive blocks of a context (prefixes.py); at: the number of the first one in that context.
+        names: of successive blocks of a context (prefix_sharing.py); at: the number of the first one in that context.
         """
         best: tuple[Slot | None, int] = None, 0
         with self.lock:

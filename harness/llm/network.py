@@ -7,8 +7,8 @@ that an error (no memory, say) belongs to the context that causes it.
 In deterministic mode a row's arithmetic must not depend on the rest of its pass. Kernels pick their blocks by the
 number of rows, so every shared pass has the same number (`fixed_rows`, filled up with zeros); longer asks run alone.
 
-What another context has read before is copied from it (prefixes.py); where several would read the same in one pass, one
-does, and the others copy it in the next. Its cost is booked as if it ran.
+What another context has read before is copied from it (prefix_sharing.py); where several would read the same in one
+pass, one does, and the others copy it in the next. Its cost is booked as if it ran.
 """
 
 import contextlib

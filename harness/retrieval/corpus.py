@@ -69,7 +69,7 @@ class Corpus:
             for number, line in numbered_lines(self.name, stream):
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if not line.isspace() and (number > 1 or getattr(self, "form", "") != "dpr"):
-                    yield number - 1, line.strip(b" \r\n")  # a tab may end a row without a title
+                    yield number - 1, line.strip(b" \r\n" if number > 1 else None)  # a tab before an empty title stays
 
     def page(self, number: int, line: bytes) -> Page:
         """Parse a line (number: from 0). Raises DataError that names the line and the field."""
@@ -111,7 +111,7 @@ def _dpr_page(line: bytes, place: RowPlace) -> Page:
     """A line of the table: id, text in quotes, title. Raises DataError."""
     try:
         (columns,) = csv.reader([line.decode("utf-8")], delimiter="\t")
-        number, text, title = columns
+        number, text, title = columns[:3] if columns[3:] == [""] else columns
     except (ValueError, csv.Error):
         raise place.error(None, "should have three columns: id, text, title") from None
     return Page(number, f"title {title}" if title else f"row {number}", title, text.strip())

@@ -90,7 +90,7 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
         try:
             facts = read_object(folder / _FACTS)
             same = all(facts[key] == value for key, value in seen.items())
-            digest = facts["sha256"]
+            digest, _ = facts["sha256"], facts["without text"]  # older tables count a row without text as a passage
             with open(folder / _RUNS, "rb", opener=regular_only) as file, np.load(file) as runs:
                 arrays = {name: runs[name] for name in ("lines", "starts", "documents")}
         except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
@@ -123,8 +123,9 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[s
             lines.append(number)
             starts.append(passages)
             before = key
-        blank += not page.text
-        passages += len(corpus.passages(page))
+        found = len(corpus.passages(page))
+        blank += not found
+        passages += found
         report("reading rows", rows, None)
     if not passages:
         raise DataError(corpus.path, None, None, "the corpus has no text")

@@ -1,7 +1,7 @@
 """Training of LoRA adapters for methods: one adapter for each kind of request that a method makes of its model.
 
 settings.py          rank, lengths, rates ... from configs/training/<method>-<profile>.yaml
-data.py              scenes as JSON lines, from the synthetic world
+example_files.py     scenes as JSON lines, from the synthetic world
 labelling.py         scenes labelled by a teacher, many at a time
 question_sets.py     training questions of several data sets, without evaluation questions
 kilt_pages.py        KILT's pages by title

@@ -35,3 +35,5 @@ def test_a_number_comes_from_the_stored_run_of_another_method_of_the_duel(here):
     done = here("duel", "walks", "walks-fixed", *ROW, "--quiet")
     assert done.returncode == 0, done.stderr
     assert "walks-fixed  1 to 2  3 of 3" in done.stdout
+    outside = here("duel", "echo", "walks-fixed", *ROW, "--quiet")
+    assert (outside.returncode, "add walks to --method" in outside.stderr) == (2, True)

@@ -1,5 +1,6 @@
 """Scores of one folder come from one set of scorers: failed questions, other scorers on resume, scorers that break."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -131,6 +132,15 @@ def test_a_scorer_that_is_added_imports_no_code_of_the_runs_other_scorers(tmp_pa
     assert [r["scores"] for r in run.records] == [{**r["scores"], "flashrag.em": 1.0} for r in before.records]
     assert list(run.summary["scores"]) == run.config["dataset"]["scorers"] == [name, SCORER, "flashrag.em"]
     assert run.manifest["scorers"].items() >= before.manifest["scorers"].items()
+
+
+def test_an_added_scorer_computes_those_again_that_a_record_lacks(tmp_path):
+    folder = go(scored_by(plain(), SCORER), tmp_path).folder
+    first, *others = (json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines())
+    del first["scores"][SCORER]
+    (folder / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (first, *others)))
+    rescore(folder, scorers=["flashrag.em"])
+    assert all(row["scores"].keys() == {SCORER, "flashrag.em"} for row in read_run(folder).records)
 
 
 @pytest.mark.parametrize("why", ["version", "mixed before"])

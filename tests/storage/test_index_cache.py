@@ -274,7 +274,6 @@ SNEAKY = {
     "phase 'index'": lambda method, tools: tools.phase("search"),
     "'encoders' declares only": lambda method, tools: tools.encoder(),
     "reads the setting 'answer_size', which its index_fields lacks": lambda method, tools: method.config.answer_size,
-    "Sneaky.index stores self.words, which answer does not get": lambda method, tools: setattr(method, "words", []),
 }
 
 
