@@ -22,7 +22,7 @@ def score(
     ] = None,
     only: Annotated[bool, setting("--only", "With --scorers: drop the run's other scores.")] = False,
     data: MovedData = None,
-    trust: Annotated[bool, setting("--trust", "Show the code of a run folder that scoring imports, and ask.")] = False,
+    trust: Annotated[bool, setting("--trust", "Show code that a run names, and ask whether to import it.")] = False,
     json: Json = False,
 ) -> int:
     """Score stored answers again, without a model.

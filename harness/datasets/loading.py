@@ -87,7 +87,10 @@ class Checker:
     def dataset(
         self, name: str, source: Source, with_what: str, examples: list[Example], documents: dict[str, Document]
     ) -> Dataset:
-        """The checked questions, from `source` and what `with_what` adds to its name. Raises as `_raise_errors`."""
+        """The data set of the checked questions. with_what: ends the source's name, such as " with pages.jsonl".
+
+        Raises DataError for the first bad row, or where no row can be used.
+        """
         self._raise_errors(source.name)
         return Dataset(
             name=name,

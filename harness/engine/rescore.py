@@ -88,7 +88,7 @@ def _rescore_config(
     """The run's data set with the scorers to compute, and all scorers -> version, "" for these; UserError for none."""
     config = dataset_of_run(stored.config, str(stored.path))
     before: dict[str, str] = stored.manifest.get("scorers") or {}
-    whole = set() if only or not scorers else before.keys() - set(scorers)  # the scores of each answer are there
+    whole = set() if only or not scorers else before.keys() - set(scorers)  # scorers of which every answer has a score
     for row in stored.records if whole else ():
         if lacks_only_scores(row["error"]):
             whole = set()
