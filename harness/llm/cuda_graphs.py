@@ -99,11 +99,12 @@ class RecordedSteps:
     def _record(self, size: int, rows: Sequence[tuple[int, int, int]]) -> tuple[Tensor, Callable[[], Tensor]]:
         """Record a step of `size` contexts; returns the tensor of its inputs, and a function that replays the step."""
         numbers = _input_rows(rows).to(self._net.device)
-        first = torch.arange(size + 1, dtype=torch.int32, device=numbers.device)
-        # transformers takes a mask of four dimensions as it is; every context has its own kernel's.
-        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=numbers.device)
 
         def step() -> Tensor:
+            # All made here: a graph keeps the addresses of other tensors, not the tensors.
+            first = torch.arange(size + 1, dtype=torch.int32, device=numbers.device)
+            # transformers takes a mask of four dimensions as it is; every context has its own kernel's.
+            mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=numbers.device)
             ids, positions, places, keys, written = numbers
             at = PackLayout(first, places.int(), keys[:size].int(), 1, self._longest)
             layers = [PackedLayer(n, self._arena, written[:size]) for n in range(len(self._arena.keys))]

@@ -6,13 +6,14 @@ tensor operations: Python does not run again, and the attention call, one operat
 
 import functools
 import math
+import weakref
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from harness.config.schema import ModelConfig
@@ -154,23 +155,32 @@ def attend(
 
 
 class Tape(TorchDispatchMode):
-    """What a graph keeps: each operation with the tensors that it read and wrote."""
+    """What a graph keeps: each operation, the tensors that it made, and only the addresses of all others."""
 
     def __init__(self):
         super().__init__()
-        self.operations = []
+        self.operations, self.made = [], {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func.name() in ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::lift_fresh"):
             raise RuntimeError("operation not permitted when stream is capturing")  # it would wait for the host
+        given = tree_map_only(torch.Tensor, self.address, (args, kwargs or {}))
         out = func(*args, **(kwargs or {}))
-        self.operations.append((func, args, kwargs or {}, out))
+        outside = {id(ref()) for ref in tree_leaves(given) if isinstance(ref, weakref.ref)}
+        made = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor) and id(t) not in outside]
+        self.made |= {id(t): t for t in made}
+        self.operations.append((func, given, made))
         return out
 
+    def address(self, tensor):
+        return tensor if id(tensor) in self.made else weakref.ref(tensor)
+
     def play(self):
-        for func, args, kwargs, out in self.operations:
-            for old, new in zip(tree_leaves(out), tree_leaves(func(*args, **kwargs)), strict=True):
-                if isinstance(old, torch.Tensor) and old.data_ptr() != new.data_ptr():
+        for func, given, made in self.operations:
+            args, kwargs = tree_map_only(weakref.ref, lambda ref: ref(), given)
+            assert not any(tensor is None for tensor in args), "a graph would read memory that is free"
+            for old, new in zip(made, tree_leaves(func(*args, **kwargs)), strict=False):
+                if old.data_ptr() != new.data_ptr():
                     old.copy_(new)
 
 
