@@ -45,7 +45,8 @@ SHAPES = {
 def load_or_draw(folder: Path, shape: str, window: int) -> Any:
     """Load the model in `folder`; first draw random weights where there are none. shape: of SHAPES; window: tokens."""
     if not (folder / "config.json").exists():
-        save(folder, dtype=torch.bfloat16, max_position_embeddings=window, **SHAPES[shape])
+        with torch.device("cuda" if torch.cuda.is_available() else "cpu"):  # 18 s on an H200, minutes on a CPU
+            save(folder, dtype=torch.bfloat16, max_position_embeddings=window, **SHAPES[shape])
     return load_model(ModelConfig(name=folder.name, source=str(folder)))
 
 
@@ -67,6 +68,8 @@ def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> No
         return write()
 
     paired(f"{contexts} contexts write {new} tokens: eager / recorded steps", eagerly, with_recordings, repeats, ">= 1")
+    if model.in_one_call and (problem := model._lanes[None]._steps.problem):
+        print(f"    no step was recorded: {problem}", flush=True)
 
 
 def time_reading(model: Any, count: int, peak: float | None, repeats: int) -> None:

@@ -39,20 +39,25 @@ def weight_blocks(query: Tensor, key: Tensor, first: int, scaling: float) -> Ite
         yield r, scores.masked_fill_(later, float("-inf")).softmax(-1)
 
 
-def column_weights(query: Tensor, key: Tensor, lse: Tensor, spans: Ranges, scaling: float) -> Tensor:
+def span_columns(spans: Ranges, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Positions of the spans' keys, int64 [columns], and the `span_indicator` [columns, spans] of these columns."""
+    ends = list(itertools.accumulate((b - a for a, b in spans), initial=0))
+    columns = torch.tensor([n for a, b in spans for n in range(a, b)], device=device)
+    return columns, span_indicator(list(itertools.pairwise(ends)), ends[-1], device)
+
+
+def column_weights(query: Tensor, key: Tensor, lse: Tensor, columns: Tensor, picked: Tensor, scaling: float) -> Tensor:
     """As `block_weights`, from the log-sum-exp [heads, rows] of the rows' scores: only the spans' keys are read.
 
-    Every span precedes the rows, so that no score is masked.
+    columns, picked: of `span_columns`. Every span precedes the rows, so that no score is masked.
     """
     heads, _, size = query.shape
     kv_heads = key.shape[0]
-    k = torch.cat([key[:, a:b] for a, b in spans], dim=1).float().transpose(-1, -2)
-    ends = list(itertools.accumulate((b - a for a, b in spans), initial=0))
-    picked = span_indicator(list(itertools.pairwise(ends)), ends[-1], key.device)
-    step = max(BLOCK, BLOCK * 256 // ends[-1])  # rows at a time: as many weights as BLOCK rows of 256 columns, or BLOCK
+    k = key.index_select(1, columns).float().transpose(-1, -2)
+    step = max(BLOCK, BLOCK * 256 // len(columns))  # as many weights as BLOCK rows of 256 columns, or BLOCK rows
     parts = []
     for q, sums in zip(torch.split(query.float(), step, 1), torch.split(lse.float(), step, 1), strict=True):
-        scores = (q.reshape(kv_heads, -1, size) @ k).mul_(scaling).view(heads, -1, ends[-1])
+        scores = (q.reshape(kv_heads, -1, size) @ k).mul_(scaling).view(heads, -1, len(columns))
         parts.append(scores.sub_(sums[:, :, None]).exp_().mean(0) @ picked)
     return torch.cat(parts)
 

@@ -27,7 +27,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from harness.errors import CannotRun
-from harness.llm.attention_weights import Ranges, block_weights, column_weights, weight_blocks
+from harness.llm.attention_weights import Ranges, block_weights, column_weights, span_columns, weight_blocks
 from harness.llm.kernels import PackLayout, cpu_attention, one_row_attention, packed_attention
 from harness.llm.kv import Arena, slot_of
 
@@ -70,6 +70,7 @@ class FeedCapture:
     requests: list[tuple[tuple[int, int], Ranges]]
     totals: list[Tensor] = field(default_factory=list)
     layers: int = 0
+    _columns: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.totals = [torch.zeros(len(spans)) for _, spans in self.requests]
@@ -82,9 +83,10 @@ class FeedCapture:
             rows = slice(max(a - self.first, 0), min(b - self.first, new))
             if rows.start < rows.stop:
                 q, first = query[0, :, rows], self.first + rows.start
-                columns = sum(b - a for a, b in spans)
-                if lse is not None and columns <= MOST_COLUMNS * key.shape[2]:
-                    part = column_weights(q, key[0], lse[0, :, rows], spans, scaling)
+                if lse is not None and sum(b - a for a, b in spans) <= MOST_COLUMNS * key.shape[2]:
+                    if (at := (i, key.device)) not in self._columns:  # once a pass: a GPU waits for what the host sends
+                        self._columns[at] = span_columns(spans, key.device)
+                    part = column_weights(q, key[0], lse[0, :, rows], *self._columns[at], scaling)
                 else:
                     part = block_weights(q, key[0], first, spans, scaling)
                 self.totals[i] = self.totals[i].to(part.device) + part.sum(0)

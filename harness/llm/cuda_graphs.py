@@ -10,7 +10,6 @@ The first step of each size also runs eagerly. Where the two differ or recording
 in Python, say), the model goes on without recordings.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -119,7 +118,8 @@ class RecordedSteps:
             logits: Tensor = out.logits[0].float()
             return logits
 
-        with torch.inference_mode():
+        # Kernels on another GPU than the current one would run once and stand in no recording.
+        with torch.inference_mode(), torch.cuda.device_of(numbers):
             return numbers, record_graph(step)
 
     def _replay(self, size: int, rows: Sequence[tuple[int, int, int]]) -> Tensor:
@@ -141,10 +141,14 @@ def _input_rows(rows: Sequence[tuple[int, int, int]]) -> Tensor:
 
 
 def record_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """Record what `step` does on the GPU; returns a function that replays it and returns the same tensor, refilled."""
+    """Record what `step` does on the current GPU; returns a function that replays it and returns the tensor, refilled.
+
+    Each recording has memory of its own: torch refuses a shared pool when the recordings in it are gone, as they are
+    when the arena grows. All sizes together take about twice what the largest takes.
+    """
     graph = torch.cuda.CUDAGraph()
     # "thread_local": other threads, the encoder's say, may use the card meanwhile.
-    with torch.cuda.graph(graph, pool=_graph_pool(), capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         out = step()
 
     def play() -> Tensor:
@@ -152,9 +156,3 @@ def record_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
         return out
 
     return play
-
-
-@functools.cache
-def _graph_pool() -> Any:
-    """One pool for all recordings: only one plays at a time, and its logits are copied before the next."""
-    return torch.cuda.graph_pool_handle()

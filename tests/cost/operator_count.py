@@ -3,8 +3,6 @@
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.llm.conftest import tiny, tiny_folder, tiny_pieces  # noqa: F401
-
 
 def sdpa_flops(query, key, value, *_args, out_val=None, **_kwargs):
     """QK^T and AV over all query heads; torch's counter gives the CPU kernel 0 (facts, E6)."""

@@ -10,11 +10,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
 
+from harness.config.schema import ModelConfig
 from harness.cost.events import Event
 from harness.cost.flops import CONVENTIONS, ModelShape, flops, shape_of
 from harness.cost.meter import Meter
+from harness.llm.load import load_model
 from tests.cost.operator_count import counted
-from tests.llm.conftest import tiny, tiny_folder, tiny_pieces  # noqa: F401
+from tests.llm.conftest import tiny_folder  # noqa: F401
 from tests.llm.tiny_families import config_of
 
 LLAMA_8B = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)
@@ -22,9 +24,12 @@ SMALL = ModelShape(2, 64, 4, 4, 16, 128, 100)
 
 
 @pytest.mark.parametrize("kind", ["prefill", "append", "probe", "decode", "score"])
-@pytest.mark.parametrize("which", ["tiny", "tiny_pieces"])
-def test_executed_equals_the_operator_counter(request, which, kind):
-    model, meter = request.getfixturevalue(which), Meter()
+@pytest.mark.parametrize("chunk", [2048, 7])
+def test_executed_equals_the_operator_counter(tiny_folder, chunk, kind):  # noqa: F811
+    source = ModelConfig(
+        name="tiny", source=str(tiny_folder), prefill_chunk=chunk, device="cpu"
+    )  # whose kernel is counted
+    model, meter = load_model(source), Meter()
     s = model.session(meter)
     s.user("Where is the school of Mira Tal, north of the bridge?" * 3)
     if kind != "prefill":

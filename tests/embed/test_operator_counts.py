@@ -62,7 +62,7 @@ def test_prefill_equals_fvcore_with_a_handler_for_its_missing_attention(tiny):  
         return 2 * batch * heads * rows * key[2] * size
 
     def total(**handlers):
-        count = fvcore.FlopCountAnalysis(Forward(), torch.randint(0, 50, (1, 60)))
+        count = fvcore.FlopCountAnalysis(Forward(), torch.randint(0, 50, (1, 60), device=tiny.device))
         count.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
         return count.set_op_handle(**handlers).total()
 

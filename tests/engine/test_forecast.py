@@ -269,7 +269,8 @@ def measured(out, name, method="words", dataset="tiny", **more):
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_the_nearest_runs_on_this_hardware_give_the_speed(tmp_path):
+def test_the_nearest_runs_on_this_hardware_give_the_speed(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     plan = make_plan()
     assert expected_hours(plan, 1e6, measured_runs(tmp_path)) == (None, f"no run with fake on {os.cpu_count()} CPUs")
     measured(tmp_path, "other", method="lead", starts=[{"parallel": 2}])  # its calls overlapped: twice as fast

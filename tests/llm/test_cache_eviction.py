@@ -42,7 +42,7 @@ def written(model, monkeypatch, limit, close=True, after=""):
     """(ids, what was kept, logits of each step, the session's events, slot) of a short reply."""
     seen, meter = [], Meter()
     real = sessions.Sampler.pick
-    monkeypatch.setattr(sessions.Sampler, "pick", lambda self, row: (seen.append(row.clone()), real(self, row))[1])
+    monkeypatch.setattr(sessions.Sampler, "pick", lambda self, row: (seen.append(row.cpu()), real(self, row))[1])
     monkeypatch.setattr(model, "stop_ids", frozenset())
     with model.session(meter) as s:
         s.user(TEXT)

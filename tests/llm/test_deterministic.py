@@ -13,13 +13,12 @@ from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
 from tests.llm.test_batched_forward import _no_early_pass, passes, scripts_of, side_by_side  # noqa: F401 - fixtures
 
-ROWS = 8
-
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, passes, dtype):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype=dtype, deterministic=True))
-    assert model.fixed_rows == ROWS
+    rows = network._ROWS[model.device.type]
+    assert model.fixed_rows == rows
     jobs = scripts_of(model)
     alone = [job() for job in jobs]
     passes.clear()
@@ -27,7 +26,7 @@ def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, passe
         together_ = [r for n in range(0, 4, count) for r in side_by_side(jobs[n : n + count])]
         for what in ("text", "events", "numbers"):
             assert [r[what] for r in together_] == [r[what] for r in alone]
-    assert {sum(tokens) for tokens in passes} == {ROWS}
+    assert {sum(tokens) for tokens in passes} == {rows}
     assert max(map(len, passes)) > 3, "nothing was packed"
 
 
@@ -52,12 +51,12 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
         def __call__(self, **given):
             out = tiny.net(**given)
             rows = out.logits.shape[1]
-            noise = torch.arange(rows)[None, :, None] if by_place else given["input_ids"].sum()
+            noise = torch.arange(rows, device=tiny.device)[None, :, None] if by_place else given["input_ids"].sum()
             out.logits = out.logits + noise * 1e-4
             return out
 
-    assert trial_passes.rows_are_independent(tiny.net, tiny.device, tiny.layers, ROWS)
-    assert not trial_passes.rows_are_independent(Net(), tiny.device, tiny.layers, ROWS)
+    assert trial_passes.rows_are_independent(tiny.net, tiny.device, tiny.layers, 8)
+    assert not trial_passes.rows_are_independent(Net(), tiny.device, tiny.layers, 8)
 
 
 def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):

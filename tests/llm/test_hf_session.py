@@ -21,10 +21,10 @@ def eager_attention(model, ids):
     model.net.set_attn_implementation("eager")
     try:
         with torch.no_grad():
-            out = model.net(torch.tensor([ids]), output_attentions=True)
+            out = model.net(torch.tensor([ids], device=model.device), output_attentions=True)
     finally:
         model.net.set_attn_implementation(before)
-    return torch.stack(out.attentions).mean(0)[0].mean(0).numpy()
+    return torch.stack(out.attentions).mean(0)[0].mean(0).cpu().numpy()
 
 
 def opened(model, meter=None):
@@ -125,7 +125,7 @@ def test_probe_and_score_equal_a_direct_computation(tiny):
     probe = s.probe(["Yes", "No"], after="Well")
     ids = s.ids + tiny.mid + tiny.text.plain("Well")
     with torch.no_grad():
-        p = tiny.net(torch.tensor([ids])).logits[0, -1].softmax(-1)
+        p = tiny.net(torch.tensor([ids], device=tiny.device)).logits[0, -1].softmax(-1)
     first = {label: tiny.text.plain(label)[0] for label in ("Yes", "No")}
     assert probe.mass == pytest.approx({k: float(p[i]) for k, i in first.items()}, rel=1e-4)
     assert sum(probe.p.values()) == pytest.approx(1)
@@ -134,7 +134,7 @@ def test_probe_and_score_equal_a_direct_computation(tiny):
     text = " lies north of the bridge"
     more = tiny.text.plain(text)
     with torch.no_grad():
-        logp = tiny.net(torch.tensor([s.ids + more])).logits[0].log_softmax(-1)
+        logp = tiny.net(torch.tensor([s.ids + more], device=tiny.device)).logits[0].log_softmax(-1)
     expected = [float(logp[len(s.ids) - 1 + i, t]) for i, t in enumerate(more)]
     assert s.score(text) == pytest.approx(expected, abs=1e-4)
 
@@ -144,7 +144,9 @@ def test_greedy_writing_equals_generate_and_sampling_is_seeded(tiny):
     prompt = s.ids + tiny.mid
     written = s.write(12)
     with torch.no_grad():
-        ids = tiny.net.generate(torch.tensor([prompt]), max_new_tokens=12, do_sample=False)[0, len(prompt) :].tolist()
+        ids = tiny.net.generate(torch.tensor([prompt], device=tiny.device), max_new_tokens=12, do_sample=False)[
+            0, len(prompt) :
+        ].tolist()
     assert s.ids[written.span.start : written.span.end] == [i for i in ids if i not in tiny.stop_ids]
 
     def sampled(seed):

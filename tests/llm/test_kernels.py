@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture, cuda_graphs, hf_model
-from harness.llm.attention_weights import block_weights, column_weights
+from harness.llm.attention_weights import block_weights, column_weights, span_columns
 from harness.llm.batched_forward import Ask, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
@@ -44,6 +44,13 @@ def causal(query, key, value, rows, places, used, scale):
         outs.append(torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).to(query.dtype))
         sums.append(scores.logsumexp(-1))
     return torch.cat(outs), torch.cat(sums, 1)
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_folder):
+    """The tiny model on the CPU, where these stand-ins compute."""
+    yield load_model(ModelConfig(name="tiny", source=str(tiny_folder), device="cpu"))
+    unload()
 
 
 @pytest.fixture
@@ -120,7 +127,7 @@ def test_weights_from_the_log_sum_exp_are_those_of_whole_rows(monkeypatch, spans
     query, key = torch.randn(4, 40, 8), torch.randn(2, 80, 8)
     scores = (query @ key.repeat_interleave(2, 0).transpose(1, 2)) * 0.3
     scores = scores.masked_fill(torch.ones(40, 80, dtype=torch.bool).triu(41), -math.inf)
-    by_columns = column_weights(query, key, scores.logsumexp(-1), spans, 0.3)
+    by_columns = column_weights(query, key, scores.logsumexp(-1), *span_columns(spans, key.device), 0.3)
     whole = block_weights(query, key, 40, spans, 0.3)
     plain = torch.stack([scores.softmax(-1).mean(0)[:, a:b].mean(-1) for a, b in spans], 1)
     assert (by_columns - plain).abs().max() < 1e-6
@@ -207,7 +214,7 @@ def tapes(monkeypatch):
 @pytest.fixture
 def fast(tiny_folder):
     """The tiny model as it would be on a GPU, with one attention call for all contexts."""
-    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=64))
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), device="cpu", prefill_chunk=64))
     vars(model)["in_one_call"] = True
     yield model
     unload()
@@ -372,7 +379,7 @@ def test_a_model_multiplies_in_float32_where_the_cpu_has_no_products_of_its_dtyp
 ) -> None:
     monkeypatch.setattr(hf_model, "has_slow_products", lambda dtype: slow and dtype == torch.bfloat16)
     unload()
-    net = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="bfloat16")).net
+    net = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="bfloat16", device="cpu")).net
     unload()
     assert ("forward" in vars(net.lm_head)) is changed
 

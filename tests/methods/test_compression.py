@@ -82,7 +82,7 @@ def test_a_character_of_several_tokens_is_one_unit(llama):
 def test_surprise_is_minus_the_log_probability_the_network_gives(llama):
     """By hand: log softmax of the network's logits at the position before each token."""
     text = first_tokens(TEXT, 40, llama)
-    ids = torch.tensor([llama.text.plain(text)])
+    ids = torch.tensor([llama.text.plain(text)], device=llama.device)
     with torch.inference_mode():
         logs = llama.net(ids).logits[0].log_softmax(-1)
     wanted = [-float(logs[i, ids[0, i + 1]]) for i in range(39)]
