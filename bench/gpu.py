@@ -3,8 +3,8 @@
     python -m bench.gpu FOLDER [--shape llama-3.1-8b|tiny] [--in-flight 16 64 256] [--tokens 100000] [--peak TFLOPS]
 
 The weights are drawn once and kept in FOLDER (in bfloat16; the shape of Llama-3.1-8B takes 14 GB: its vocabulary is the
-made-up one). Rows: capture on against off; writing with recorded steps against eager ones; PECAN's search with many
-questions in flight against one; the share of the card's peak that reading takes; a context of --tokens tokens.
+made-up one). Rows: capture on against off; writing with recorded steps against eager ones; the share of the card's peak that
+reading takes; a context of --tokens tokens; PECAN's search with many questions in flight against one.
 On a machine without a GPU `--shape tiny` shows that every row runs; its figures mean nothing.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from bench.__main__ import appending, line, paired, text_of_tokens, timed, writing_seconds
-from bench.parallel import Bench
+from bench.parallel import SEARCH, Bench
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.load import load_model
@@ -111,7 +111,7 @@ def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
     """Print the seconds of PECAN's search a question, one in flight against many. tokens: of a made-up text."""
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
-        sets: dict[str, Any] = {"dataset__tokens": tokens, "roles__builder": "pocket-llama", "method__max_nodes": 12}
+        sets: dict[str, Any] = {"dataset__tokens": tokens, **SEARCH}
 
         def each(questions: int, places: int) -> float:
             return bench.seconds("pecan", str(folder), places, questions, "warm", **sets) / questions
@@ -143,8 +143,8 @@ def main() -> None:
     for contexts in (1, min(64, max(flags.in_flight))):
         time_recorded_steps(model, contexts, 64, flags.repeats)
     time_reading(model, min(8000, flags.tokens), flags.peak, flags.repeats)
-    time_searches(flags.folder, flags.in_flight, min(2000, flags.tokens))
     long_context(model, flags.tokens)
+    time_searches(flags.folder, flags.in_flight, min(2000, flags.tokens))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,6 @@ def test_every_row_runs_without_a_gpu(tmp_path, monkeypatch, capsys) -> None:
         "1 contexts write 64 tokens",
         "2 contexts write 64 tokens",
         "reading 300 tokens",
-        "search (pecan), seconds a question",
         "a context of 300 tokens and 16 written",
+        "search (pecan), seconds a question",
     ]

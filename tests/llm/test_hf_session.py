@@ -24,7 +24,7 @@ def eager_attention(model, ids):
             out = model.net(torch.tensor([ids], device=model.device), output_attentions=True)
     finally:
         model.net.set_attn_implementation(before)
-    return torch.stack(out.attentions).mean(0)[0].mean(0).cpu().numpy()
+    return torch.stack(out.attentions).mean(0)[0].mean(0).float().cpu().numpy()
 
 
 def opened(model, meter=None):
