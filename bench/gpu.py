@@ -1,10 +1,10 @@
-"""What the engine does on a GPU, with random weights of a given shape. Not run on one yet: no figure here is known.
+"""What the engine does on a GPU, with random weights of a given shape. Figures: bench/README.md.
 
     python -m bench.gpu FOLDER [--shape llama-3.1-8b|tiny] [--in-flight 16 64 256] [--tokens 100000] [--peak TFLOPS]
 
 The weights are drawn once and kept in FOLDER (in bfloat16; the shape of Llama-3.1-8B takes 14 GB: its vocabulary is the
-made-up one). Rows: capture on against off; writing with recorded steps against eager ones; the share of the card's peak that
-reading takes; a context of --tokens tokens; PECAN's search with many questions in flight against one.
+made-up one). Rows: capture on against off; writing with recorded steps against eager ones; the share of the card's
+peak that reading takes; a context of --tokens tokens; PECAN's search with many questions in flight against one.
 On a machine without a GPU `--shape tiny` shows that every row runs; its figures mean nothing.
 """
 

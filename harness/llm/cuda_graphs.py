@@ -119,7 +119,7 @@ class RecordedSteps:
             return logits
 
         # Kernels on another GPU than the current one would run once and stand in no recording.
-        with torch.inference_mode(), torch.cuda.device_of(numbers):
+        with torch.inference_mode(), torch.cuda.device_of(numbers):  # type: ignore[no-untyped-call]
             return numbers, record_graph(step)
 
     def _replay(self, size: int, rows: Sequence[tuple[int, int, int]]) -> Tensor:

@@ -175,8 +175,8 @@ class LoadedModel(Network, LanguageModel):
     def forget(self) -> None:
         """Drop first prompts and kept contexts, so that another run does not depend on an earlier one."""
         self.first_prompts = {}
-        if "arena" in vars(self):  # it is made when the first context begins
-            self.arena.forget()
+        if self._arena is not None:  # it is made when the first context begins
+            self._arena.forget()
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
         """Keep the first context that `role` ran, for the manifest: its text and its token ids."""

@@ -58,6 +58,8 @@ class Network:
         self._positions = facts.window + (config.thinking.tokens if config.thinking else 0)
         self._deterministic, self._fraction = config.deterministic, config.memory_fraction
         self._lock = threading.RLock()
+        self._arena: Arena | None = None
+        self._arena_lock = threading.Lock()
         self._lanes: dict[str | None, ForwardLane] = {}
         self._adapters = set(config.adapters)
         self._active_adapter: str | None = None  # they are loaded disabled
@@ -150,14 +152,17 @@ class Network:
         """Whether the network is spread over several devices."""
         return isinstance(getattr(self.net, "hf_device_map", None), dict)
 
-    @functools.cached_property
+    @property
     def arena(self) -> Arena:
         """Keys and values of all contexts; on a GPU at most the memory that was free when the first context began."""
-        free = free_gpu_bytes(self.device)
-        # What one of several devices has free says little.
-        limit = None if free is None or self._is_spread else int(free * self._fraction / self._token_size())
-        fit = self._contexts_that_fit()
-        return Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
+        with self._arena_lock:  # cached_property has none since Python 3.12: two questions would begin in two arenas
+            if self._arena is None:
+                free = free_gpu_bytes(self.device)
+                # What one of several devices has free says little.
+                limit = None if free is None or self._is_spread else int(free * self._fraction / self._token_size())
+                fit = self._contexts_that_fit()
+                self._arena = Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
+            return self._arena
 
     def contexts(self) -> int | None:
         """How many contexts of a full window may be open in the memory that is free now; None where that is unknown."""

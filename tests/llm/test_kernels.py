@@ -265,7 +265,7 @@ def test_recordings_are_made_anew_when_the_arena_grows(tiny, fast, tapes):
 
 
 def test_where_the_filling_has_no_room_a_step_runs_as_it_did(tiny, fast, tapes):
-    vars(fast)["arena"] = Arena(tiny.layers, limit=3 * BLOCK)
+    fast._arena = Arena(tiny.layers, limit=3 * BLOCK)
     both = Both(tiny, fast, [[n, 2, 3] for n in range(3)])
     for count, recordings in ((3, 0), (2, 1), (3, 1), (1, 2), (3, 2)):  # the filling would be the fourth context
         both.step(*range(count))

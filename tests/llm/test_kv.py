@@ -1,5 +1,7 @@
 """The arena against plain tensors: whatever contexts do, each finds its own keys and values, to the bit."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from unittest import mock
 
@@ -110,13 +112,22 @@ def test_a_context_larger_than_the_memory_is_refused_with_what_to_do():
         cache.layers[0].update(states(400), states(400))
 
 
+def test_contexts_that_begin_at_once_stand_in_one_arena(tiny, monkeypatch):
+    """From Python 3.12 on each thread had an arena of its own, and passes over both gave wrong answers."""
+    monkeypatch.setattr(tiny, "_arena", None)
+    fit = tiny._contexts_that_fit
+    monkeypatch.setattr(tiny, "_contexts_that_fit", lambda: (time.sleep(0.02), fit())[1])
+    with ThreadPoolExecutor(4) as threads:
+        assert len({id(arena) for arena in threads.map(lambda _: tiny.arena, range(4))}) == 1
+
+
 def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeypatch):
     """With room for one context and a half each says the same as with room for all, capture while writing included."""
     jobs = scripts_of(tiny)
     alone = [job() for job in jobs]
     moved, evict = [], type(slot_of(tiny.session(Meter())._cache)).evict
     monkeypatch.setattr("harness.llm.kv.Slot.evict", lambda slot: (moved.append(slot.used[0]), evict(slot))[1])
-    monkeypatch.setitem(vars(tiny), "arena", Arena(tiny.layers, limit=400))
+    monkeypatch.setattr(tiny, "_arena", Arena(tiny.layers, limit=400))
     for one, other in zip(alone, side_by_side(jobs), strict=True):
         same(one, other)
     assert any(moved), "nothing moved"
@@ -132,7 +143,7 @@ def counted(tiny, monkeypatch):
     hook = tiny.net.get_decoder().register_forward_pre_hook(
         lambda _, args, given: sizes.append(given["input_ids"].shape[1]), with_kwargs=True
     )
-    monkeypatch.setitem(vars(tiny), "arena", Arena(tiny.layers, kept=tiny.window))
+    monkeypatch.setattr(tiny, "_arena", Arena(tiny.layers, kept=tiny.window))
     monkeypatch.setitem(vars(tiny), "_lanes", {})  # a failed pass of another test made theirs smaller
     assert tiny.shares  # its trial passes
     sizes.clear()
@@ -162,11 +173,11 @@ def test_questions_on_one_document_read_it_once(counted, monkeypatch):
     questions = [f"Where is bridge {n}?" for n in range(5)]
     own = []
     for question in questions:
-        monkeypatch.setitem(vars(model), "arena", Arena(model.layers))
+        monkeypatch.setattr(model, "_arena", Arena(model.layers))
         own.append(ask(model, DOCUMENTS[0], question))
     alone, length = sum(sizes), max(sizes)
     for places in (5, 1):
-        monkeypatch.setitem(vars(model), "arena", Arena(model.layers, kept=model.window))
+        monkeypatch.setattr(model, "_arena", Arena(model.layers, kept=model.window))
         sizes.clear()
         jobs = [lambda question=question: ask(model, DOCUMENTS[0], question) for question in questions]
         found = side_by_side(jobs) if places > 1 else [job() for job in jobs]
@@ -183,7 +194,7 @@ def test_contexts_that_ended_stay_within_their_limit_and_leave_for_others(counte
     """With memory for three documents one that ended stays; with memory for less than two it is given up first."""
     model, sizes = counted
     size = len(model.text.plain(DOCUMENTS[0])) // BLOCK * BLOCK
-    monkeypatch.setitem(vars(model), "arena", Arena(model.layers, limit=room * size, kept=size))
+    monkeypatch.setattr(model, "_arena", Arena(model.layers, limit=room * size, kept=size))
     for document, read_again in zip((0, 0, 1, 0, 0), reads, strict=True):
         sizes.clear()
         ask(model, DOCUMENTS[document], "Where?")
@@ -231,17 +242,17 @@ def test_a_copy_is_what_the_context_would_have_read(counted, steps):
             fed[who].append(text)
     found = [says(s) for s in contexts]
     shared = model.arena
-    vars(model)["arena"] = Arena(model.layers)
+    model._arena = Arena(model.layers)
     try:
         assert found == [pytest.approx(says(opened(parts)), abs=1e-5) for parts in fed]
     finally:
-        vars(model)["arena"] = shared
+        model._arena = shared
 
 
 def test_too_little_memory_for_a_copy_is_the_error_of_its_context_alone(counted, monkeypatch):
     model, _ = counted
     size = len(model.text.plain(DOCUMENTS[0])) // BLOCK * BLOCK
-    monkeypatch.setitem(vars(model), "arena", Arena(model.layers, limit=size + BLOCK, kept=size))
+    monkeypatch.setattr(model, "_arena", Arena(model.layers, limit=size + BLOCK, kept=size))
     ask(model, DOCUMENTS[0], "Where?")
     with model.session(Meter()) as s:
         s.user(DOCUMENTS[0])
