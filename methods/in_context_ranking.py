@@ -73,8 +73,9 @@ class InContext(TopK):
     heads_field = "heads"
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: all chunks are read once, with two questions behind them, then the shown ones for the answer."""
-        return replace(super().reads(tokens, room), shown=tokens + super().reads(tokens, room).shown, requests=3)
+        """Forecast: all chunks are read once, with one or two questions behind them, then what is shown."""
+        requests = 3 if self.config.calibrate else 2
+        return replace(super().reads(tokens, room), shown=tokens + super().reads(tokens, room).shown, requests=requests)
 
     def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
         """A sentence where the head list is missing, damaged or another model's than one of these `sizes`; else []."""
@@ -116,8 +117,9 @@ class InContext(TopK):
                     )
                 dropped, carried = [carried[-1], *dropped], carried[:-1]
                 continue
+            calibrate = self.config.calibrate
             values = _chunk_scores(
-                self.attention(question, [texts[i] for i in group], tools), heads, self.config.calibrate
+                self.attention(question, [texts[i] for i in group], tools, calibrate), heads, calibrate
             )
             if len(group) == len(texts):
                 return values
@@ -128,8 +130,10 @@ class InContext(TopK):
             half = len(best) // 2
             dropped, carried = [*best[half:], *dropped], sorted(best[:half])
 
-    def attention(self, question: Question, texts: Sequence[str], tools: Tools) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each text two arrays [layers, heads, its tokens]: attention of the question to it, and of "N/A"."""
+    def attention(
+        self, question: Question, texts: Sequence[str], tools: Tools, calibrate: bool = True
+    ) -> list[np.ndarray]:
+        """Attention of the question to each text, [layers, heads, its tokens]; calibrate: less that of "N/A"."""
         before, behind = self._prompt().around("text", question=question_text(question))
         _, empty = self._prompt().around("text", question=NO_CONTENT)
         with tools.model().session() as s:
@@ -139,13 +143,15 @@ class InContext(TopK):
                 s.feed(SEPARATOR if n else "")
                 spans.append(s.feed(_marked(n + 1, text)))
             every = Tokens(spans[0].start, spans[-1].end)
-            asked, null = (s.attention_by_head("".join(part), every) for part in (behind, empty))
+            found = s.attention_by_head("".join(behind), every)
+            if calibrate:
+                found = found - s.attention_by_head("".join(empty), every)
         cuts = [slice(span.start - every.start, span.end - every.start) for span in spans]
-        return [(asked[:, :, cut], null[:, :, cut]) for cut in cuts]
+        return [found[:, :, cut] for cut in cuts]
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
         """The score of each text by each head alone, [texts, layers, heads], as QRHead's detection computes it."""
-        return np.stack([_sum_without_outliers(asked - null) for asked, null in self.attention(question, texts, tools)])
+        return np.stack([_sum_without_outliers(found) for found in self.attention(question, texts, tools)])
 
     def _prompt(self) -> Prompt:
         return (ANSWER if self.config.instruction == "answer" else FIND).of(self.config)
@@ -168,11 +174,10 @@ def _model_sizes(model: MeteredModel) -> dict[str, Any]:
     }
 
 
-def _chunk_scores(attention: Sequence[tuple[np.ndarray, np.ndarray]], heads: Heads, calibrate: bool) -> np.ndarray:
-    """Scores [chunks] of what `InContext.attention` returns; calibrate: take "N/A" off, leave outliers out."""
-    if not calibrate:
-        return np.array([_sum_over_heads(asked, heads).sum() for asked, _ in attention])
-    return np.array([_sum_without_outliers(_sum_over_heads(asked - null, heads)) for asked, null in attention])
+def _chunk_scores(attention: Sequence[np.ndarray], heads: Heads, calibrate: bool) -> np.ndarray:
+    """Scores [chunks] of what `InContext.attention` returned; calibrate: leave outliers out."""
+    total = _sum_without_outliers if calibrate else np.sum
+    return np.array([total(_sum_over_heads(found, heads)) for found in attention])
 
 
 def _sum_over_heads(by_head: np.ndarray, heads: Heads) -> np.ndarray:

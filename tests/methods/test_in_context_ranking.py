@@ -60,6 +60,7 @@ def test_without_calibration_nothing_is_taken_off():
     tools = FakeTools([Rule(reply="x")], attention=attend)
     found, _ = answered(InContext(config(calibrate=False)), tools, DOCUMENT, QUESTION)
     assert [round(s.scores["attention"], 4) for s in found.steps] == [4.375, 2.5]
+    assert sum(e.requests for e in tools.meter.events) == 2, "it pays for a question that it does not ask"
 
 
 def test_a_window_that_holds_two_chunks_takes_passes_from_the_end_and_finds_the_same_best():

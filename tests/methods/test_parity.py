@@ -63,4 +63,4 @@ def test_qrhead_scores_a_chunk_as_its_program_does():
     """princeton-pli/QRHead at 7a668e7: two heads, summed; the token far below the others is left out."""
     asked = np.array([[[0.1, 0.2, 0.1, 0.15, 0.1, 0.2, 0.1, 0.0]], [[0.3, 0.1, 0.2, 0.2, 0.1, 0.1, 0.1, 0.2]]])
     null = np.array([[[0.0] * 7 + [2.0]], [[0.1] * 8]])
-    assert np.allclose(_chunk_scores([(asked, null)], [(0, 0), (1, 0)], True), [1.35])
+    assert np.allclose(_chunk_scores([asked - null], [(0, 0), (1, 0)], True), [1.35])
