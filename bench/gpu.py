@@ -47,6 +47,7 @@ def load_or_draw(folder: Path, shape: str, window: int) -> Any:
     if not (folder / "config.json").exists():
         with torch.device("cuda" if torch.cuda.is_available() else "cpu"):  # 18 s on an H200, minutes on a CPU
             save(folder, dtype=torch.bfloat16, max_position_embeddings=window, **SHAPES[shape])
+        torch.cuda.empty_cache()
     return load_model(ModelConfig(name=folder.name, source=str(folder)))
 
 

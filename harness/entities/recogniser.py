@@ -13,6 +13,7 @@ that are not all in capitals is a name ("the US"). Scripts without capitals have
 import importlib
 import os
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -23,6 +24,7 @@ from harness.errors import CannotRun, UnknownName
 
 RECOGNISERS = ("rules", "spacy", "stanza")
 _DEFAULTS = {"spacy": "en_core_web_sm", "stanza": "en"}
+_in_turn = threading.Lock()  # questions in flight load and use a library's model one after the other
 
 
 class Recogniser(Protocol):
@@ -85,9 +87,14 @@ def _has_model(library: str, model: str) -> bool:
     return (Path(folder) / model / "ner").is_dir()
 
 
-@cache
 def recogniser(name: str) -> Recogniser:
     """The recogniser called `name`. Raises UnknownName, and CannotRun where its library or model is missing."""
+    with _in_turn:  # `cache` lets each thread load a model of its own
+        return _load(name)
+
+
+@cache
+def _load(name: str) -> Recogniser:
     library, _, model = checked_name(name).partition(":")
     if library == "rules":
         return _Rules()
@@ -119,7 +126,9 @@ class _Library:
 
     def names(self, text: str) -> list[str]:
         """The entities that the library finds in `text`, in order, none twice."""
-        names = (" ".join(str(entity.text).split()) for entity in self._pipeline(text).ents)
+        with _in_turn:
+            found = self._pipeline(text)
+        names = (" ".join(str(entity.text).split()) for entity in found.ents)
         return list(dict.fromkeys(name for name in names if name))
 
 

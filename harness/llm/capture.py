@@ -84,7 +84,9 @@ class FeedCapture:
             if rows.start < rows.stop:
                 q, first = query[0, :, rows], self.first + rows.start
                 if lse is not None and sum(b - a for a, b in spans) <= MOST_COLUMNS * key.shape[2]:
-                    if (at := (i, key.device)) not in self._columns:  # once a pass: a GPU waits for what the host sends
+                    if (
+                        at := (i, key.device)
+                    ) not in self._columns:  # once for all layers: a GPU waits for what the host sends
                         self._columns[at] = span_columns(spans, key.device)
                     part = column_weights(q, key[0], lse[0, :, rows], *self._columns[at], scaling)
                 else:

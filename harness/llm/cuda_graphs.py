@@ -10,6 +10,7 @@ The first step of each size also runs eagerly. Where the two differ or recording
 in Python, say), the model goes on without recordings.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ class RecordedSteps:
         self._longest, self._tolerance = longest, tolerance
         self._recordings: dict[int, tuple[Tensor, Callable[[], Tensor]]] = {}
         self._filling = arena.cache()
-        self._capacity = 0
+        self._growths = 0
         self.problem: str | None = None
 
     def run(
@@ -57,14 +58,14 @@ class RecordedSteps:
                     filling.reserve(BLOCK)
             except MemoryError:  # the contexts themselves have room
                 return eagerly()
-            if self._arena.capacity != self._capacity:
-                self._recordings, self._capacity = {}, self._arena.capacity
+            if self._arena.growths != self._growths:
+                self._recordings, self._growths = {}, self._arena.growths
             # (place, token, position) of each context and of the filling; attention wants them by their places.
             rows = [(slot.start, token, slot.used[0]) for slot, token in zip(slots, tokens, strict=True)]
             rows += [(filling.start + n, 0, 0) for n in range(size - len(tokens))]
             order = sorted(range(size), key=lambda n: rows[n][0])
             if size not in self._recordings:
-                return self._record_and_check(size, [rows[n] for n in order], order, eagerly)
+                return self._record_and_check(size, [rows[n] for n in order], order, slots, eagerly)
             logits = self._replay(size, [rows[n] for n in order])
             for slot in slots:
                 slot.used = [used + 1 for used in slot.used]
@@ -75,6 +76,7 @@ class RecordedSteps:
         size: int,
         rows: Sequence[tuple[int, int, int]],
         order: Sequence[int],
+        slots: Sequence[Slot],
         eagerly: Callable[[], list[Tensor | None]],
     ) -> list[Tensor | None]:
         """Run a step eagerly and return its logits; record it, and set `problem` where the recording differs.
@@ -93,6 +95,9 @@ class RecordedSteps:
             self.problem = f"a step could not be recorded ({type(error).__name__})"
         if self.problem is not None:
             self._recordings = {}
+            for slot in slots:  # once more: the recording may have written other keys and values
+                slot.used = [used - 1 for used in slot.used]
+            return eagerly()
         return expected
 
     def _record(self, size: int, rows: Sequence[tuple[int, int, int]]) -> tuple[Tensor, Callable[[], Tensor]]:
@@ -100,7 +105,7 @@ class RecordedSteps:
         numbers = _input_rows(rows).to(self._net.device)
 
         def step() -> Tensor:
-            # All made here: a graph keeps the addresses of other tensors, not the tensors.
+            # Made here, since a graph keeps addresses, not tensors; `numbers` stays with the recording.
             first = torch.arange(size + 1, dtype=torch.int32, device=numbers.device)
             # transformers takes a mask of four dimensions as it is; every context has its own kernel's.
             mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=numbers.device)
@@ -146,13 +151,23 @@ def record_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
     Each recording has memory of its own: torch refuses a shared pool when the recordings in it are gone, as they are
     when the arena grows. All sizes together take about twice what the largest takes.
     """
-    graph = torch.cuda.CUDAGraph()
-    # "thread_local": other threads, the encoder's say, may use the card meanwhile.
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        out = step()
+    graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    try:
+        # "thread_local": other threads, the encoder's say, may use the card meanwhile.
+        with torch.cuda.graph(graph, stream=_stream(torch.cuda.current_device()), capture_error_mode="thread_local"):
+            out = step()
+    finally:
+        torch.cuda.set_stream(before)  # torch leaves its stream in place where a recording fails
+    out.zero_()  # an empty recording would pass the check by what was computed while it was made
 
     def play() -> Tensor:
         graph.replay()
         return out
 
     return play
+
+
+@functools.cache
+def _stream(device: int) -> Any:
+    """The stream of all recordings on a GPU; torch's own stands on the GPU of the first recording of the process."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

@@ -30,7 +30,7 @@ class Arena:
 
     limit: most tokens that it may hold (None: any number); contexts that have waited longest then move to the host's
     memory until their next pass. kept: most tokens of contexts that ended and stay, for contexts that begin like them.
-    capacity: tokens that the buffers have room for; they are new ones whenever it grows.
+    capacity: tokens that the buffers have room for; growths: how often some were replaced by longer ones.
     """
 
     def __init__(self, layers: int, limit: int | None = None, kept: int = 0) -> None:
@@ -39,7 +39,7 @@ class Arena:
         self.limit = limit
         self.lock = threading.RLock()  # a context may be rolled back while a pass over others runs
         self.clock = 0  # passes so far
-        self.capacity = 0
+        self.capacity = self.growths = 0
         self._free: list[tuple[int, float]] = [(0, math.inf)]  # in order, never adjacent; the last one has no end
         self._to_release: deque[tuple[int, int]] = deque()  # of collected contexts, until the next `allocate`
         self._slots: weakref.WeakSet[Slot] = weakref.WeakSet()
@@ -93,21 +93,26 @@ class Arena:
     def _take_from(self, n: int, tokens: int) -> None:
         """Reserve the first `tokens` positions of the free range number `n`; the buffers grow if they are too short."""
         start, stop = self._free[n]
+        if start + tokens > self.capacity:
+            self._grow(start + tokens)
         if start + tokens < stop:
             self._free[n] = start + tokens, stop
         else:
             del self._free[n]
-        if start + tokens <= self.capacity:
-            return
-        grown = max(start + tokens, self.capacity + self.capacity // 2)
-        self.capacity = grown if self.limit is None else min(grown, self.limit)
+
+    def _grow(self, tokens: int) -> None:
+        """Make room for `tokens` positions. Where memory ends half-way, `capacity` stays what all buffers hold."""
+        grown = max(tokens, self.capacity + self.capacity // 2)
+        grown = grown if self.limit is None else min(grown, self.limit)
+        self.growths += 1
         for buffers in (self.keys, self.values):
             # One buffer after the other, so that only one of them is there twice.
             for layer, buffer in enumerate(buffers):
-                if buffer is not None:
-                    bigger = buffer.new_empty(self.capacity, *buffer.shape[1:])
+                if buffer is not None and buffer.shape[0] < grown:
+                    bigger = buffer.new_empty(grown, *buffer.shape[1:])
                     bigger[: buffer.shape[0]] = buffer
                     buffers[layer] = bigger
+        self.capacity = grown
 
     def keep(self, slot: Slot) -> None:
         """Keep the named blocks of a context that ended, for others to copy; the oldest ones make room for them."""

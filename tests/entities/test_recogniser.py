@@ -55,7 +55,7 @@ def pipeline(*names):
 
 
 def test_libraries_by_the_same_door(monkeypatch):
-    monkeypatch.setattr(entities, "recogniser", entities.recogniser.__wrapped__)
+    monkeypatch.setattr(entities, "_load", entities._load.__wrapped__)
     asked = []
     spacy = types.SimpleNamespace(load=lambda name: (asked.append(name), pipeline("Toren", "New\n York", "Toren"))[1])
     spacy.__version__ = "9"

@@ -4,6 +4,7 @@ The CUDA call for all contexts is replaced by one that does what torch documents
 tensor operations: Python does not run again, and the attention call, one operation, reads its lengths when it runs.
 """
 
+import contextlib
 import functools
 import math
 import weakref
@@ -162,7 +163,7 @@ def attend(
 
 
 class Tape(TorchDispatchMode):
-    """What a graph keeps: each operation, the tensors that it made, and only the addresses of all others."""
+    """What a graph keeps: each operation, the tensors that it made, and only the addresses of all others but views."""
 
     def __init__(self):
         super().__init__()
@@ -179,13 +180,17 @@ class Tape(TorchDispatchMode):
         self.operations.append((func, given, made))
         return out
 
+    @staticmethod
+    def tensor(address):
+        assert address() is not None, "a graph would read memory that is free"
+        return address()
+
     def address(self, tensor):
         return tensor if id(tensor) in self.made else weakref.ref(tensor)
 
     def play(self):
         for func, given, made in self.operations:
-            args, kwargs = tree_map_only(weakref.ref, lambda ref: ref(), given)
-            assert not any(tensor is None for tensor in args), "a graph would read memory that is free"
+            args, kwargs = tree_map_only(weakref.ref, self.tensor, given)
             for old, new in zip(made, tree_leaves(func(*args, **kwargs)), strict=False):
                 if old.data_ptr() != new.data_ptr():
                     old.copy_(new)
@@ -293,24 +298,47 @@ def test_only_steps_of_one_token_without_capture_are_recorded(fast, tapes):
     assert [slot_of(cache).used for cache in caches] == [[n] * fast.layers for n in (4, 2, 3)]
 
 
-def _waits(step):
+def _waits(step, *_):
     raise RuntimeError("operation not permitted when stream is capturing")
 
 
-def _differs(step):
+def _differs(step, both, arena):
+    def play():
+        slot = slot_of(both[0].caches[0])
+        arena.keys[1][slot.start + slot.used[0] - 1] = 9  # what the recording writes is wrong, too
+        return out + 100
+
     out = step()
-    return lambda: out + 100
+    return play
 
 
 @pytest.mark.parametrize(("recorder", "why"), [(_waits, "RuntimeError"), (_differs, "other logits")])
 def test_where_recording_does_not_work_steps_run_as_they_did(tiny, fast, tapes, monkeypatch, recorder, why):
-    tried = []
-    monkeypatch.setattr(cuda_graphs, "record_graph", lambda step: (tried.append(1), recorder(step))[1])
-    both = Both(tiny, fast, [[1, 2, 3]])
+    tried, both = [], []
+    monkeypatch.setattr(
+        cuda_graphs, "record_graph", lambda step: (tried.append(1), recorder(step, both, fast.arena))[1]
+    )
+    both.append(Both(tiny, fast, [[1, 2, 3]]))
     for step in range(3):
-        both.step(step)
+        both[0].step(step)
     assert len(tried) == 1
-    assert why in both.lane._steps.problem
+    assert why in both[0].lane._steps.problem
+
+
+def test_a_recording_that_fails_leaves_the_stream_of_before(monkeypatch):
+    @contextlib.contextmanager
+    def graph(*_, **how):
+        used.append(how["stream"])  # as torch's: the stream stays where the recording ends in an error
+        yield
+
+    used = ["before"]
+    stands_in = {"graph": graph, "CUDAGraph": object, "current_device": lambda: 3, "Stream": lambda device: device}
+    stands_in |= {"current_stream": lambda: used[-1], "set_stream": used.append}
+    for name, value in stands_in.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    with pytest.raises(RuntimeError, match="capturing"):
+        cuda_graphs.record_graph(lambda: _waits(None))
+    assert used == ["before", 3, "before"]
 
 
 def test_whole_sessions_write_and_probe_the_same(tiny, fast, tapes):

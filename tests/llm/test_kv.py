@@ -106,6 +106,30 @@ def test_places_of_contexts_that_ended_are_used_again():
     assert arena.keys[0].shape[0] == 700
 
 
+def test_where_memory_ends_while_buffers_grow_the_others_go_on(monkeypatch):
+    arena = Arena(LAYERS)
+    first = arena.cache()
+    kept = [(states(200), states(200)) for _ in range(LAYERS)]
+    for layer, pair in zip(first.layers, kept, strict=True):
+        layer.update(*pair)
+    real, made = torch.Tensor.new_empty, []
+
+    def one(tensor, *shape):
+        if made:
+            raise torch.OutOfMemoryError
+        made.append(1)
+        return real(tensor, *shape)
+
+    with monkeypatch.context() as little, pytest.raises(torch.OutOfMemoryError):
+        little.setattr(torch.Tensor, "new_empty", one)
+        arena.allocate(1000)
+    assert arena.capacity <= min(len(buffer) for buffer in [*arena.keys, *arena.values])
+    again = arena.cache()
+    for layer in again.layers:
+        layer.update(*kept[0])
+    agree([first, again], [kept, [kept[0]] * LAYERS])
+
+
 def test_a_context_larger_than_the_memory_is_refused_with_what_to_do():
     cache = Arena(LAYERS, limit=300).cache()
     with pytest.raises(MemoryError, match=r"holds keys and values of 300 tokens.*model\.window.*--parallel"):
