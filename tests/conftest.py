@@ -14,10 +14,11 @@ from hypothesis import settings
 
 from harness.config import registry
 from tests.cli.conftest import configs, environment, here
+from tests.datasets.fake_hub import hub
 from tests.tracking.conftest import uri
 
 # Fixtures of a folder that others use too.
-__all__ = ["configs", "environment", "here", "uri"]
+__all__ = ["configs", "environment", "here", "hub", "uri"]
 
 # A deadline of 200 ms for one example says how busy the machine is, not whether the code is right.
 settings.register_profile("no deadline", deadline=None)

@@ -22,7 +22,14 @@ PRESETS = {f"methods/{name}": f"implementation: tests.cli.fakes:{made}\n" for na
     "profiles/tiny": "summary: small\nlimit: 2\nmethods: {'*': {rate: 0.25}, echo: {word: tiny}}\n",
 }
 
-Ended = subprocess.CompletedProcess[str]
+
+class Ended(subprocess.CompletedProcess[str]):
+    def checked(self, code: int = 0) -> "Ended":
+        """Itself, if it ended with this exit code."""
+        assert self.returncode == code, self.stderr
+        return self
+
+
 Cli = Callable[..., Ended]
 
 
@@ -62,7 +69,7 @@ def here(tmp_path, environment, monkeypatch, capfd):
         with pytest.raises(SystemExit) as exit_:
             main()
         out, err = capfd.readouterr()
-        return subprocess.CompletedProcess(arguments, int(exit_.value.code or 0), out, err)
+        return Ended(arguments, int(exit_.value.code or 0), out, err)
 
     return call
 
@@ -73,6 +80,7 @@ def cli(tmp_path, environment):
 
     def call(*arguments, **more):
         command, place = [sys.executable, "-m", "harness", *arguments], {"cwd": tmp_path, "env": environment | more}
-        return subprocess.run(command, **place, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, **place, capture_output=True, text=True, timeout=120, check=False)
+        return Ended(arguments, done.returncode, done.stdout, done.stderr)
 
     return call

@@ -158,15 +158,13 @@ def test_bad_input_is_one_clear_message_and_exit_code_2(number, cli, here, tmp_p
 
 
 def test_harness_configs_that_is_no_folder(cli):
-    done = cli("list", HARNESS_CONFIGS="/nowhere")
-    assert done.returncode == 2
+    done = cli("list", HARNESS_CONFIGS="/nowhere").checked(2)
     assert "HARNESS_CONFIGS names '/nowhere', which is no folder" in done.stderr
 
 
 def test_a_name_of_ones_own_without_harness_configs(here, monkeypatch):
     monkeypatch.delenv("HARNESS_CONFIGS")
-    done = here("show", "echo", "--kind", "methods")
-    assert done.returncode == 2
+    done = here("show", "echo", "--kind", "methods").checked(2)
     assert "(harness list methods; for your own set HARNESS_CONFIGS=FOLDER)" in done.stderr
 
 
@@ -202,8 +200,7 @@ def test_validate_finds_what_is_wrong_in_each_preset(here, configs):
         (configs / name).write_text(text)
     for number, (text, _) in enumerate(WRONG):
         (configs / "methods" / f"wrong{number}.yaml").write_text(text.replace("mine", f"wrong{number}"))
-    done = here("validate")
-    assert done.returncode == 2
+    done = here("validate").checked(2)
     lines = done.stderr.splitlines()
     for number, (_, parts) in enumerate(WRONG):
         own = [line for line in lines if f"wrong{number}" in line]

@@ -8,8 +8,7 @@ POCKET = ("--model", "pocket-llama", "--dataset", "pocket/musique", "--set", "da
 
 
 def test_a_list_that_was_found_is_used_by_a_run(here):
-    found = here("heads", "qrhead", *POCKET, "--sample", "2", "--top", "3", "--out", "heads.yaml")
-    assert found.returncode == 0, found.stderr
+    found = here("heads", "qrhead", *POCKET, "--sample", "2", "--top", "3", "--out", "heads.yaml").checked()
     assert "(2 questions, 0 left out)" in found.stdout
     values = yaml.safe_load(Path("heads.yaml").read_text(encoding="utf-8"))
     assert (len(set(values["heads"])), values["found_on"]) == (3, "pocket/musique")
@@ -18,6 +17,5 @@ def test_a_list_that_was_found_is_used_by_a_run(here):
     assert here(*run, "--set", "method.heads=heads.yaml").returncode == 0
     values["model"]["num_hidden_layers"] = 60
     Path("heads.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
-    refused = here(*run, "--set", "method.heads=heads.yaml")
-    assert refused.returncode == 2
+    refused = here(*run, "--set", "method.heads=heads.yaml").checked(2)
     assert "belongs to another model, pocket-llama (num_hidden_layers is 60 there and 6 here)" in refused.stderr

@@ -21,8 +21,7 @@ def run(here, *more, limit=3):
     """Answers that are all "echo"."""
     (Path.cwd() / "judge.yaml").write_text("replies: [{reply: 'No.'}]\n", encoding="utf-8")
     data = ("--data", str(write_rows(Path.cwd() / "rows.jsonl", musique_rows(limit))))
-    done = here("run", "-m", "echo", "-d", "musique", *data, "--mlflow", "off", "--json", *more)
-    assert done.returncode == 0, done.stderr
+    done = here("run", "-m", "echo", "-d", "musique", *data, "--mlflow", "off", "--json", *more).checked()
     return Path(json.loads(done.stdout.splitlines()[-1])["run"])
 
 
@@ -37,8 +36,7 @@ def last(text):
 
 def test_judge_report_and_compare_judges(here):
     folder = run(here)
-    done = here("judge", "results", *SCRIPTED)
-    assert done.returncode == 0, done.stderr
+    done = here("judge", "results", *SCRIPTED).checked()
     lines = done.stdout.splitlines()
     assert lines[0] == str(folder)
     assert lines[1].startswith("  judge.scripted  0.0 [")
@@ -65,8 +63,7 @@ def test_a_server_that_fails_loses_nothing(here):
         return completion("Yes." if len(content(body)) % 2 else "no")
 
     with Loopback([verdict] * 4 + ["500"]) as server:
-        done = here("judge", str(folder), *server_of(server))
-        assert done.returncode == 3, done.stderr
+        done = here("judge", str(folder), *server_of(server)).checked(3)
         assert "5 answers one after the other could not be judged" in done.stderr
         assert "the same command asks for the rest" in done.stderr
         assert len(server.asked) == 9, "a server that is down is not asked for every answer"
@@ -97,8 +94,7 @@ def test_without_its_questions_a_run_needs_the_rows(here):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "does not hold its questions and gold answers" in done.stderr
     assert "--data" in done.stderr
-    done = here("judge", str(folder), *SCRIPTED, "--data", str(elsewhere))
-    assert done.returncode == 0, done.stderr
+    done = here("judge", str(folder), *SCRIPTED, "--data", str(elsewhere)).checked()
     assert read_run(folder).records[0]["notes"]["judges"] == {"judge.scripted": {"verdict": "no"}}
 
 
@@ -145,8 +141,7 @@ def test_mistakes_are_one_sentence(words, sentence, here):
     folder = run(here, limit=1)
     Path("bad.yaml").write_text("replys: []\n")
     before = (folder / "records.jsonl").read_bytes()
-    done = here("judge", str(folder), *words)
-    assert done.returncode == 2, done.stderr
+    done = here("judge", str(folder), *words).checked(2)
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
     assert (folder / "records.jsonl").read_bytes() == before

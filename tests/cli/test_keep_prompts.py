@@ -24,8 +24,7 @@ SETS = ("--set", "model.script=replies.yaml", "dataset.tokens=300")
 
 
 def run(here, *more):
-    done = here(*PECAN, *SETS, *more)
-    assert done.returncode == 0, done.stderr
+    done = here(*PECAN, *SETS, *more).checked()
     return Path(json.loads(done.stdout.splitlines()[-1])["run"])
 
 
@@ -79,15 +78,13 @@ def test_trace_prints_them(here, script):
 def test_without_the_option_there_is_no_file_and_a_sentence(here, script):
     folder = run(here)
     assert not (folder / "requests.jsonl.gz").exists()
-    done = here("trace", str(folder), read_run(folder).records[0]["question_id"], "--prompts")
-    assert done.returncode == 2
+    done = here("trace", str(folder), read_run(folder).records[0]["question_id"], "--prompts").checked(2)
     assert "run it with --keep-prompts" in done.stderr
     assert run(here, "--keep-prompts") == folder, "it changes no answer, so it is the same run"
 
 
 def test_not_where_texts_are_not_kept(here, script):
-    done = here(*PECAN, *SETS, "--keep-prompts", "--keep-texts", "no")
-    assert done.returncode == 2
+    done = here(*PECAN, *SETS, "--keep-prompts", "--keep-texts", "no").checked(2)
     assert "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids" in done.stderr
     folder = run(here, "--keep-prompts")
     run(here, "--keep-texts", "no")

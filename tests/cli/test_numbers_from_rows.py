@@ -63,8 +63,7 @@ def test_the_mean_is_over_the_questions_that_the_command_asks(here):
 
 
 def test_the_plan_names_what_is_not_known_yet(here):
-    before = here(*BOTH, *ROW, "--plan")
-    assert before.returncode == 0, before.stderr
+    before = here(*BOTH, *ROW, "--plan").checked()
     assert [line.split()[0] for line in before.stdout.splitlines()[2:4]] == ["walks", "walks-fixed"]
     assert "max_nodes from walks, not known yet" in before.stdout
     assert "max_nodes from walks, not known yet" in here(*BOTH, *ROW, "--plan", "--json").stdout
@@ -146,8 +145,7 @@ def test_failed_questions_of_the_source_are_left_out(here):
     assert done.returncode == 2, "trips cannot wait for itself"
     config = Path("rows.yaml")
     config.write_text("methods: {walks-fixed: {max_nodes: from:trips}}\n")
-    done = here(*row, "--config", "rows.yaml")
-    assert done.returncode == 3, done.stderr
+    done = here(*row, "--config", "rows.yaml").checked(3)
     trips, fixed = folders(done)
     amount = stored(fixed)[1]["amounts"]["max_nodes"]
     assert (amount["mean"], amount["questions"], amount["failed"]) == (3.5, 2, 1)
@@ -160,8 +158,7 @@ def test_failed_questions_of_the_source_are_left_out(here):
 def test_a_source_that_stops_midway_keeps_its_row_waiting(here):
     Path("rows.yaml").write_text("methods: {walks-fixed: {max_nodes: from:stops}}\n")
     row = ["run", "--method", "walks-fixed,stops,echo", *ROW, "--mlflow", "off", "--json", "--config", "rows.yaml"]
-    done = here(*row)
-    assert done.returncode == 3
+    done = here(*row).checked(3)
     assert [folder.name.partition("--")[0] for folder in folders(done)] == ["echo"]
     why = "method.max_nodes comes from the row of 'stops', which answered 1 of 3 questions so far"
     assert f"error: walks-fixed on pocket/musique: {why}\n" in done.stderr
@@ -176,8 +173,7 @@ def test_a_source_that_cannot_be_planned_costs_its_row_alone(here, configs):
     (configs / "methods" / "no-reranker.yaml").write_text("implementation: tests.cli.fakes:Ranks\n")
     Path("rows.yaml").write_text("methods: {walks-fixed: {max_nodes: from:no-reranker}}\n")
     row = ["run", "--method", "walks-fixed,no-reranker,echo", *ROW, "--mlflow", "off", "--json"]
-    done = here(*row, "--config", "rows.yaml")
-    assert done.returncode == 3
+    done = here(*row, "--config", "rows.yaml").checked(3)
     assert [folder.name.partition("--")[0] for folder in folders(done)] == ["echo"]
     assert "walks-fixed on pocket/musique: it takes a number from 'no-reranker', which cannot run" in done.stderr
 

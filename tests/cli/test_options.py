@@ -51,13 +51,11 @@ def stored(folder):
 
 
 def test_the_flags_set_the_methods_fields(here, tapes, tmp_path):
-    done = here("run", "--method", "tape", *ROW, "--limit", "1", "--record-stops", "8", "--record-t-p", "0.9")
-    assert done.returncode == 0, done.stderr
+    here("run", "--method", "tape", *ROW, "--limit", "1", "--record-stops", "8", "--record-t-p", "0.9").checked()
     params = stored(tmp_path / "results")["tape"]
     assert (params["record_stops"], params["record_t_p"]) == (8, 0.9)
     sets = ("--set", "method.record_stops=8", "method.record_t_p=0.9")
-    said = here("run", "--method", "tape", *ROW, "--limit", "1", *sets)
-    assert said.returncode == 0
+    here("run", "--method", "tape", *ROW, "--limit", "1", *sets).checked()
     assert len(list((tmp_path / "results").rglob("run.yaml"))) == 1  # the same run, so the same folder
 
 
@@ -86,8 +84,7 @@ def test_a_flag_that_does_not_fit_is_exit_2(here, tapes, tmp_path, arguments, to
 
 
 def test_in_a_suite_the_flags_hold_where_they_fit_and_a_note_names_the_rest(here, tapes, tmp_path):
-    done = here("run", "--suite", "mixed", "--mlflow", "off", "--record-stops", "8")
-    assert done.returncode == 0, done.stderr
+    done = here("run", "--suite", "mixed", "--mlflow", "off", "--record-stops", "8").checked()
     assert "note: --record-stops does not apply to echo, tape-strict\n" in done.stderr
     found = stored(tmp_path / "results")
     assert found["tape"]["record_stops"] == 8

@@ -19,28 +19,24 @@ def twins(configs):
 
 
 def test_a_table_is_run_and_shown(here, twins, tmp_path):
-    done = here("reproduce", "pocket-garlic-table2", *ARGUMENTS, "--html", "t.html", "--latex", "t.tex")
-    assert done.returncode == 0, done.stderr
+    done = here("reproduce", "pocket-garlic-table2", *ARGUMENTS, "--html", "t.html", "--latex", "t.tex").checked()
     assert "2 questions, 0 failed" in done.stdout
     assert "60 printed values of GARLIC, Table 2 have no run here yet" in done.stdout
     assert "GARLIC, Table 2: ablations" in (tmp_path / "t.html").read_text()
     assert "w/o Attention Search" in (tmp_path / "t.tex").read_text()
     again = here("reproduce", "pocket-garlic-table2", *ARGUMENTS, "--plan")
     assert "0 of 2" in again.stdout
-    whole = here("reproduce", "--markdown", "all.md")
-    assert whole.returncode == 0, whole.stderr
+    here("reproduce", "--markdown", "all.md").checked()
     assert "QRMeM, Table 6" in (tmp_path / "all.md").read_text()
 
 
 def test_a_figure_that_cannot_be_drawn_says_why(here, twins):
-    done = here("reproduce", "pocket-garlic-figure4", *ARGUMENTS)
-    assert done.returncode == 0, done.stderr
+    done = here("reproduce", "pocket-garlic-figure4", *ARGUMENTS).checked()
     assert "note: pocket-garlic-figure4.svg was not drawn: no run here stops by t_n and t_p" in done.stderr
 
 
 def test_the_list_says_what_is_needed_and_what_is_here(here):
-    done = here("reproduce", "--list")
-    assert done.returncode == 0, done.stderr
+    done = here("reproduce", "--list").checked()
     line = next(line for line in done.stdout.splitlines() if line.startswith("pecan-table1"))
     assert line.split("  ")[0] == "pecan-table1"
     assert "PECAN, Table 1" in line

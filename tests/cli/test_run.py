@@ -69,8 +69,7 @@ def test_exit_codes(methods, code, here):
 
 
 def test_a_bug_keeps_its_traceback_and_the_other_rows_run(here):
-    done = here("run", "--method", "buggy,echo", *ROW, "--limit", "1", "--json")
-    assert done.returncode == 1
+    done = here("run", "--method", "buggy,echo", *ROW, "--limit", "1", "--json").checked(1)
     assert "RuntimeError: a bug in a method" in done.stderr
     assert json.loads(done.stdout)["summary"]["n_total"] == 1
     alone = here("run", "--method", "buggy", *ROW)
@@ -83,8 +82,7 @@ def test_a_bug_while_running_is_told_in_full(here, monkeypatch):
         raise ZeroDivisionError("deep inside")
 
     monkeypatch.setattr(runner, "run", broken)
-    done = here("run", "--method", "echo,echo-loud", *ROW, "--limit", "1")
-    assert done.returncode == 1
+    done = here("run", "--method", "echo,echo-loud", *ROW, "--limit", "1").checked(1)
     assert done.stderr.count("ZeroDivisionError: deep inside") == 2
 
 
@@ -99,8 +97,7 @@ def test_a_run_that_a_mistake_ends_midway_is_exit_code_3_and_keeps_its_records(p
         return Answer("echo")
 
     monkeypatch.setattr(Echo, "answer", answer)
-    done = here("run", "--method", "echo", *ROW, "--limit", "6", "--parallel", parallel)
-    assert done.returncode == 3
+    done = here("run", "--method", "echo", *ROW, "--limit", "6", "--parallel", parallel).checked(3)
     assert "error: the server refused the key" in done.stderr
     (records,) = tmp_path.glob("results/*/*/records.jsonl")
     assert len(records.read_text().splitlines()) == 3
@@ -110,16 +107,14 @@ def test_a_run_that_a_mistake_ends_midway_is_exit_code_3_and_keeps_its_records(p
 @pytest.mark.parametrize("out", ["file/results", "/proc/results"])
 def test_results_that_cannot_be_written_are_exit_code_3(out, here, tmp_path):
     (tmp_path / "file").write_text("")
-    done = here("run", "--method", "echo", *ROW, "--limit", "1", "--out", out)
-    assert done.returncode == 3
+    done = here("run", "--method", "echo", *ROW, "--limit", "1", "--out", out).checked(3)
     said = done.stderr.splitlines()[-1]
     assert said.startswith(f"error: cannot write {out}/pocket~musique/echo--pocket-llama--")
     assert said.endswith("; choose a folder you may write to with --out.")
 
 
 def test_a_suite_and_a_profile(here):
-    done = here("run", "--suite", "pair", "--profile", "tiny", "--json", "--mlflow", "off")
-    assert done.returncode == 3
+    done = here("run", "--suite", "pair", "--profile", "tiny", "--json", "--mlflow", "off").checked(3)
     runs = [json.loads(line) for line in done.stdout.splitlines()]
     assert [r["summary"]["n_total"] for r in runs] == [2, 2]
     stored = [yaml.safe_load(Path(r["run"], "run.yaml").read_text()) for r in runs]
@@ -153,8 +148,7 @@ def test_a_failure_says_where_it_happened_and_debug_prints_the_traceback(here):
 
 def test_fail_fast_stops_at_the_first_failure(here):
     command = ["run", "--method", "fails-once,echo", *ROW, "--limit", "3"]
-    done = here(*command, "--fail-fast", "--debug")
-    assert done.returncode == 3
+    done = here(*command, "--fail-fast", "--debug").checked(3)
     assert "failed, and --fail-fast stops there: ValueError: the first question is too hard" in done.stderr
     assert "raise ValueError(" in done.stderr
     assert "echo on pocket/musique: not started, as --fail-fast asks" in done.stderr
@@ -215,8 +209,7 @@ def test_an_interrupt_prints_no_password(here, monkeypatch):
 
 def test_a_password_of_a_dead_database_stands_nowhere_and_the_end_does_not_wait_for_it(here, tmp_path):
     uri = "postgresql://bob:hunter2@127.0.0.1:9/runs?password=hunter3"
-    done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "1", f"--mlflow={uri}")
-    assert done.returncode == 3
+    done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "1", f"--mlflow={uri}").checked(3)
     (told,) = [line for line in done.stderr.splitlines() if "tracking failed" in line]
     assert "(ConnectionRefusedError: nobody answers at 127.0.0.1:9)" in told
     assert "harness track 'results/pocket~musique/echo--" in told
@@ -230,8 +223,7 @@ def test_a_password_of_a_dead_database_stands_nowhere_and_the_end_does_not_wait_
 
 
 def test_quiet_prints_no_progress_and_all_else(here):
-    done = here("run", "--method", "fails-once", *ROW, "--limit", "2", "-q")
-    assert done.returncode == 3
+    done = here("run", "--method", "fails-once", *ROW, "--limit", "2", "-q").checked(3)
     assert "1/2" not in done.stderr
     assert "1 of 2 questions failed" in done.stderr
     assert "2 questions, 1 failed" in done.stdout
@@ -248,8 +240,7 @@ def test_a_reader_that_goes_away_is_no_error(environment, tmp_path):
 
 
 def test_replies_without_it_are_counted_where_the_result_is_printed(here):
-    done = here(*PREFIX, "method.word=echo")
-    assert done.returncode == 0, done.stderr
+    done = here(*PREFIX, "method.word=echo").checked()
     last = done.stdout.rstrip().splitlines()[-1]
     assert last == "  2 questions, 0 failed, 2 replies without the answer prefix, scored whole"
     assert "2 of 2 replies lacked the answer prefix 'Answer:' and were scored whole" in here("report", "results").stdout

@@ -87,8 +87,7 @@ def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_pat
     shown = [piece["text"] for answer in first["answers"] for piece in answer.get("shown", ())]
     assert any("Ann built the mill near Kelford." in text for text in shown)
     assert all(shown)
-    scored = here("score", str(folder), "--scorers", "musique.answer_f1,evidence_recall,flashrag.em")
-    assert scored.returncode == 0, scored.stderr
+    here("score", str(folder), "--scorers", "musique.answer_f1,evidence_recall,flashrag.em").checked()
     after = read_run(folder).summary["scores"]
     assert {name: after[name] for name in before} == before
     assert after["flashrag.em"]["mean"] == 1.0
@@ -108,8 +107,7 @@ def test_a_licence_can_forbid_it(here, rows, tmp_path):
     assert here("score", str(folder)).returncode == 0, "the data set is there"
     assert records(folder)[0]["gold"] is None, "and its texts stay out of the folder"
     rows.unlink()
-    done = here("score", str(folder))
-    assert done.returncode == 2
+    done = here("score", str(folder)).checked(2)
     assert done.stderr.count("\n") == 1
     assert here("trace", str(folder), "2hop__0").returncode == 0
     assert here("report", "results", "--html", "page.html").returncode == 0
@@ -133,8 +131,7 @@ def test_damaged_and_missing_texts_are_one_sentence(here, rows):
     damaged[40] ^= 255
     (folder / "texts.jsonl.gz").write_bytes(damaged)
     for words in (["trace", str(folder), "2hop__0"], ["report", "results", "--html", "page.html"]):
-        done = here(*words)
-        assert done.returncode == 2
+        done = here(*words).checked(2)
         assert "texts.jsonl.gz: damaged at byte 0" in done.stderr
         assert done.stderr.count("\n") == 1
     assert here("score", str(folder)).returncode == 2, "nothing is written beside a damaged file"

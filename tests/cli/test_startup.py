@@ -43,7 +43,12 @@ def test_a_light_verb_imports_nothing_heavy(arguments, environment, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("use", "not_loaded"), [("0", ("numpy", "pydantic", "typer")), ("harness.load_run", ("numpy",))]
+    ("use", "not_loaded"),
+    [
+        ("0", ("numpy", "pydantic", "typer")),
+        ("harness.load_run", ("numpy",)),
+        ("import harness.tracking.track, harness.tracking.mlflow_process, harness.tracking.metrics", ("numpy",)),
+    ],
 )
 def test_import_harness_is_light(use, not_loaded, environment):
     program = f"import harness, sys; {use}; print([m for m in {(*HEAVY, *not_loaded)!r} if m in sys.modules])"

@@ -23,8 +23,7 @@ def test_a_preset_is_trained_with_its_own_settings():
 
 def test_a_base_that_cannot_be_held_is_told_with_its_memory(here, base, tmp_path):
     words = ("--model", str(base), "--profile", "pocket", "--out", str(tmp_path / "out"))
-    done = here("train", "longrefiner", *words, "--set", "model.memory_fraction=0.000001")
-    assert done.returncode == 2
+    done = here("train", "longrefiner", *words, "--set", "model.memory_fraction=0.000001").checked(2)
     told = "training 'analysis' on 'small' needs about 0.1 GB (0.0 weights, 0.0 adapter with its optimizer"
     assert told in done.stderr
     assert not (tmp_path / "out" / "data").exists()
@@ -34,12 +33,10 @@ def test_one_task_is_trained_stopped_and_gone_on_with(here, base, tmp_path):
     out = tmp_path / "out"
     chosen = ("--profile", "pocket", "--task", "analysis", "--out", str(out))
     words = ("train", "longrefiner", "--model", str(base), *chosen)
-    first = here(*words, "--set", *FEW, "--steps", "1")
-    assert first.returncode == 0, first.stderr
+    first = here(*words, "--set", *FEW, "--steps", "1").checked()
     assert "stopped after 1 steps; the same command without --steps resumes" in first.stderr
     assert not (out / "adapters").exists()
-    done = here(*words, "--set", *FEW, "--json")
-    assert done.returncode == 0, done.stderr
+    done = here(*words, "--set", *FEW, "--json").checked()
     assert "analysis: going on from step 1 of 2" in done.stderr
     assert "use them: harness run --method longrefiner ... --set roles.refiner.adapters.analysis=" in done.stderr
     found = json.loads(done.stdout)

@@ -41,8 +41,7 @@ def test_split_and_columns():
 
 
 def test_list_names_every_kind(cli):
-    done = cli("list", "--json")
-    assert done.returncode == 0
+    done = cli("list", "--json").checked()
     told = json.loads(done.stdout)
     assert list(told) == ["methods", "datasets", "models", "encoders", "scorers", "suites", "profiles"]
     assert {"pecan", "bm25", "sbert", "full-context", "closed-book", "oracle-evidence"} <= told["methods"].keys()
@@ -100,8 +99,7 @@ def test_show_a_whole_run(here):
 
 @pytest.mark.parametrize("name", ["musique", "default", "minilm", "paper", "first-slice", "evidence_recall"])
 def test_show_every_kind(name, here):
-    done = here("show", name, "--json")
-    assert done.returncode == 0, done.stderr
+    done = here("show", name, "--json").checked()
     told = json.loads(done.stdout)
     assert told["values"]
     assert told["origins"].keys() == told["values"].keys()
@@ -109,8 +107,7 @@ def test_show_every_kind(name, here):
 
 def test_show_asks_for_the_kind_of_a_name_that_has_two(here, configs):
     (configs / "methods" / "musique.yaml").write_text("implementation: tests.cli.fakes:Echo\n")
-    done = here("show", "musique")
-    assert done.returncode == 2
+    done = here("show", "musique").checked(2)
     assert "'musique' is a name in methods and datasets; add --kind methods" in done.stderr
     assert here("show", "musique", "--kind", "dataset").returncode == 0
 
@@ -132,8 +129,7 @@ def test_validate(here, configs):
     assert (told["method"], told["dataset"], told["questions"]) == ("echo", "pocket/musique", 5)
     assert "20 questions" in here("validate", "-m", "echo", "-d", "pocket/musique").stdout
     (configs / "profiles" / "bad.yaml").write_text("methods: {'*': {chunk_token: 3}}\n")
-    done = here("validate")
-    assert done.returncode == 2
+    done = here("validate").checked(2)
     assert "profiles/bad: unknown key 'methods.*.chunk_token'" in done.stderr
     assert "Did you mean 'chunk_tokens'" in done.stderr
 
@@ -183,8 +179,7 @@ def test_score_refuses_other_rows_and_unknown_scorers(here, tmp_path):
     data = ["--dataset", "musique", "--data", "rows.jsonl", "--mlflow", "off"]
     stored = tmp_path / str(json.loads(here("run", "--method", "echo", *data, "--limit", "2", "--json").stdout)["run"])
     before = (stored / "records.jsonl").read_text()
-    done = here("score", str(stored), "--data", "other.jsonl")
-    assert done.returncode == 2
+    done = here("score", str(stored), "--data", "other.jsonl").checked(2)
     assert "are not those that" in done.stderr
     done = here("score", str(stored), "--scorers", "flashrag.emm")
     assert (done.returncode, "Did you mean 'flashrag.em'" in done.stderr) == (2, True)
@@ -198,8 +193,7 @@ def test_score_against_cost_is_a_figure_of_one_data_set(here, tmp_path):
     both = here("report", "front")
     assert (both.returncode, both.stdout) == (2, "")
     assert "add --dataset with one of pocket/musique, pocket/qasper" in both.stderr
-    one = here("report", "front", "-d", "pocket/musique", "--out", "front.pdf")
-    assert one.returncode == 0, one.stderr
+    here("report", "front", "-d", "pocket/musique", "--out", "front.pdf").checked()
     assert (tmp_path / "front.pdf").read_bytes().startswith(b"%PDF")
     rows = json.loads(here("report", "front", "-d", "pocket/musique", "--format", "json").stdout)
     assert {row["method"]: row["mark"] for row in rows}.keys() == {"bm25", "closed-book"}
@@ -208,8 +202,7 @@ def test_score_against_cost_is_a_figure_of_one_data_set(here, tmp_path):
 
 
 def test_a_wrong_path_names_the_nearest_run(stored, here, tmp_path):
-    done = here("trace", "results/pocket~musique/ecko", "q")
-    assert done.returncode == 2
+    done = here("trace", "results/pocket~musique/ecko", "q").checked(2)
     assert f"the nearest: {stored.relative_to(tmp_path)}" in done.stderr
     done = here("trace", str(stored), "4hop__musique-0-00")
     assert "Did you mean '4hop__musique-0-0'" in done.stderr

@@ -138,8 +138,7 @@ def test_a_mistake_in_a_suite_is_found_before_anything_runs(text, parts, verb, o
     # Every other configuration is checked once, in tests/cli/test_verbs.py: all of them take seconds.
     monkeypatch.setattr(validate, "check_file", lambda kind, name: CHECK(kind, name) if name == "bad" else None)
     (own / "methods" / "buggy.yaml").unlink()  # a bug is no mistake of the configuration
-    done = here(*verb)
-    assert done.returncode == 2, done.stderr
+    done = here(*verb).checked(2)
     for part in parts:
         assert part in done.stderr
     assert not (tmp_path / "results").exists()
@@ -147,8 +146,7 @@ def test_a_mistake_in_a_suite_is_found_before_anything_runs(text, parts, verb, o
 
 def test_run_takes_the_settings(own, here: Cli) -> None:
     (own / "suites" / "two.yaml").write_text(WHOLE.replace("[echo]", "[echo, echo-loud]"))
-    done = here("run", "--suite", "two", "--mlflow", "off", "--json", "--limit", "2")
-    assert done.returncode == 0, done.stderr
+    done = here("run", "--suite", "two", "--mlflow", "off", "--json", "--limit", "2").checked()
     assert [json.loads(line)["summary"]["n_total"] for line in done.stdout.splitlines()] == [2, 2]
     told = json.loads(here("show", "echo", "-d", "pocket/musique", "--suite", "two", "--json").stdout)
     assert (told["values"]["method.params.k"], told["origins"]["method.params.k"]) == (5, "suite two")

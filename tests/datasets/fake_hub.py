@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
+import pytest
+
 
 class FakeHub:
     """Repositories as {repo: {"branches": {name: commit}, "commits": {commit: {file: bytes}}}}; `asked` is the log."""
@@ -104,3 +106,10 @@ def served(folder, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "cache"))
     yield server
     server.close()
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """An empty hub that this process asks, with a home and a cache of the test's own."""
+    with served(tmp_path, monkeypatch) as found:
+        yield found

@@ -11,22 +11,19 @@ from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, UserError
 from harness.storage.hub_download import DATASETS
 from tests.datasets.fake_hub import served
+from tests.datasets.releases import lines
 from tests.datasets.support import check_refused, config, musique, qasper, story_row, write_lines
 
 pytest.importorskip("huggingface_hub")
 ONE, TWO, THREE = "1" * 40, "2" * 40, "3" * 40
 
 
-def _lines(rows):
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
 def _files(*numbers):
     return {
         "README.md": b"# about",
         "loader.py": b"raise SystemExit('never run')",
-        "mu_dev.jsonl": _lines([musique(n) for n in numbers]),
-        "mu_train.jsonl": _lines([musique(99)]),
+        "mu_dev.jsonl": lines([musique(n) for n in numbers]),
+        "mu_train.jsonl": lines([musique(99)]),
     }
 
 
@@ -69,7 +66,7 @@ def test_a_revision_in_the_config_wins_over_the_lock_and_leaves_it_alone(hub):
 
 
 def test_lock_file_keeps_other_entries_and_is_written_whole(hub):
-    hub.add("me/other", THREE, {"rows.jsonl": _lines([musique(5)])})
+    hub.add("me/other", THREE, {"rows.jsonl": lines([musique(5)])})
     load(config(hub="me/mu"))
     load(config(hub="me/other"))
     assert set(json.loads(DATASETS.lock_path.read_text(encoding="utf-8"))) == {"me/mu", "me/other"}
@@ -79,12 +76,12 @@ def test_lock_file_keeps_other_entries_and_is_written_whole(hub):
 def test_another_branch_is_pinned_as_the_default_one_is(hub, monkeypatch):
     branch = "refs/convert/parquet"
     hub.add("me/qa", ONE, {"qasper.py": b"raise SystemExit"})
-    hub.add("me/qa", TWO, {"qasper/test/0000.json": _lines([qasper(1)]), "qasper/train/0000.json": b"{"}, branch)
+    hub.add("me/qa", TWO, {"qasper/test/0000.json": lines([qasper(1)]), "qasper/train/0000.json": b"{"}, branch)
     wanted = config("qasper", hub=f"me/qa@{branch}", subset="qasper", split="test")
     data = load(wanted)
     assert (data.revision, len(data)) == (TWO, 2)
     assert json.loads(DATASETS.lock_path.read_text(encoding="utf-8"))[f"me/qa@{branch}"]["revision"] == TWO
-    hub.add("me/qa", THREE, {"qasper/test/0000.json": _lines([qasper(2)])}, branch)
+    hub.add("me/qa", THREE, {"qasper/test/0000.json": lines([qasper(2)])}, branch)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert load(wanted).fingerprint == data.fingerprint
     monkeypatch.delenv("HF_HUB_OFFLINE")
@@ -95,7 +92,7 @@ def test_another_branch_is_pinned_as_the_default_one_is(hub, monkeypatch):
 
 
 def test_rows_beyond_the_limit_are_not_fetched(hub):
-    parts = {f"test-0000{n}-of-00002.jsonl": _lines([story_row(2 * n), story_row(2 * n + 1)]) for n in range(2)}
+    parts = {f"test-0000{n}-of-00002.jsonl": lines([story_row(2 * n), story_row(2 * n + 1)]) for n in range(2)}
     hub.add("dm/rows", THREE, parts)
     part = load(config("narrativeqa", hub="dm/rows", split="test"), 2)
     assert not any("test-00001" in path for path in hub.asked)
@@ -184,7 +181,7 @@ def test_a_page_that_is_no_hub_is_not_believed(hub):
 
 
 def test_several_files_can_be_named(hub):
-    hub.add("me/two", TWO, {"a_dev.jsonl": _lines([musique(1)]), "b_dev.jsonl": _lines([musique(2)])})
+    hub.add("me/two", TWO, {"a_dev.jsonl": lines([musique(1)]), "b_dev.jsonl": lines([musique(2)])})
     data = load(config(hub="me/two", options={"files": ["b_*", "a_*"]}))
     assert [e.question.id for e in data.examples] == ["2hop__1", "2hop__2"]
 

@@ -22,7 +22,6 @@ from harness.datasets import load
 from harness.errors import CannotRun
 from harness.scorers.groups import BUCKETS, bucket
 from tests.datasets import releases, support
-from tests.datasets.fake_hub import served
 from tests.datasets.support import REAL
 
 COMMIT = "1" * 40
@@ -88,13 +87,6 @@ RELEASES = [
     Release("eli5", "ALCE-data.tar", releases.alce("eli5_eval_bm25_top100"), 3, sets=BM25),
     Release("eli5", "KILT/", releases.kilt_files, 3, sets=DOCS),
 ]
-
-
-@pytest.fixture
-def hub(tmp_path, monkeypatch):
-    """An empty hub and empty caches."""
-    with served(tmp_path, monkeypatch) as server:
-        yield server
 
 
 def placed(release, folder, hub):

@@ -91,9 +91,10 @@ def test_a_mistake_is_named(tmp_path, row, family, change, field, problem):
 
 
 def test_musique_row_as_used():
-    row = parse_musique(musique(1, extra_field="left alone"))
+    row = parse_musique(musique(1, extra_field="left alone", answer_aliases=["", "Velmark", " "]))
     assert isinstance(row, Row)
-    assert row.answers == ("Ada Velmark", "Velmark")
+    assert row.answers == ("Ada Velmark", "Velmark"), "a blank alias is no answer"
+    assert row.extra["answer_aliases"] == ["", "Velmark", " "], "the official scorer gets them as they are"
     assert row.supporting == (1,)
     assert row.extra["supporting_paragraphs"] == [1]
     assert row.extra["question_decomposition"] == musique(1)["question_decomposition"]
@@ -116,13 +117,6 @@ def test_musique_columns_equal_records():
     for key in ("paragraphs", "question_decomposition"):
         row[key] = {name: [entry[name] for entry in row[key]] for name in row[key][0]}
     assert parse_musique(row) == parse_musique(musique(1))
-
-
-def test_blank_alias_is_no_answer_but_is_kept_for_the_official_scorer():
-    row = parse_musique(musique(1, answer_aliases=["", "Velmark", " "]))
-    assert isinstance(row, Row)
-    assert row.answers == ("Ada Velmark", "Velmark")
-    assert row.extra["answer_aliases"] == ["", "Velmark", " "]
 
 
 def test_hotpot_row_as_used(tmp_path):
@@ -159,29 +153,24 @@ def test_unanswerable_rows_are_counted_even_when_they_share_an_id(tmp_path):
     assert data.skipped == {"unanswerable (answerable is false)": 2}
 
 
-def test_nothing_but_unanswerable_rows_is_an_error(tmp_path):
-    path = write_lines(tmp_path / "r.jsonl", [musique(1, answerable=False)])
-    with pytest.raises(DataError, match="no row can be used: 1 unanswerable"):
-        load(config(data=str(path)))
+SOME_BAD = [musique(1), musique(2, answer=""), "{", musique(4, id=3), musique(5)]
 
 
-def test_a_malformed_unanswerable_row_is_still_an_error(tmp_path):
-    path = write_lines(tmp_path / "r.jsonl", [musique(1), musique(2, answerable=False, paragraphs=3)])
-    with pytest.raises(DataError, match="line 2, field 'paragraphs'"):
-        load(config(data=str(path)))
-
-
-def test_the_file_of_another_data_set_is_told_from_one_with_bad_rows(tmp_path):
-    path = write_lines(tmp_path / "r.jsonl", [musique(1), musique(2)])
-    with pytest.raises(DataError, match=r"line 1, .* \(and 1 more bad row\); no row can be used: see that"):
-        load(config("hotpotqa", data=str(path)))
-
-
-def test_further_bad_rows_are_counted(tmp_path):
-    rows = [musique(1), musique(2, answer=""), "{", musique(4, id=3), musique(5)]
+@pytest.mark.parametrize(
+    ("family", "rows", "sentence"),
+    [
+        ("musique", [musique(1, answerable=False)], "no row can be used: 1 unanswerable"),
+        ("musique", [musique(1), musique(2, answerable=False, paragraphs=3)], "line 2, field 'paragraphs'"),
+        # The file of another data set is told from one with bad rows.
+        ("hotpotqa", [musique(1), musique(2)], r"line 1, .* \(and 1 more bad row\); no row can be used: see that"),
+        ("musique", SOME_BAD, r"line 2, field 'answer': .*\(and 2 more bad rows\); mend or remove the row$"),
+    ],
+    ids=["all unanswerable", "unanswerable and malformed", "of another data set", "further bad rows"],
+)
+def test_rows_that_stop_the_load(tmp_path, family, rows, sentence):
     path = write_lines(tmp_path / "r.jsonl", rows)
-    with pytest.raises(DataError, match=r"line 2, field 'answer': .*\(and 2 more bad rows\); mend or remove the row$"):
-        load(config(data=str(path)))
+    with pytest.raises(DataError, match=sentence):
+        load(config(family, data=str(path)))
 
 
 @pytest.mark.parametrize("number", [2, -1])

@@ -56,11 +56,20 @@ def test_unknown_is_said_and_no_number_is_made_up(plan, tmp_path):
     assert found.how.startswith("unknown: no stored run")
 
 
-def test_the_own_folder_counts_what_is_left(plan, tmp_path):
-    store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12)), ("q1", usage(300, 4e12))])
+@pytest.mark.parametrize(
+    ("second", "tokens", "tflops", "how"),
+    [
+        (usage(300, 4e12), 200.0, 3.0, "means of 2 questions"),
+        ({}, 100.0, 2.0, "means of 1 question"),  # it failed: it is done, and says nothing of the cost
+        (usage(300, 0.0, uncounted=1), 200.0, None, "means of 2 questions"),
+    ],
+    ids=["answered", "failed", "uncounted"],
+)
+def test_the_own_folder_counts_what_is_left(plan, tmp_path, second, tokens, tflops, how):
+    store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12)), ("q1", second)])
     found = forecast(plan, tmp_path)
-    assert found == Forecast("echo", "pocket/musique", 3, 2, 200.0, 3.0, found.how)
-    assert found.how == f"stored: means of 2 questions of {Path(plan.folder).name}"
+    assert found == Forecast("echo", "pocket/musique", 3, 2, tokens, tflops, found.how)
+    assert found.how == f"stored: {how} of {Path(plan.folder).name}"
 
 
 def test_a_run_that_is_done_costs_nothing(plan, tmp_path):
@@ -69,12 +78,6 @@ def test_a_run_that_is_done_costs_nothing(plan, tmp_path):
     assert (found.done, found.tokens, found.tflops, found.how) == (3, 0.0, 0.0, "done: every question is stored")
     less = replace(plan, config=plan.config.model_copy(update={"limit": 2}))
     assert (forecast(less, tmp_path).questions, forecast(less, tmp_path).done) == (2, 2)
-
-
-def test_failed_questions_are_done_but_say_nothing_of_the_cost(plan, tmp_path):
-    store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12)), ("q1", {})])
-    found = forecast(plan, tmp_path)
-    assert (found.done, found.tokens, found.tflops) == (2, 100.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +139,9 @@ def test_indexes_that_are_told_of_are_not_counted_again(plan, tmp_path):
     assert (found.tokens, found.tflops) == (200 + 1000, 4 + 5)
 
 
-def test_uncounted_flops_stay_unknown_and_a_damaged_run_is_passed_over(plan, tmp_path):
-    store(tmp_path / plan.folder, plan, [("q0", usage(100, 0.0, uncounted=1))])
-    found = forecast(plan, tmp_path)
-    assert (found.tokens, found.tflops) == (200.0, None)
+def test_a_damaged_run_is_passed_over(plan, tmp_path):
+    store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12))])
+    assert forecast(plan, tmp_path).tokens == 200.0
     (tmp_path / plan.folder / "run.yaml").write_text("config: [")
     assert forecast(plan, tmp_path).tokens is None
 
@@ -221,8 +223,7 @@ def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here, config
         ("echo", 2, None), ("fails-once", 2, None), ("refuses", 2, None)
     ]  # fmt: skip
     assert not (tmp_path / "results").exists()
-    done = here("run", *words)
-    assert done.returncode == 1
+    done = here("run", *words).checked(1)
     assert "suite mixed: 3 rows" in done.stderr
     assert done.stderr.index("suite mixed: 3 rows") < done.stderr.index("--- echo on pocket/musique")
     last = done.stderr.rstrip().splitlines()[-5:]
@@ -242,15 +243,13 @@ def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here, config
 def test_a_suite_that_runs_whole_says_so_and_plan_works_without_a_suite(here, configs):
     lists = "methods: [echo, echo-loud]\ndatasets: [pocket/musique]\nset: [dataset.tokens=300]\nlimit: 1\n"
     (configs / "suites" / "fine.yaml").write_text(lists)
-    done = here("run", "--suite", "fine", "--mlflow", "off")
-    assert done.returncode == 0, done.stderr
+    done = here("run", "--suite", "fine", "--mlflow", "off").checked()
     assert done.stderr.rstrip().splitlines()[-1] == "all 2 rows ran whole"
     one = here("run", "--method", "echo", "--dataset", "pocket/musique", "--plan")
     assert (one.returncode, one.stdout.splitlines()[0]) == (0, "1 row")
     priced = here("run", "--suite", "fine", "--mlflow", "off", "--price-per-gpu-hour", "2")
     assert (priced.returncode, "--price-per-gpu-hour is for a forecast (--plan)" in priced.stderr) == (2, True)
-    wrong = here("run", "--method", "ecko", "--dataset", "pocket/musique", "--plan")
-    assert wrong.returncode == 2
+    wrong = here("run", "--method", "ecko", "--dataset", "pocket/musique", "--plan").checked(2)
     assert "unknown method 'ecko'" in wrong.stderr
 
 

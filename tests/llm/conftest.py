@@ -5,7 +5,6 @@ import pytest
 from harness.config.schema import ModelConfig
 from harness.llm.load import load_model, unload
 from pocket.random_model import save
-from tests.datasets.fake_hub import served
 
 WORDS = (
     "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. "
@@ -54,10 +53,3 @@ def adapter_folder(tiny_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("adapters") / "one"
     peft.get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_folder), lora).save_pretrained(folder)
     return folder
-
-
-@pytest.fixture
-def hub(monkeypatch, tmp_path):
-    """A hub that this process asks, with a home and a cache of the test's own."""
-    with served(tmp_path, monkeypatch) as found:
-        yield found

@@ -7,7 +7,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.endpoint_http import RetryPolicy
 from harness.llm.load import load_model
-from tests.llm.loopback import Loopback
+from tests.llm.loopback import Loopback, completion
 
 POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
 QUICK = RetryPolicy(timeout=0.4, retries=2, first=0.01, longest=0.02)
@@ -45,10 +45,15 @@ def last(done):
     return dict(json.loads(done.stdout.rstrip("\n").rsplit("\n", 1)[-1]))
 
 
-def records(done):
-    lines = (Path(last(done)["run"]) / "records.jsonl").read_text().splitlines()
+def records(done, file="records.jsonl"):
+    lines = (Path(last(done)["run"]) / file).read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
 def content(body):
     return str(body["messages"][-1]["content"])
+
+
+def told(body):
+    """A reply that depends on the request alone."""
+    return completion(f"answer {sum(map(ord, content(body))) % 97}")

@@ -15,15 +15,10 @@ import pytest
 from harness.storage.run_folder import read_run
 from reports.facts import notes
 from tests.cli.conftest import Ended
-from tests.llm.endpoints import KEY, content, last, records, words
+from tests.llm.endpoints import KEY, content, last, records, told, words
 from tests.llm.loopback import Loopback, completion
 
 Run = Callable[..., Ended]
-
-
-def told(body):
-    """A reply that depends on the request alone."""
-    return completion(f"answer {sum(map(ord, content(body))) % 97}")
 
 
 def same(row):
@@ -40,8 +35,7 @@ def test_failures_are_recorded_and_only_they_are_asked_again(here):
     assert len(asked) == len(set(asked)) == 6
     trouble = dict(zip(asked, ["500", "429;0", "hang", "cut", "html"], strict=False))
     with Loopback([lambda body: trouble.get(content(body)) or told(body)]) as server:
-        hurt = here(*words(server, "--parallel", "2", timeout=0.5))
-        assert hurt.returncode == 3, hurt.stderr
+        hurt = here(*words(server, "--parallel", "2", timeout=0.5)).checked(3)
         assert last(hurt)["summary"]["n_failed"] == 5
         assert [r["error"] and r["error"]["type"] for r in records(hurt)] == ["RequestFailed"] * 5 + [None]
         assert [len([b for b in server.asked if content(b) == text]) for text in asked] == [2] * 5 + [1]
@@ -82,11 +76,9 @@ def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here)
 
 def test_a_key_that_is_refused_in_mid_run_keeps_what_is_there(here):
     with Loopback([told, told, "401", told]) as server:
-        stopped = here(*words(server))
-        assert stopped.returncode == 3
+        stopped = here(*words(server)).checked(3)
         assert "refuses us (status 401); name its key: --set model.api_key_env=NAME" in stopped.stderr
-        done = here(*words(server))
-        assert done.returncode == 0, done.stderr
+        done = here(*words(server)).checked()
         assert len(server.asked) == 3 + 4
         assert last(done)["summary"]["n_total"] == 6
 
@@ -103,8 +95,7 @@ def test_eight_questions_are_eight_requests_at_once_and_never_nine(here):
         alone = here(*words(server, "--out", "alone", limit=16))
         assert server.at_once == 1
     with Loopback([held]) as server:
-        done = here(*words(server, "--parallel", "8", limit=16, timeout=90))
-        assert done.returncode == 0, done.stderr
+        done = here(*words(server, "--parallel", "8", limit=16, timeout=90)).checked()
         assert (server.at_once, len(server.asked)) == (8, 16)
     assert [r["usage"]["answer"]["retries"] for r in records(done)] == [0] * 16
     assert [same(r) for r in records(done)] == [same(r) for r in records(alone)]
@@ -140,8 +131,7 @@ def test_what_cannot_work_is_refused_before_anything_is_asked(here, tmp_path):
     assert "method 'pecan' needs attention, which a server cannot give, of its builder 'some-chat'" in refused.stderr
     assert "or a method that this one can serve (" in refused.stderr
     assert "closed-book" in refused.stderr
-    gone = here(*words(server.url))
-    assert gone.returncode == 2
+    gone = here(*words(server.url)).checked(2)
     assert f"no server answers at {server.url}" in gone.stderr
     assert not list(tmp_path.rglob("run.yaml"))
 
@@ -164,8 +154,7 @@ def test_the_key_is_in_no_file_and_in_no_message(here, uri, tmp_path, monkeypatc
     assert "your key was Bearer [key]" in rows[0]["error"]["message"]
     assert rows[1]["prediction"] == "the key is [key]"
     if "mlflow.db" not in [Path(p).name for p in found(tmp_path, "SOME_KEY")]:  # a store too slow for the run's minute
-        tracked = here("track", str(last(done)["run"]), "--uri", uri)
-        assert tracked.returncode == 0, tracked.stderr
+        tracked = here("track", str(last(done)["run"]), "--uri", uri).checked()
         assert KEY not in tracked.stdout + tracked.stderr
     assert found(tmp_path, KEY) == []
     assert KEY not in done.stdout + done.stderr

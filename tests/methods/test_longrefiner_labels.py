@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from harness.config.layers import Choices
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import Raw
-from harness.engine.plan import plan_choices
 from harness.engine.plan_models import runnable_presets
 from harness.errors import UserError
 from harness.llm.adapters import with_bundled_adapters
@@ -25,6 +23,7 @@ from methods.longrefiner.outline import Clip, Part, parse, write
 from methods.longrefiner.pages import page_from_text
 from methods.longrefiner.training import outline_items, parse_level, tasks
 from tests.methods.conftest import FakeTools
+from tests.methods.test_longrefiner import plan
 
 LONG = "This paragraph has the twenty words that it takes to stand alone, so nothing at all is joined to it here."
 SHORT = "A short one."
@@ -215,14 +214,9 @@ def test_auto_takes_what_the_model_has():
         assert found == [first, None, "mine"]
 
 
-def chosen(preset, **sets):
-    keys = {"dataset.tokens": 300, **{k.replace("__", "."): v for k, v in sets.items()}}
-    return plan_choices(Choices(method=preset, dataset="pocket/retrieved", profile="pocket", limit=2, sets=keys))
-
-
 def test_a_named_adapter_must_be_there():
     with pytest.raises(UserError, match=r"of its refiner \(mine\), .* name them \(--set roles.refiner.adapters.mine="):
-        chosen("longrefiner-bm25", method__selection_adapter="mine")
+        plan("longrefiner-bm25", method__selection_adapter="mine")
 
 
 REFUSED = (
@@ -242,14 +236,14 @@ REFUSED = (
 )
 def test_a_model_without_the_adapters_of_its_tasks_is_refused(preset, tasks):
     with pytest.raises(UserError, match=REFUSED.format(preset=preset, tasks=tasks)):
-        chosen(preset, roles__refiner="random")
+        plan(preset, roles__refiner="random")
     with pytest.raises(UserError, match=r"\(analysis, selection\), which"):
-        chosen("longrefiner-bm25", roles__refiner="random", method__structuring_adapter=Raw("null"))
+        plan("longrefiner-bm25", roles__refiner="random", method__structuring_adapter=Raw("null"))
 
 
 @pytest.mark.parametrize("preset", ["longrefiner-no-adapters", "longrefiner-no-structuring"])
 def test_a_row_that_uses_no_adapters_runs_on_any_model(preset):
-    assert chosen(preset, roles__refiner="random").models["refiner"].adapters == {}
+    assert plan(preset, roles__refiner="random").models["refiner"].adapters == {}
 
 
 def test_a_model_is_not_told_to_try_a_method_that_it_has_no_adapters_for():

@@ -3,10 +3,10 @@
 import json
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
+from harness.storage.run_folder import DOCUMENTS
 from tests.cli.conftest import Ended
-from tests.llm.endpoints import content, last, records, words
+from tests.llm.endpoints import content, records, words
 from tests.llm.loopback import Loopback, completion
 
 Run = Callable[..., Ended]
@@ -25,11 +25,6 @@ def construction(server):
     return [text for body in server.asked if any(head in (text := content(body)) for head in BUILD)]
 
 
-def documents(done):
-    lines = (Path(last(done)["run"]) / "documents.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
 def to_the_model(usage):
     return int(usage["requests"] - usage["encoder_requests"])
 
@@ -37,12 +32,11 @@ def to_the_model(usage):
 def test_a_memory_that_breaks_is_gone_on_with(here):
     sets, method = "dataset.tokens=500", "qrmem"
     with Loopback([told]) as server:
-        clean = here(*words(server, sets, "--out", "clean", method=method, limit=2))
-        assert clean.returncode == 0, clean.stderr
+        clean = here(*words(server, sets, "--out", "clean", method=method, limit=2)).checked()
         whole = construction(server)
     assert set(Counter(whole).values()) == {1}, "no request of a memory is made twice"
-    assert sum(to_the_model(d["usage"]["index"]) for d in documents(clean)) == len(whole)
-    assert [d["usage"]["index"]["retries"] for d in documents(clean)] == [0, 0]
+    assert sum(to_the_model(d["usage"]["index"]) for d in records(clean, DOCUMENTS)) == len(whole)
+    assert [d["usage"]["index"]["retries"] for d in records(clean, DOCUMENTS)] == [0, 0]
     breaks = whole[len(whole) // 4]  # in the middle of the first question's memory
     # Another home, so that nothing is cached.
     with Loopback([lambda body: "500" if content(body) == breaks else told(body)]) as server:
@@ -51,7 +45,7 @@ def test_a_memory_that_breaks_is_gone_on_with(here):
     assert hurt.returncode == 3, hurt.stderr
     assert [r["error"] and r["error"]["type"] for r in records(hurt)] == ["RequestFailed", None]
     assert first.count(breaks) == 2
-    (failed,) = [d for d in documents(hurt) if d["status"] == "failed"]
+    (failed,) = [d for d in records(hurt, DOCUMENTS) if d["status"] == "failed"]
     assert failed["usage"]["index"]["retries"] == 1
     with Loopback([told]) as server:
         healed = here(*words(server, sets, "model.revision=b", "--retry-failed", method=method, limit=2))
@@ -66,13 +60,11 @@ def test_a_memory_that_breaks_is_gone_on_with(here):
 def test_every_navigation_reads_the_memory_that_is_there(here):
     sets = "dataset.tokens=300"
     with Loopback([told]) as server:
-        done = here(*words(server, sets, "--parallel", "3", method="qrmem", limit=3))
-        assert done.returncode == 0, done.stderr
+        here(*words(server, sets, "--parallel", "3", method="qrmem", limit=3)).checked()
         built = construction(server)
         assert set(Counter(built).values()) == {1}
         others = "qrmem-entity-trial,qrmem-graph-expansion,qrmem-no-reflection,qrmem-no-navigation,qrmem"
-        again = here(*words(server, sets, "--out", "again", method=others, limit=3))
-        assert again.returncode == 0, again.stderr
+        again = here(*words(server, sets, "--out", "again", method=others, limit=3)).checked()
         assert construction(server) == built
     rows = [json.loads(line) for line in again.stdout.splitlines()]
     assert [(r["summary"]["index"]["built"], r["summary"]["index"]["hit"]) for r in rows] == [(0, 3)] * 5
@@ -83,8 +75,7 @@ def test_every_navigation_reads_the_memory_that_is_there(here):
 
 def test_a_reply_that_never_parses_is_asked_for_four_times_more_each_time_by_another_draw(here):
     with Loopback([lambda _: completion("I would rather not.")]) as server:
-        done = here(*words(server, "dataset.tokens=300", "method.retries=4", method="qrmem", limit=1))
-        assert done.returncode == 0, done.stderr
+        here(*words(server, "dataset.tokens=300", "method.retries=4", method="qrmem", limit=1)).checked()
     asked = {}
     for body in server.asked:
         asked.setdefault(content(body), []).append(body)

@@ -63,8 +63,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("arguments", "parts"), MISTAKES, ids=lambda a: " ".join(a) if isinstance(a, list) else None)
 def test_a_mistake_is_one_sentence(arguments, parts, here, model, course, tmp_path):
     (tmp_path / "bad.yaml").write_text(COURSE.replace("skill: answer", "skill: anwser", 1))
-    done = here("pocket", *arguments)
-    assert done.returncode == 2, done.stderr
+    done = here("pocket", *arguments).checked(2)
     for part in parts:
         assert part in done.stderr
     assert done.stderr.startswith("error: ")
@@ -75,8 +74,7 @@ def test_a_mistake_is_one_sentence(arguments, parts, here, model, course, tmp_pa
 def test_no_embedded_model(here, monkeypatch, tmp_path):
     monkeypatch.setattr("pocket.card.EMBEDDED", tmp_path / "not-there")
     for verb in ("check", "eval"):
-        done = here("pocket", verb)
-        assert done.returncode == 2
+        done = here("pocket", verb).checked(2)
         assert "no pocket model comes with this installation; name a model folder" in done.stderr
 
 
@@ -109,8 +107,7 @@ def test_check(here, cli, model):
     own.parent.mkdir(parents=True, exist_ok=True)
     shipped = (Path(__file__).parents[2] / "configs/datasets/pocket/qasper.yaml").read_text()
     own.write_text(shipped.replace("instruction: Answer", "instruction: Please answer"))
-    done = cli("pocket", "check", "model")
-    assert done.returncode == 4
+    done = cli("pocket", "check", "model").checked(4)
     told = done.stderr.splitlines()
     assert {line.split("'")[1] for line in told} == {"answer", "pecan search", "memwalker leaf", "qrmem ask"}
     assert all("changed since training" in line for line in told)
@@ -120,8 +117,7 @@ def test_check(here, cli, model):
 def test_damaged_weights(verb, here, model):
     trained(model, "answer")
     (model / "model.safetensors").write_bytes(b"other")
-    done = here("pocket", verb, "model")
-    assert done.returncode == 2
+    done = here("pocket", verb, "model").checked(2)
     assert "the weights in model are damaged: model.safetensors has sha256 " in done.stderr
     assert done.stderr.rstrip().endswith("reinstall the model")
 
@@ -131,8 +127,7 @@ EVAL = ["--skill", "pecan points of points", "--questions", "2"]
 
 def test_eval_writes_the_card_beside_the_weights(here, model):
     trained(model, "pecan points of points")
-    done = here("pocket", "eval", "model", *EVAL)
-    assert done.returncode == 0, done.stderr
+    done = here("pocket", "eval", "model", *EVAL).checked()
     assert done.stdout.startswith("pecan points of points: kept\n")
     assert done.stdout.splitlines()[-1] == "model"
     assert len(done.stderr.splitlines()) == 4
@@ -159,8 +154,7 @@ def test_eval_where_nothing_can_be_written(here, model, tmp_path):
     assert (done.returncode, json.loads(done.stdout)["card"]) == (0, None)
     assert "the card is not written" in done.stderr
     (tmp_path / "file").write_text("")
-    done = here("pocket", "eval", "model", *EVAL, "--out", "file")
-    assert done.returncode == 3
+    done = here("pocket", "eval", "model", *EVAL, "--out", "file").checked(3)
     assert "cannot write file" in done.stderr
 
 

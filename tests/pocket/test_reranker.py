@@ -187,8 +187,7 @@ def test_it_trains_examines_and_knows_its_own_folder(here, model, tmp_path, monk
     monkeypatch.setattr(reranker_exam, "KINDS", ("musique",))
     monkeypatch.setattr(reranker_exam, "resolved", lambda *_, **__: EncoderConfig(name="none", source="/no/where"))
     shutil.copytree(model, "model")
-    done = here("pocket", "train-reranker", "--out", "o", *TINY)
-    assert done.returncode == 0, done.stderr
+    done = here("pocket", "train-reranker", "--out", "o", *TINY).checked()
     assert done.stdout.strip() == "o/model"
     card = json.loads((tmp_path / "o" / "model" / "card.json").read_text())
     assert (card["trained"]["steps"], card["trained"]["layers"], card["exam"]["questions"]) == (2, 1, 2)
@@ -200,8 +199,7 @@ def test_it_trains_examines_and_knows_its_own_folder(here, model, tmp_path, monk
     assert done.stderr.splitlines()[-1].startswith("musique: pocket-reranker ")
     again = here("pocket", "train-reranker", "--out", "o", *TINY)
     assert (again.returncode, again.stderr.splitlines()[0]) == (0, "going on from step 2")
-    other = here("pocket", "train-reranker", "--out", "o", *TINY, "--seed", "1")
-    assert other.returncode == 2
+    other = here("pocket", "train-reranker", "--out", "o", *TINY, "--seed", "1").checked(2)
     assert "is of another training: seed (0 there, 1 here); name another folder with --out" in other.stderr
 
 

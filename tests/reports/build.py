@@ -8,6 +8,9 @@ from harness.cost.flops import CONVENTIONS
 from harness.storage.run_folder import read_run
 
 SCORE = "longbench.qa_f1"
+# The scores of a method and of what it is compared with.
+OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
+BASE = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
 
 
 def flops(tflops):
@@ -103,8 +106,8 @@ def stored(root, scores, **changes):
     return read_run(write_run(root, [record(i, s) for i, s in enumerate(scores)], **changes))
 
 
-def mistake(ended):
-    """What a command that is refused says, and nothing else: exit code, stdout, stderr -> stderr."""
+def mistake(ended, warnings=0):
+    """The one sentence of a command that is refused, behind its warnings: exit code, stdout, stderr -> stderr."""
     code, out, err = ended
-    assert (code, out) == (2, "")
+    assert (code, out, len(err.splitlines())) == (2, "", warnings + 1)
     return err

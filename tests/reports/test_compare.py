@@ -7,10 +7,7 @@ from harness.storage.run_folder import read_run
 from reports.compare import compare, config_difference, side_by_side
 from reports.page import page
 from reports.table_formats import render
-from tests.reports.build import SCORE, record, stored, write_run
-
-OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
-BASE = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
+from tests.reports.build import BASE, OURS, SCORE, record, stored, write_run
 
 
 def pair(root, **changes):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reports.build import stored
+from tests.reports.build import mistake, stored
 from tests.reports.figure_searches import searched, searched_run, settings
 
 REPORTS = ("curves", "front", "memory", "nodes", "queries", "sweep", "tokens")
@@ -36,13 +36,6 @@ def call(tmp_path, monkeypatch, command):
     searched_run(tmp_path / "results", rows, settings=settings(record_stops=2))
     stored(tmp_path / "results", [0.5] * 9, method="full-context")
     return command
-
-
-def mistake(ended):
-    """The one sentence of a command that printed nothing else."""
-    code, out, err = ended
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    return err
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -12,10 +12,7 @@ from harness.storage.run_folder import read_run
 from reports.columns import ordered, sections
 from reports.compare import compare, side_by_side
 from reports.main_table import frame
-from tests.reports.build import SCORE, record, stored, write_run
-
-OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
-BASE = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
+from tests.reports.build import BASE, OURS, SCORE, record, stored, write_run
 
 
 def three(root):

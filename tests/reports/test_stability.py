@@ -38,11 +38,14 @@ def of(*runs):
     return found
 
 
-def test_a_ranking_that_survives(tmp_path):
-    found = of(run(tmp_path, "good", 55), run(tmp_path, "bad", 5))
+@pytest.mark.parametrize("judged", [{}, {STRICT: 0}], ids=["no judge", "one that says no to all, so it is left out"])
+def test_a_ranking_that_survives(tmp_path, judged):
+    found = of(run(tmp_path, "good", 55, judged), run(tmp_path, "bad", 5, judged))
     assert found.flips == {}
     assert "and the draw of questions (90 % interval): 1 of 1." in found.sentence
+    assert "judge" not in found.sentence
     ((_, table),) = stability.sections([found])
+    assert (f"the same for all methods, so left out: {STRICT}" in table["notes"][0]) == bool(judged)
     assert table["rank by any choice"].tolist() == ["1", "2"]
 
 
@@ -70,14 +73,6 @@ def test_a_lenient_judge_is_named_with_its_prompt(tmp_path):
     kinds = dict(zip(found.table["choice"], found.table["kind"], strict=True))
     assert {name: kinds[name] for name in JUDGED} == {LENIENT: "judge prompt", STRICT: "judge prompt", OTHER: "judge"}
     assert "1 judge, 2 judge prompts and" in found.sentence
-
-
-def test_a_judge_that_says_no_to_all_is_left_out(tmp_path):
-    found = of(run(tmp_path, "good", 55, {STRICT: 0}), run(tmp_path, "bad", 5, {STRICT: 0}))
-    assert "judge" not in found.sentence
-    ((_, table),) = stability.sections([found])
-    assert f"the same for all methods, so left out: {STRICT}" in table["notes"][0]
-    assert table["rank by any choice"].tolist() == ["1", "2"]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,7 @@ import json
 
 import pytest
 
-from tests.reports.build import SCORE, mistake, stored
-
-OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
-BASE = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
+from tests.reports.build import BASE, OURS, SCORE, mistake, stored
 
 
 @pytest.fixture
@@ -67,7 +64,7 @@ class TestReport:
         assert "warning: left out: " in err
         assert "has no answered question yet" in err
         (folder.parent / "x").mkdir()
-        assert "no run below" in mistake(call("report", str(folder)))
+        assert "no run below" in mistake(call("report", str(folder)), warnings=1)
 
     def test_csv_is_one_table_of_every_column(self, call):
         rows = list(csv.DictReader(io.StringIO(call("report", "results", "--format", "csv")[1])))

@@ -13,6 +13,7 @@ from harness.storage.lock import FolderLock
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, read_run
 from harness.storage.shard_files import part_name, parts_in
 from tests.engine.fakes import World, comparable, go, make_plan
+from tests.scale.test_schedule_shards import records
 
 pytestmark = pytest.mark.usefixtures("fake_model")
 
@@ -22,10 +23,6 @@ WORLD = World(questions=12, documents=5)
 def shard(out, number, of=3, **more):
     plan = more.pop("plan", None) or make_plan(WORLD.dataset(), limit=more.pop("limit", None))
     return run_shard(plan, out, number, of, progress=Silent(), command=["harness", "run"], **more)
-
-
-def records(folder):
-    return [comparable(row) for row in read_lines(folder / RECORDS, "question_id")]
 
 
 def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):

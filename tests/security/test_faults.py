@@ -25,15 +25,11 @@ from tests.engine import fakes
 from tests.engine.fakes import Quiet, World, comparable, go, make_plan
 from tests.scale.test_schedule_shards import drive
 
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 ROOT = Path(__file__).resolve().parents[2]
 OPERATIONS = ("open", "write", "fsync", "replace", "ftruncate", "rename", "mkdir", "unlink")
 STEP = 1 if os.environ.get("HARNESS_EVERY_OPERATION") else 5
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
 
 
 def _plan(out):

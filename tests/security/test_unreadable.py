@@ -193,8 +193,7 @@ MODELS = [
 @pytest.mark.parametrize(("spoil", "fix"), [row[1:] for row in MODELS], ids=[row[0] for row in MODELS])
 def test_model_folders(spoil, fix, here, model, tmp_path):
     spoil(shutil.copytree(model, tmp_path / "m"))
-    ended = here(*SAMPLE, "--model", "m")
-    assert ended.returncode == 2, ended.stderr
+    ended = here(*SAMPLE, "--model", "m").checked(2)
     shutil.rmtree("results", ignore_errors=True)  # what only loading shows leaves the folder that was made for the run
     refused(ended, fix)
 

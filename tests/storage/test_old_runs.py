@@ -30,8 +30,7 @@ def test_there_is_one_of_each_kind():
 def test_tables(here, version):
     names = {f.rpartition("/")[2].partition("--")[0] for f in FOLDERS if f.startswith(f"{version}/")}
     for verb in ("report", "compare"):
-        done = here(verb, str(OLD / version), "--format", "csv")
-        assert done.returncode == 0, done.stderr
+        done = here(verb, str(OLD / version), "--format", "csv").checked()
         assert "left out" not in done.stderr
         rows = [line.partition(",")[2] for line in done.stdout.splitlines()[1:]]
         assert len(rows) == len(names)
@@ -58,8 +57,7 @@ def test_one_folder(here, tmp_path, name):
     folder = tmp_path / "run"
     shutil.copytree(OLD / name, folder)
     run = read_run(folder)
-    traced = here("trace", str(folder), str(run.records[0]["question_id"]))
-    assert traced.returncode == 0, traced.stderr
+    here("trace", str(folder), str(run.records[0]["question_id"])).checked()
     scored = here("score", str(folder))
     if name.startswith("oldest/"):  # the data set is gone, and these records hold no gold answers
         assert scored.returncode == 2
@@ -73,8 +71,7 @@ def test_one_folder(here, tmp_path, name):
 def test_tracking(here, tmp_path, empty_store):
     shutil.copy(empty_store, tmp_path / "mlflow.db")
     folders = [str(shutil.copytree(OLD / name, tmp_path / str(n))) for n, name in enumerate(FOLDERS)]
-    done = here("track", *folders, "--uri", f"sqlite:///{tmp_path}/mlflow.db")
-    assert done.returncode == 0, done.stderr
+    done = here("track", *folders, "--uri", f"sqlite:///{tmp_path}/mlflow.db").checked()
     assert done.stdout.splitlines() == folders
 
 

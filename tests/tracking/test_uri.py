@@ -97,14 +97,6 @@ class TestUri:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://h:1")
         assert default_uri(tmp_path) == "http://h:1"
 
-    def test_importing_the_module_imports_nothing_heavy(self):
-        code = (
-            "import sys, harness.tracking.track, harness.tracking.mlflow_process, harness.tracking.metrics; "
-            "print([m for m in ('torch', 'pandas', 'numpy', 'mlflow', 'transformers') if m in sys.modules])"
-        )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == "[]"
-
     @pytest.mark.parametrize(
         ("name", "expected"),
         [

@@ -10,22 +10,16 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun, UserError
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
-from harness.method import Task
 from harness.training.course import Labels
 from harness.training.example_files import read_scenes
 from harness.training.labelling import LabelModels, LabelWriter
-from harness.types import Document, Question
+from harness.types import Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.training import tasks
 from tests.llm.endpoints import config, loaded
 from tests.llm.loopback import Loopback, completion
+from tests.methods.test_longrefiner_labels import ANALYSIS, DOCUMENT, SELECTION, STRUCTURING, TASK, TOLD
 from tests.training import small
-
-ANALYSIS, _, SELECTION = tasks(LongRefinerConfig())
-TASK = Task(instruction="x", max_answer_tokens=8)
-TEXT = "Mira Tal was a painter of Toren. She was born at the school. In 1719 she painted the bridge. She died there."
-OUTLINE = "<abstract>Mira Tal was <skip> painter of Toren.</abstract><section: Work>She was born <skip> died there.</section: Work>"
-DOCUMENT = Document("d", TEXT, "Mira Tal")
 
 
 def items(count):
@@ -111,7 +105,7 @@ def test_a_stop_is_obeyed_and_the_same_call_goes_on(places, tmp_path):
 
 
 def test_a_document_is_structured_once_by_many_at_a_time(tmp_path):
-    path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(OUTLINE)
+    path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(TOLD)
     LabelWriter(path, SELECTION, models(teacher, base), lambda _: None).write(items(12), {}, lambda: 4)
     assert {scene.replies for scene in read_scenes(path, TASK)[0]} == {("['Work']",)}
     assert (len(base.prompts), len(teacher.prompts)) == (1, 12)
@@ -119,7 +113,7 @@ def test_a_document_is_structured_once_by_many_at_a_time(tmp_path):
 
 def test_the_abstract_is_that_of_use(tmp_path):
     task = tasks(LongRefinerConfig(abstract_tokens=4))[2]
-    path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(OUTLINE)
+    path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(TOLD)
     LabelWriter(path, task, models(teacher, base), lambda _: None).write(items(1), {})
     (scene,) = read_scenes(path, TASK)[0]
     assert scene.texts[1] == "Mira Tal was a", "four tokens of the refiner"
@@ -137,4 +131,4 @@ def test_what_is_asked_and_titles_are_checked_before_anything_is_labelled(base, 
         made.labelling(made.tasks[0])
     monkeypatch.setattr("harness.datasets.load_once.load_once", lambda *_: rows)
     with pytest.raises(UserError, match="1 of 1 documents of mine have no title, by which --pages are found; leave"):
-        made.items(tasks(LongRefinerConfig())[1], lambda _: None)
+        made.items(STRUCTURING, lambda _: None)
