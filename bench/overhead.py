@@ -169,9 +169,8 @@ def slope(tool: Tool, folder: Path, questions: int, requests: int, parallel: int
     sizes = (SHORT, questions)
     taken = []
     for size in sizes:
-        rows = folder / f"{size}.jsonl"
         with tempfile.TemporaryDirectory(dir=folder) as out:
-            command = tool.command(rows, requests, parallel, Path(out) / "out")
+            command = tool.command(folder / f"{size}.jsonl", requests, parallel, Path(out) / "out")
             taken.append(cpu_seconds(command, folder))
             tool.check(Path(out) / "out", size)
     each = (taken[1] - taken[0]) / (sizes[1] - sizes[0])

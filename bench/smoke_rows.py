@@ -23,16 +23,14 @@ LONG = {"context", "text"}  # the fields of long texts
 
 def _chats(number: int, text: str) -> Row:
     """A row of LongMemEval with a session for each paragraph of `text`; the second row is to be declined."""
-    paragraphs = text.split("\n\n")
-    turns = [{"role": "user", "content": paragraph, "has_answer": True} for paragraph in paragraphs]
+    turns = [{"role": "user", "content": paragraph, "has_answer": True} for paragraph in text.split("\n\n")]
     sessions = [[turn, {"role": "assistant", "content": "I see."}] for turn in turns]
     dates = [f"2023/05/{day:02} (Mon) 10:00" for day in range(1, len(sessions) + 1)]
-    ids = [f"session {day}" for day in range(len(sessions))]
     return longmemeval(
         question_id=f"e{number}{'_abs' * number}",
         haystack_dates=dates,
         haystack_sessions=sessions,
-        haystack_session_ids=ids,
+        haystack_session_ids=[f"session {day}" for day in range(len(sessions))],
     )
 
 

@@ -145,14 +145,13 @@ def _gold_text(example: Example) -> str:
 
 def frame(found: Sequence[Audit]) -> pd.DataFrame:
     """One row a suspect question and reason: dataset, question_id, question, gold, reason, evidence."""
-    names = ("dataset", "question_id", "question", "gold", "reason", "evidence")
     rows = [
         (each.dataset, question, example.question.text, _gold_text(example), reason, told)
         for each in found
         for question, example in each.examples.items()
         for reason, told in each.suspects.get(question, {}).items()
     ]
-    return pd.DataFrame(rows, columns=names)
+    return pd.DataFrame(rows, columns=("dataset", "question_id", "question", "gold", "reason", "evidence"))
 
 
 def sections(found: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:

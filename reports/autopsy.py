@@ -203,9 +203,8 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
 
 def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[str, pd.DataFrame]]:
     """For each data set and model a table for people: a row a class, a column a method, "12 (24 %) [15, 36]"."""
-    counted = frame(cases)
     sections = []
-    for (dataset, model), group in counted.groupby(["dataset", "model"], sort=False):
+    for (dataset, model), group in frame(cases).groupby(["dataset", "model"], sort=False):
         told = []
         for row in group.to_dict("records"):
             share, low, high = (100 * row[f"share{end}"] for end in ("", ".low", ".high"))

@@ -93,7 +93,6 @@ def search_in_memory(
 def memory_lines(memory: Memory, walk: Walked) -> list[str]:
     """For people: the evidence first, then entities with their segments, then the relations that lead on from them."""
     counts = f"{len(memory.segments)} segments, {len(memory.names)} entities, {len(memory.edges)} relations"
-    found = [f"memory     {counts}"]
     evidence, entities = [], []
     for k in walk.evident or ():
         read = f"read at step {walk.read[k]}" if k in walk.read else "never read"
@@ -104,7 +103,7 @@ def memory_lines(memory: Memory, walk: Walked) -> list[str]:
         where = memory.places[e]
         segments = f"segment{'s' * (len(where) != 1)} {', '.join(map(str, where)) or 'none'}"
         entities.append(f"{e} {memory.names[e]}, {how}: {segments}")
-    found += _headed_lines("evidence", evidence) + _headed_lines("entities", entities)
+    found = [f"memory     {counts}", *_headed_lines("evidence", evidence), *_headed_lines("entities", entities)]
     held = set(walk.held)
     near = [n for n, (a, b, _) in enumerate(memory.edges) if a in held or b in held]
     return found + _headed_lines("relations", [memory.edge(n) for n in near])

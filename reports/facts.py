@@ -380,6 +380,5 @@ def check_runs(runs: Sequence[StoredRun]) -> None:
     """Raise UserError where there is no run at all, or a run has no record yet."""
     if not runs:
         raise UserError("no runs found. Run something first: harness run --method bm25 --dataset musique")
-    empty = [run.path.name for run in runs if not run.records]
-    if empty:
+    if empty := [run.path.name for run in runs if not run.records]:
         raise UserError(f"no question is recorded yet in {', '.join(empty)}. Run the same command again to go on.")

@@ -169,18 +169,16 @@ class _FollowedRun:
 
     def row(self) -> dict[str, str]:
         """The run's row of the table: column -> text."""
-        failed = sum(record["error"] is not None for record in self.records.values())
-        ago = f"{duration(max(0, round(time.time() - self.changed)))} ago" if self.records else "–"
         return {
             "method": self.label,
             "data set": facts.run_key(self.stored)[0],
             "score": self._numbers["score"],
             "answered": f"{len(self.records)} of {self._questions_asked() or 'unknown'}",
-            "failed": str(failed),
+            "failed": str(sum(record["error"] is not None for record in self.records.values())),
             "time left": self._time_left(),
             **{name: self._numbers[name] for name in ("tokens", "tflops")},
             "state": self.state,
-            "last answer": ago,
+            "last answer": f"{duration(max(0, round(time.time() - self.changed)))} ago" if self.records else "–",
             "indexes": str(len(self._documents)),
             "model": str(self.stored.config["model"]["name"]),
         }

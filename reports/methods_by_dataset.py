@@ -88,9 +88,8 @@ def _method_row(
     lacks = [f"no run on {', '.join(missing)}"] if missing else []
     lacks += [f"no such score on {', '.join(unscored)}"] if unscored else []
     notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else []), *_score_notes(by_dataset)]
-    ceiling = any(run["ceiling"] for run in by_dataset.values())
     found = {"method": method, "model": model, **cells, **_mean_over_datasets(cells, datasets)}
-    return found | {"ceiling": ceiling, "notes": tuple(notes)}
+    return found | {"ceiling": any(run["ceiling"] for run in by_dataset.values()), "notes": tuple(notes)}
 
 
 def _mean_over_datasets(cells: Mapping[str, float | None], datasets: Sequence[str]) -> dict[str, float | None]:

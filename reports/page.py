@@ -110,8 +110,7 @@ def page(
     following = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
     told = _stability_sentences(groups) if live is None else ()  # while runs go on, a ranking has not been found
     head = el("header", el("h1", title), *(el("p", sentence, class_="stability") for sentence in told))
-    ending = header(runs, written) if runs else None
-    body = joined(head, following, _contents(groups), *parts, ending)
+    body = joined(head, following, _contents(groups), *parts, header(runs, written) if runs else None)
     return _filled_template(title, body, heads, joined(*blocks), following is not None)
 
 

@@ -37,8 +37,7 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
     if written is not None:
         command = el("code", shlex.join(written.command))
         rows.append(("This page", joined(f"written {_utc_text(written.time)} by ", command)))
-    pairs = [el("div", el("dt", name), el("dd", value)) for name, value in rows]
-    shared = el("dl", *pairs, class_="facts")
+    shared = el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in rows), class_="facts")
     return el("section", el("h2", "About these runs"), shared, _runs_table(runs), class_="about")
 
 

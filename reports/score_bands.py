@@ -203,8 +203,7 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
     without a question in common.
     """
     groups: dict[tuple[str, str, str | None], list[tuple[str, StoredRun, Rows]]] = {}
-    labels = facts.labels([run for run, _ in pairs])
-    for label, (run, rows) in zip(labels, pairs, strict=True):
+    for label, (run, rows) in zip(facts.labels([run for run, _ in pairs]), pairs, strict=True):
         key = str(run.config["dataset"]["name"]), str(run.config["model"]["name"]), facts.fingerprint(run)
         groups.setdefault(key, []).append((label, run, rows))
     return [_band(dataset, model, group) for (dataset, model, _), group in groups.items()]
@@ -255,8 +254,7 @@ def _method_row(band: Band, method: str) -> dict[str, Any]:
     own = {name: means[method] for name, means in band.means.items()}
     row: dict[str, Any] = {"method": method, band.headline: _score_range([own[band.headline]])}
     for family in dict.fromkeys(band.families.values()):
-        held = [value for name, value in own.items() if band.families[name] == family]
-        if held:
+        if held := [value for name, value in own.items() if band.families[name] == family]:
             row[family] = _score_range(held)
     row["rank"] = rank_range(band.means, method)
     return row
@@ -295,11 +293,10 @@ def _reversal_row(one: Reversal) -> dict[str, str]:
 
 def frame(bands: Sequence[Band]) -> pd.DataFrame:
     """One row a method and scorer: dataset, model, method, scorer, family, score (mean in [0, 1]), rank, n."""
-    names = ("dataset", "model", "method", "scorer", "family", "score", "rank", "n")
     rows = [
         (band.dataset, band.model, method, name, band.families[name], mean, rank(means, method), band.n)
         for band in bands
         for name, means in band.means.items()
         for method, mean in means.items()
     ]
-    return pd.DataFrame(rows, columns=names)
+    return pd.DataFrame(rows, columns=("dataset", "model", "method", "scorer", "family", "score", "rank", "n"))

@@ -71,8 +71,7 @@ class Stability:
         )
         if not self.flips:
             return f"{text}."
-        by_choice = [f"{name} {count}" for name, count in self.flips.items() if name != DRAW]
-        if by_choice:
+        if by_choice := [f"{name} {count}" for name, count in self.flips.items() if name != DRAW]:
             flipped = self.table[self.table["choice"] != DRAW].groupby(["a", "b"])["flips"].any()
             more = f" and {len(by_choice) - _NAMED} more choices" if len(by_choice) > _NAMED else ""
             text += f"; {flipped.sum()} ({100 * flipped.mean():.0f} %) flip, by {', '.join(by_choice[:_NAMED])}{more}"
@@ -107,8 +106,7 @@ def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
         values = zip(pairs, apart[name], reversed_, flips, strict=True)
         rows += [(name, kinds.get(name, "scorer"), *pair, *value) for pair, *value in values]
     for _, _, a, b, *numbers, _ in rows[: len(pairs)]:
-        settled = band.settles(a, b, band.headline, _LEVEL, DRAWS)
-        rows.append((DRAW, "draw", a, b, *numbers, not settled))
+        rows.append((DRAW, "draw", a, b, *numbers, not band.settles(a, b, band.headline, _LEVEL, DRAWS)))
     return Stability(band, pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]))
 
 

@@ -179,9 +179,8 @@ class Cells:
         for note in notes:
             if note not in self.footnotes:
                 self.footnotes.append(note)
-        numbers = sorted(self.footnotes.index(note) + 1 for note in notes)
         groups: list[list[int]] = []  # Three in a row are a range: a long list of marks would be wider than the table.
-        for number in numbers:
+        for number in sorted(self.footnotes.index(note) + 1 for note in notes):
             if groups and number == groups[-1][-1] + 1:
                 groups[-1].append(number)
             else:

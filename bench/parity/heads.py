@@ -50,8 +50,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 def _qrhead(code: Path, rows: Rows, tools: FakeTools, plain: Model, found: Found) -> None:
     """Compare QRHead's and ICR's scores of chunks, by head and by all. plain: the same model, for their code."""
     stand_in(*(f"qrretriever.custom_{n}" for n in ("cache", "modeling_llama", "modeling_qwen2")))
-    module = import_theirs(code, "qrretriever.attn_retriever")
-    released = object.__new__(module.AttnBasedRetriever)
+    released = object.__new__(import_theirs(code, "qrretriever.attn_retriever").AttnBasedRetriever)
     released.null_query, released.attn_head_set, released.device = NO_CONTENT, "full_heads", "cpu"
     method = InContext(InContextConfig())
     no_cache = SimpleNamespace(key_cache=[], value_cache=[])

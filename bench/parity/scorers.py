@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sys
 from pathlib import Path
-from typing import Any
 
 from bench.parity import Found, import_theirs
 from bench.parity.rows import Rows
@@ -37,10 +36,6 @@ def _text(dice: random.Random) -> str:
     return " ".join(dice.choices(WORDS.split(), k=dice.randint(0, 6)))
 
 
-def _number(value: Any) -> float:
-    return float(value[0] if isinstance(value, tuple) else value)
-
-
 def compare(code: Path, rows: Rows, found: Found) -> None:
     """Compare the scores of made-up answers, and of real gold answers of sample rows, by both."""
     dice = random.Random(20261124)
@@ -56,5 +51,6 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
                 if function == "retrieval_score" and not gold.startswith("Paragraph"):
                     continue
                 given = (gold, prediction) if function.startswith("compute_") else (prediction, gold)  # MuSiQue's
-                value = _number(getattr(official, function)(*given))
-                found.add(f"{folder.partition('/')[0]}: {function}", value, score(ours, prediction, [gold]))
+                value = getattr(official, function)(*given)
+                number = float(value[0] if isinstance(value, tuple) else value)
+                found.add(f"{folder.partition('/')[0]}: {function}", number, score(ours, prediction, [gold]))

@@ -84,7 +84,7 @@ def duel(
         asking: dict[str, Any] = {"command": command, "retry_failed": retry_failed, "parallel": parallel}
         outcome = run_duel(plans, rules, folder, progress=QuietStandings() if quiet else Standings(), **asking)
     except Interrupted:
-        print_resume_command("interrupted; what was answered is saved", command)
+        print_resume_command("interrupted; what was answered is saved")
         return 130
     print(_as_json(outcome) if json else _as_text(outcome), flush=True)
     for problem in (p for entrant in outcome.entrants for p in entrant.result.save_problems):
@@ -136,8 +136,7 @@ def _as_text(outcome: DuelResult) -> str:
     lines.append(f"  {outcome.score}, about {about}; alpha {100 * rules.alpha:g} %{over}, valid at every look")
     if outcome.left_out:
         lines.append(f"  {outcome.left_out} questions are left out, which {outcome.score} does not judge")
-    heads = ("method", "rank", "questions", "saved", "tokens saved", "time saved", "run")
-    rows = [heads]
+    rows = [("method", "rank", "questions", "saved", "tokens saved", "time saved", "run")]
     for e in sorted(outcome.entrants, key=lambda e: outcome.ranks(e.name)):
         left, tokens, seconds = e.saved
         share = f"{left} ({100 * left / e.of:.0f} %)"

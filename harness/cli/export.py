@@ -68,8 +68,7 @@ def _bundle(paths: list[str], keep_texts: bool) -> int:
     *runs, bundle = paths
     if not bundle.lower().endswith(".zip"):
         raise UserError(f"the last argument is the file to write and should end in .zip, not '{bundle}'")
-    folders = run_folders(runs)
-    stored = read_runs(folders, hold="numbers")
+    stored = read_runs(run_folders(runs), hold="numbers")
     digest = write_bundle(stored, Path(bundle), keep_texts=keep_texts)
     print(f"{bundle}: {len(stored)} runs, contents sha256 {digest}")
     bare = [run.path.name for run in stored if not run.config["dataset"].get("keep_texts", True)]

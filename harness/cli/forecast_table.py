@@ -135,20 +135,18 @@ def row_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]
     """The forecast of each row, by stored runs or by what its method declares."""
 
     known = measured_runs(options.folder)
-    convention = options.convention or DEFAULT
     before: dict[RowKey, Plan] = {}
     made = []
     for plan in planned:
         try:
             before[row_key(plan.choices)] = ready = with_numbers(plan, before, options.folder)
-            row = forecast(ready, options.folder, convention)
+            row = forecast(ready, options.folder, options.convention or DEFAULT)
             needed, speed = expected_hours(ready, row.tokens, known)
             made.append(replace(row, hours=needed, speed=speed))
         except HarnessError as e:
-            names = (plan.method_name, plan.config.dataset.name)
             how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.awaits.items())
             how = how if isinstance(e, RowWaits) else str(e)
-            made.append(Forecast(*names, plan.questions, 0, None, None, how))
+            made.append(Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how))
     return made
 
 

@@ -165,7 +165,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = INTERRUPTED
         if arguments is None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        print_resume_command("interrupted", ["harness", *sys.argv[1:]])
+        print_resume_command("interrupted")
     if code == INTERRUPTED and arguments is None:
         _exit_at_once(code)
     sys.exit(code)
@@ -225,8 +225,7 @@ def _print_usage_error(e: Any) -> int:
         sys.stderr.write(f"{e.format_message()}\n")
         return 2
     message = e.format_message().partition(" (Possible options")[0].partition(", unable to parse")[0].rstrip(".")
-    near = getattr(e, "possibilities", None)
-    if near:
+    if near := getattr(e, "possibilities", None):
         message += f". Did you mean '{near[0]}'?"
     see = f"  ({context.command_path} --help)" if context is not None else ""
     return _print_error(message + see, 2)

@@ -78,8 +78,7 @@ def mean_text(score: dict[str, Any]) -> str:
 
 def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
     """Score name -> its mean as text, by a run's summary.json, and over how many questions where not over all."""
-    skip = summary.get("failed_count_as") == "skip"
-    counted = summary.get("n_scored" if skip else "n_total")
+    counted = summary.get("n_scored" if summary.get("failed_count_as") == "skip" else "n_total")
     texts = {}
     for name, score in summary.get("scores", {}).items():
         few = "" if score["n"] == counted else f" over {score['n']} of {counted} questions"

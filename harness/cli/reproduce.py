@@ -191,11 +191,13 @@ def _write_pages(runs: list[StoredRun], item: TableOrFigure | None, pages: Pages
 
 def _print_needs(name: str | None, json: bool) -> int:
     """Print what is needed: of one table or figure in detail, or of all, a line each."""
+    from reports.paper.needs import needs
     from reports.paper.tables_and_figures import find_table_or_figure, tables_and_figures
 
     every = [(item, item.name) for item in tables_and_figures() if item.name]
     chosen = every if name is None else [find_table_or_figure(name)]
-    listed = [(item, suite, _suite_checks(suites.read_suite(str(suite)))) for item, suite in chosen]
+    found = [(item, suite, needs(suites.read_suite(str(suite)))) for item, suite in chosen]
+    listed = [(item, suite, [*_file_checks(own), _gpu_check(own)]) for item, suite, own in found]
     if json:
         told = [
             {"name": suite, **item.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}
@@ -213,14 +215,6 @@ def _print_needs(name: str | None, json: bool) -> int:
         print(columns([("name", "table or figure", "GPU memory", "here", ""), *lines]))
         print(_BELOW)
     return 0
-
-
-def _suite_checks(suite: suites.Suite) -> list[Check]:
-    """A check of each thing that the suite needs."""
-    from reports.paper.needs import needs
-
-    found = needs(suite)
-    return [*_file_checks(found), _gpu_check(found)]
 
 
 def _file_checks(found: Needs) -> Iterator[Check]:
@@ -243,8 +237,7 @@ def _file_checks(found: Needs) -> Iterator[Check]:
     for place in found.adapters:
         here = Path(place).expanduser().exists()
         out, _, _ = place.partition("/adapters/")
-        base = Path(out).name
-        how = f"harness train longrefiner --model {base} --out {out}"
+        how = f"harness train longrefiner --model {Path(out).name} --out {out}"
         yield Check("Weights", "ok" if here else "missing", place, "on disk" if here else how)
 
     if found.entities:

@@ -19,13 +19,12 @@ from harness.cli.output import say
 from harness.cli.run_hooks import Attachments
 from harness.cli.run_options import Execution
 from harness.cli.run_result import failure_text, print_result, rows_lost_sentence
-from harness.cli.stopping import INTERRUPTED, print_resume_command
+from harness.cli.stopping import print_resume_command, until_interrupted
 from harness.cli.worker_options import WorkerOptions
 from harness.config.layers import Choices
 from harness.engine.expand_command import Planned, bug_sentence, plan_all
 from harness.engine.rows_in_turn import Lost, Outcome, in_turn
 from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
-from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
 
 _BY_SEVERITY = (0, 3, 2, 1)  # exit codes, the worst last: a command's is its worst, with 3 for 2 once a row ran
@@ -51,14 +50,12 @@ def run_selection(
     ran: list[Path] | None = None,
 ) -> int:
     """Run the rows of a selection; returns the exit code. sweep, repeat: as of `run`; ran: gets each run's folder."""
-    command = ["harness", *sys.argv[1:]]
-    with interrupt_on_signals():
-        try:
-            rows = selection.rows(sweep, repeat)
-            return _run_all(rows, selection.suite, execution, scaling, command, [] if ran is None else ran)
-        except KeyboardInterrupt:
-            print_resume_command("interrupted; what was answered is saved", command)
-            return INTERRUPTED
+
+    def work() -> int:
+        rows, command = selection.rows(sweep, repeat), ["harness", *sys.argv[1:]]
+        return _run_all(rows, selection.suite, execution, scaling, command, [] if ran is None else ran)
+
+    return until_interrupted(work, "interrupted; what was answered is saved")
 
 
 def _run_all(
@@ -71,7 +68,7 @@ def _run_all(
 ) -> int:
     """Plan and run the rows; returns the worst exit code.
 
-    suite: its name; command: its words, to print how to resume; folders: gets the folder of each row that ran.
+    suite: its name; command: its words; folders: gets the folder of each row that ran.
     """
     attached = Attachments(suite, options, scaling, command)
     wanted = attached.with_option_settings(rows)
@@ -86,7 +83,7 @@ def _run_all(
     if len(wanted) > 1 and (planned.lost or suite is not None):
         say(rows_lost_sentence(len(wanted), planned.lost))
     if waiting:
-        print_resume_command("rows wait for the number of another row", command)
+        print_resume_command("rows wait for the number of another row")
     return max(code, *(hook.closed() for hook in attached.hooks), key=_BY_SEVERITY.index)
 
 

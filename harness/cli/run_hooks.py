@@ -52,8 +52,7 @@ class Attachments:
         for row in rows:
             if twice := sorted(kept.keys() & row.sets.keys()):
                 raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
-        wanted = [replace(row, sets={**row.sets, **kept}) for row in rows]
-        return with_stops(wanted, self._options.record, say)
+        return with_stops([replace(row, sets={**row.sets, **kept}) for row in rows], self._options.record, say)
 
     def only_plan(self, wanted: Sequence[Choices]) -> int:
         """Print what the rows would cost; returns the exit code."""

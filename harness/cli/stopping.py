@@ -5,7 +5,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from harness.cli.output import say
 from harness.parallel.signals import interrupt_on_signals, on_signals
@@ -15,9 +15,9 @@ INTERRUPTED = 130
 """The exit code of a command that Ctrl-C or SIGTERM ended."""
 
 
-def print_resume_command(what: str, command: Sequence[str] = ()) -> None:
-    """Print `what` became of the work, then the command that resumes it (by default this one), passwords masked."""
-    command = list(command) or ["harness", *sys.argv[1:]]
+def print_resume_command(what: str) -> None:
+    """Print `what` became of the work, then this command, which resumes it, passwords masked."""
+    command = ["harness", *sys.argv[1:]]
     shown = [masked(word) for word in command]
     say(f"{what}. The same command resumes" + (" (replace *** by the password):" if shown != command else ":"))
     say(shlex.join(shown))

@@ -127,8 +127,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
     params |= {"teacher": options.teacher or "the synthetic world", "dataset": options.dataset or ""}
     words = [f"roles.refiner.adapters.{task.name}={out / 'adapters' / task.name}" for task in tasks]
     use = f"use them: harness run --method {name} ... --set {' '.join(words)}"
-    course = Course(preset, method, base, tasks, settings, out, options.seed, options.device, labelled)
-    return course, params, use
+    return Course(preset, method, base, tasks, settings, out, options.seed, options.device, labelled), params, use
 
 
 def _sets_by_target(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -181,8 +180,7 @@ def make_labels(options: TrainOptions, settings: Settings, teacher: ModelConfig,
                 raise UserError(
                     f"{option} names one place for {len(names)} data sets; write {_PLACE} where the name of each goes"
                 )
-    other = [key for key in sets if key.startswith("datasets.") and key.split(".")[1] not in names]
-    if other:
+    if other := [key for key in sets if key.startswith("datasets.") and key.split(".")[1] not in names]:
         raise UserError(f"--set {other[0]}: '{other[0].split('.')[1]}' is not among the data sets of --dataset")
     chosen = [one for name in names if (one := _question_set(name, options, settings, sets)) is not None]
     if not chosen:

@@ -41,8 +41,7 @@ def verify(
 
     own = read_runs(run_folders([against]), hold="nothing") if against else []
     with open_bundle(Path(other)) if other else nullcontext() as second:
-        theirs = list(second.runs.values()) if second else []
-        report = check(Path(bundle), data=data, against=[*own, *theirs])
+        report = check(Path(bundle), data=data, against=[*own, *(second.runs.values() if second else ())])
     if other:
         report.notes.append(f"{other} is only compared with it; to check it: harness verify {other}")
     print(json_.dumps(asdict(report)) if json else "\n".join(_report_lines(bundle, report)))

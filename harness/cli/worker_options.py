@@ -154,8 +154,7 @@ class WorkerOptions:
         from harness.scale.schedule_shards import Driver
 
         own = {key: asking[key] for key in ("command", "retry_failed", "parallel")}
-        gpus, address = self.gpus_per_worker, self.ray_address
-        pool = connect(out, workers=self.workers, gpus=gpus, address=address, options=asking)
+        pool = connect(out, workers=self.workers, gpus=self.gpus_per_worker, address=self.ray_address, options=asking)
         return Driver(pool, out, progress, **own)
 
     def _slurm_driver(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:

@@ -348,8 +348,7 @@ def _parse_index(path: Path, file: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
     shape = {"format": int, "runs": dict, "table": list, "files": dict}
-    wrong = [name for name, kind in shape.items() if not isinstance(held.get(name), kind)]
-    if wrong:
+    if wrong := [name for name, kind in shape.items() if not isinstance(held.get(name), kind)]:
         raise DataError(path, None, wrong[0], f"{INDEX} is not of this program")
     if held["format"] != FORMAT:
         raise DataError(path, None, "format", f"{held['format']}, and this version reads {FORMAT}; export it again")

@@ -144,11 +144,9 @@ class _RunCheck:
         raw = self.run.config["dataset"]
         if foreign := [target for target in registry.code_targets(raw) if not registry.is_trusted(target)]:
             raise UserError(f"{self.place} reads its rows by code ('{foreign[0]}') that is not part of this program")
-        config = self._dataset_config()
-        if config is None:
+        if (config := self._dataset_config()) is None:
             return known
-        dataset = datasets.load(config.model_copy(update={"data": expanded(data)}), None)
-        for example in dataset.examples:
+        for example in datasets.load(config.model_copy(update={"data": expanded(data)}), None).examples:
             question = example.question
             row = {
                 "question": question.text,
@@ -327,7 +325,6 @@ def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
             report.differences.append(Difference("other answers", place, question, told))
             continue
         names = [name for name in row["scores"] if name in other["scores"]]
-        apart = [name for name in names if not _is_same(row["scores"][name], other["scores"][name])]
-        if apart:
+        if apart := [name for name in names if not _is_same(row["scores"][name], other["scores"][name])]:
             told = "; ".join(f"{n} is {_text(row['scores'][n])} here, {_text(other['scores'][n])} in it" for n in apart)
             report.differences.append(Difference("other scoring", place, question, told))

@@ -100,8 +100,7 @@ class _Merge:
         unscored = self._merge_unscored()
         for opened in self._files.values():
             opened.close()
-        before = read_json(self.folder / SUMMARY)
-        asked = max(asked, before.get("n_asked") or 0)
+        asked = max(asked, read_json(self.folder / SUMMARY).get("n_asked") or 0)
         state = "finished" if numbers["n_total"] >= asked else "interrupted"
         summary = {"state": state, "n_asked": asked, **numbers}
         manifest.pop("shard", None)
@@ -127,7 +126,8 @@ class _Merge:
                 if before is None or before[1] == file or rank > before[0] or rank == before[0] == 0:
                     self.records[row["question_id"]] = rank, file, at, size
             for at, size, row in indexed_lines(self.folder / part_name(DOCUMENTS, part), "document_id", notes):
-                rank, key = _STATUS_RANK[row["status"]], _document_key(row)
+                rank, failed = _STATUS_RANK[row["status"]], row["status"] == "failed"
+                key = json.dumps([row["document_id"], row.get("key"), row.get("question_id"), failed])
                 if key not in self.documents or rank > self.documents[key][0]:
                     self.documents[key] = rank, file, at, size
 
@@ -261,7 +261,3 @@ def merge_manifests(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
 
 
 _STATUS_RANK = {"failed": 0, "hit": 1, "built": 2}
-
-
-def _document_key(row: dict[str, Any]) -> str:
-    return json.dumps([row["document_id"], row.get("key"), row.get("question_id"), row["status"] == "failed"])

@@ -215,8 +215,7 @@ class Driver:
             ready = [r for r in self._rows.values() if r.error is None and r.queue and r.queue[0].not_before <= now]
             if not ready:
                 return
-            model = self._loaded.get(worker)
-            row = next((row for row in ready if row.model == model), ready[0])
+            row = next((row for row in ready if row.model == self._loaded.get(worker)), ready[0])
             task = row.queue.popleft()
             parallel = 1 if task.deaths else self._parallel  # alone, a question that ends workers is known at once
             given_up = frozenset(question for question, count in row.deaths.items() if count >= TRIES)

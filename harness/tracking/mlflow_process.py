@@ -145,8 +145,7 @@ class BackgroundTracking(Hook):
             env={**os.environ, **own},
             process_group=0,  # Ctrl-C is for the run; the child then makes its last pass alone
         )
-        nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
-        os.setpriority(os.PRIO_PROCESS, child.pid, nice)
+        os.setpriority(os.PRIO_PROCESS, child.pid, min(19, os.getpriority(os.PRIO_PROCESS, 0) + _NICE))
         return child
 
     def missed(self, timeout: float = 120.0) -> list[str]:

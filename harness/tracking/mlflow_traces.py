@@ -106,7 +106,6 @@ class MlflowTraces:
         trace_id = "tr-" + hashlib.sha256(f"{self._run_id} {trace.question_id}".encode()).hexdigest()[:32]
         same_answer = before is not None and _digest_of(before).partition("-")[0] == content.partition("-")[0]
         of_people = [a for a in before.assessments if not str(a.source.source_id).startswith(_SENDER)] if before else []
-        kept = of_people if same_answer else []
         about = {
             "mlflow.trace_schema.version": "3",
             "mlflow.sourceRun": self._run_id,
@@ -124,7 +123,7 @@ class MlflowTraces:
             client_request_id=trace.question_id,
             trace_metadata={name: value for name, value in about.items() if value is not None},
             tags={"mlflow.traceName": trace.root.name, **{k: v[:250] for k, v in trace.tags.items()}},
-            assessments=[*_assessments(trace, trace_id), *kept],
+            assessments=[*_assessments(trace, trace_id), *(of_people if same_answer else ())],
         )
         self._client.start_trace(info)
         return [_mlflow_span(trace, trace_id, *part) for part in _numbered_spans(trace.root)]

@@ -169,12 +169,10 @@ class Course:
 
     def items(self, task: TrainingTask, tell: Callable[[str], None]) -> list[Item]:
         """The items to label for a task; with `pages` each document is replaced by KILT's page of its title."""
-        merged = self._questions(tell)
-        items = list(merged.items(task.per, self.settings.tasks[task.name].scenes))
+        items = list(self._questions(tell).items(task.per, self.settings.tasks[task.name].scenes))
         if task.per == "question" or self.labels is None or self.labels.pages is None:
             return items
-        untitled = sum(not d.title.strip() for _, _, documents in items for d in documents)
-        if untitled:
+        if untitled := sum(not d.title.strip() for _, _, documents in items for d in documents):
             every = sum(len(documents) for _, _, documents in items)
             told = (
                 f"{untitled:,} of {every:,} documents of {self.labels.names} have no title, by which --pages are found"
@@ -245,8 +243,7 @@ class Course:
 
     def examine(self, tell: Callable[[str], None]) -> list[exam.Measure]:
         """Measure the base without and with every adapter, and write the cards. Raises UserError, CannotRun."""
-        missing = [task.name for task in self.tasks if not (self.folder(task) / "adapter_config.json").is_file()]
-        if missing:
+        if missing := [task.name for task in self.tasks if not (self.folder(task) / "adapter_config.json").is_file()]:
             raise CannotRun(f"there is no adapter '{missing[0]}' in {self.out / 'adapters'}; train it first")
         model, count, results = self.with_adapters(self.tasks), 0, list[exam.Measure]()
         for task in self.tasks:

@@ -63,8 +63,7 @@ class Value:
         if value in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
             reach = 1 - 0.025 ** (1 / count)
             return cls(value, max(0.0, value - reach), min(1.0, value + reach), len(probes))
-        last = int(scene.max()) + 1
-        present = np.bincount(scene, minlength=last) > 0
+        present = np.bincount(scene) > 0
         times = np.random.default_rng(0).multinomial(count, present / count, size=_RESAMPLES)
         a, b = times[:, scene[right]].astype(float), times[:, scene[~right]].astype(float)
         pairs = a.sum(1) * b.sum(1)

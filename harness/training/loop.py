@@ -101,8 +101,7 @@ def load_checkpoint(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
         raise CannotRun(
             f"the checkpoint in {folder} is damaged ({str(error).splitlines()[0]}); delete the folder to begin again"
         ) from error
-    wrong = [f"{k} ({theirs.get(k)} there, {v} here)" for k, v in about.items() if theirs.get(k) != v]
-    if wrong:
+    if wrong := [f"{k} ({theirs.get(k)} there, {v} here)" for k, v in about.items() if theirs.get(k) != v]:
         raise UserError(
             f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another folder with --out"
         )

@@ -185,8 +185,7 @@ def _dataset_parts(
         answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in usable]
         yield _scored_part(dataset, f"token F1, {text}", skills["answer"], answers)
     several = [row for row in usable if len(row.questions[0].needs) > 1]
-    pairs = [probe_scene(row, full, Dice("exam", row.id, "probe")) for row in several for full in (True, False)]
-    if pairs:
+    if pairs := [probe_scene(row, full, Dice("exam", row.id, "probe")) for row in several for full in (True, False)]:
         name = f"{dataset}: AUC of P(Yes), full against lacking"
         yield Part("reader", skills[SKILLS["probe"]], pairs, lambda _, told: {name: _probe_auc(told)}, 0.5)
     for kind in ("choose", "unanswerable"):

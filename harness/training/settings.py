@@ -130,8 +130,7 @@ def read_settings(
         for task in tasks:
             tree.merge({"tasks": {task: common}}, origin)
         tree.merge(values, origin)
-    others = [task for task in tree.values["tasks"] if task not in tasks]
-    if others:
+    if others := [task for task in tree.values["tasks"] if task not in tasks]:
         raise ConfigError([f"unknown task '{task}'; '{method}' has: {', '.join(tasks)}" for task in others])
     return build(form, tree, "")
 

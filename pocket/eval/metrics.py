@@ -31,6 +31,7 @@ _BUCKETS = ((1, 1, "1"), (2, 2, "2"), (3, 4, "3-4"), (5, 8, "5-8"), (9, 10**9, "
 _NEVER = -20.0  # log-probability of a token that could not be scored
 _ABOUT = re.compile(r"About (.+)\.")
 _NAME = re.compile(r"#\d+|\b[A-Z]\w+")
+_TITLE = re.compile(r"<section: ([^<>]+)>")
 
 Measured = Mapping[str, tuple[Value, float | None]]
 """Name of a measure -> its value, and the expected value of guessing without reading, if that is known."""
@@ -134,10 +135,6 @@ def _pairs_in_lines(text: str) -> list[str]:
     return [" | ".join(line.split(" | ")[:2]) for line in _lines(text)]
 
 
-def _titles(text: str) -> list[str]:
-    return re.findall(r"<section: ([^<>]+)>", text)
-
-
 def _names_in_lines(text: str) -> list[str]:
     """The names in each line: capitalised words, except the first word of a line, and "#1"."""
     return [" ".join(sorted(_NAME.findall(line.partition(" ")[2]))) for line in _lines(text)]
@@ -155,8 +152,7 @@ def _action_measures(sittings: Sequence[Sitting]) -> Measured:
 
 def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
     """The likelihood of a scored token: exp of the mean log-probability, with its interval."""
-    logs = [(i, log) for i, s in enumerate(sittings) for log in s.outcome.scored or [_NEVER]]
-    found = _mean_by_scene(logs)
+    found = _mean_by_scene([(i, log) for i, s in enumerate(sittings) for log in s.outcome.scored or [_NEVER]])
     mean, low, high = (None if log is None else float(np.exp(log)) for log in (found.mean, found.low, found.high))
     return {LIKELIHOOD: (replace(found, mean=mean, low=low, high=high), None)}
 
@@ -170,7 +166,7 @@ _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
     "summary": partial(_parts_measures, parts=_sentences),
     "shortened": partial(_parts_measures, parts=lambda text: _names("\n".join(_sentences(text)))),
     "relations": partial(_parts_measures, parts=_pairs_in_lines),
-    "outline": partial(_parts_measures, parts=_titles),
+    "outline": partial(_parts_measures, parts=_TITLE.findall),
     **dict.fromkeys(("doubts", "decomposed", "elaborated"), partial(_parts_measures, parts=_names_in_lines)),
     "triage": partial(_choice_measures, count=lambda scene: len(scene.texts) - 1),  # the first is the memory
     "reflection": _action_measures,

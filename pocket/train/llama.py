@@ -34,8 +34,7 @@ _FILES = ("config.json", "model.safetensors", *_TOKENIZER)
 
 def check_folder(folder: Path, to: Path) -> None:
     """Raise CannotRun where `folder` lacks a file of a pocket model, UserError where `to` has another tokenizer."""
-    missing = [name for name in _FILES if not (folder / name).is_file()]
-    if missing:
+    if missing := [name for name in _FILES if not (folder / name).is_file()]:
         raise CannotRun(
             f"'{folder}' is no folder of a trained pocket model: it has no {missing[0]}"
             if folder.is_dir()

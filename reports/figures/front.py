@@ -203,8 +203,7 @@ def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[flo
 
 def _draw_front(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     """Draw the best score that each cost buys, as steps up to the right edge."""
-    best = sorted(_coordinates(point) for point in rows if mark_of(point) == "undominated")
-    if best:
+    if best := sorted(_coordinates(point) for point in rows if mark_of(point) == "undominated"):
         limits = ax.get_xlim()
         xs, ys = zip(*best, (limits[1], best[-1][1]), strict=True)
         ax.step(xs, ys, where="post", color="#0072B2", linestyle="--", linewidth=0.8, marker="", alpha=0.6, zorder=1)
@@ -215,8 +214,7 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the methods' names beside their marks, where there is room; a line joins a mark with a far label."""
     several = len({point["model"] for point in rows}) > 1
     named = [p for p in rows if len(rows) <= _LABELLED or mark_of(p) != "dominated"]
-    names = [f"{p['method']} ({p['model']})" if several else str(p["method"]) for p in named]
-    names = [wrapped(name, 40) for name in names]
+    names = [wrapped(f"{p['method']} ({p['model']})" if several else str(p["method"]), 40) for p in named]
     backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}  # error bars cross labels
     artists = [ax.text(0, 0, name, fontsize=7, bbox=backing) for name in names]
     at = ax.transData.transform

@@ -42,9 +42,8 @@ def frame(
     Raises UnknownName for a convention.
     """
     check_convention(convention)
-    labels = curve_labels([part.run for part in parts])
     rows: list[dict[str, Any]] = []
-    for part, label in zip(parts, labels, strict=True):
+    for part, label in zip(parts, curve_labels([part.run for part in parts]), strict=True):
         rows += _rule_rows(part, label, score or facts.headline(part.run), convention, costs)
     return facts.as_floats(pd.DataFrame(rows))
 

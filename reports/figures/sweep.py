@@ -87,8 +87,7 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
         )
     places = {value: place for place, value in enumerate(_sorted_values([row[x] for row in rows]))}
     rows.sort(key=lambda row: (row["dataset"], row[x] is None, row["method"], places.get(row[x], 0)))
-    table = facts.as_floats(pd.DataFrame(rows))
-    return table.assign(**{x: pd.Series([row[x] for row in rows], dtype=object)})
+    return facts.as_floats(pd.DataFrame(rows)).assign(**{x: pd.Series([row[x] for row in rows], dtype=object)})
 
 
 def _sorted_values(cells: Sequence[Any]) -> list[Any]:

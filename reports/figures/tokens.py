@@ -85,8 +85,7 @@ def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, A
 
 def _texts_by_kind(read: Rows, question_ids: Sequence[str], run: StoredRun) -> dict[str, list[str]]:
     """Kind -> texts of the asked questions, each document once. Raises UserError for a question that is gone."""
-    missing = [question for question in question_ids if question not in read.examples]
-    if missing:
+    if missing := [question for question in question_ids if question not in read.examples]:
         raise UserError(f"question '{missing[0]}' of {run.path} is not in the data set any more")
     examples = [read.examples[question] for question in question_ids]
     documents = dict.fromkeys(d for example in examples for d in example.question.document_ids)

@@ -78,8 +78,7 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
         used = (config.get("roles") or {}).get(role) or config["model"]
         found.add(_reasons_of_model(value, run, role, used, wanted))
         known = set(((run.manifest.get("models") or {}).get(role) or {}).get("adapters") or used.get("adapters") or ())
-        needed = value.entry.adapters.get(role, ())
-        if missing := [name for name in needed if name not in known]:
+        if missing := [name for name in value.entry.adapters.get(role, ()) if name not in known]:
             found.reasons.append(f"model: the {role} has no adapter for {listed(missing)}, the paper trained them")
         if role not in paper.trained and known:
             found.reasons.append(f"model: the {role} has the adapter {listed(sorted(known))}, the paper's has none")

@@ -44,8 +44,7 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
     for value in load() if values is None else values:
         members = [rule.dataset for rule in value.rules]
         for alike in _by_settings(value, _fitting(value, runs)) if len(members) > 1 else ():
-            missing = [name for name in members if not alike[name]]
-            if missing:
+            if missing := [name for name in members if not alike[name]]:
                 first = next(run for name in members for run in alike[name])
                 told.append(
                     f"{value.paper.name}'s {value.place} is a mean over {listed(members)}: no run of "
