@@ -1,6 +1,7 @@
 """Twenty synthetic chat tokenizers: what their vocabularies are made of, and how they know the markers of turns."""
 
 from dataclasses import dataclass
+from threading import Lock
 from types import SimpleNamespace
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -167,7 +168,7 @@ class Kind:
         self.model = object.__new__(HFModel)
         self.model.name, self.model.layers, self.model.window = "-".join(filter(None, kind)), 1, 100_000
         self.model.net = SimpleNamespace(config=SimpleNamespace(vocab_size=len(wrapped)))
-        self.model.arena, self.model.shape = Arena(1), None
+        self.model._arena, self.model._arena_lock, self.model.shape = Arena(1), Lock(), None
         self.model._load_tokenizer(ModelConfig(name=self.model.name, source=str(folder)), str(folder))
         self.tokens = Tokens(folder, self.model.name)
         self.forms = {form for marker in self.format.markers for form in self._forms(marker)}
