@@ -15,7 +15,7 @@ from typing import Any
 QUESTIONS = 16
 DOCUMENTS = 4  # whose indexes are built
 DOCUMENT_QUESTIONS = 8  # on two documents
-# Searches of another model in graphs that pocket-llama built: summaries that its window of 2,048 tokens holds.
+# Another model searches graphs that pocket-llama built, with summaries short enough for its window of 2,048 tokens.
 SEARCH: dict[str, Any] = {"roles__builder": "pocket-llama", "method__reserve": 300, "method__max_nodes": 12}
 
 

@@ -17,16 +17,15 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import types
-
 if TYPE_CHECKING:
     from harness.api.results import Run, Runs, compare, judge, load_run, score
     from harness.api.running import run
     from harness.storage.run_folder import read_run
 
+    __version__: str
+
 __all__ = ["Run", "Runs", "__version__", "compare", "judge", "load_run", "read_run", "run", "score"]
 
-__version__ = types.VERSION
 _BESIDE = ("configs", "methods", "pocket", "reports")
 
 
@@ -59,6 +58,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("harness.types").VERSION
     if name in __all__:
         return getattr(import_module("harness.api.running" if name == "run" else "harness.api.results"), name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

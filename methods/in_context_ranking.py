@@ -74,8 +74,8 @@ class InContext(TopK):
 
     def reads(self, tokens: int, room: int) -> Reads:
         """Forecast: all chunks are read once, with one or two questions behind them, then what is shown."""
-        requests = 3 if self.config.calibrate else 2
-        return replace(super().reads(tokens, room), shown=tokens + super().reads(tokens, room).shown, requests=requests)
+        answer = super().reads(tokens, room)
+        return replace(answer, shown=tokens + answer.shown, requests=3 if self.config.calibrate else 2)
 
     def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
         """A sentence where the head list is missing, damaged or another model's than one of these `sizes`; else []."""
@@ -117,10 +117,8 @@ class InContext(TopK):
                     )
                 dropped, carried = [carried[-1], *dropped], carried[:-1]
                 continue
-            calibrate = self.config.calibrate
-            values = _chunk_scores(
-                self.attention(question, [texts[i] for i in group], tools, calibrate), heads, calibrate
-            )
+            found = self.attention(question, [texts[i] for i in group], tools, self.config.calibrate)
+            values = _chunk_scores(found, heads, self.config.calibrate)
             if len(group) == len(texts):
                 return values
             best = [group[i] for i in np.argsort(-values, kind="stable")]

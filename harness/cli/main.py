@@ -20,7 +20,6 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import __version__
 from harness.cli.command import CONTEXT, Group
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.errors import CannotRun, SaveError, UserError, escaped_output, printable
@@ -131,6 +130,8 @@ app = typer.Typer(name="harness", cls=Root, rich_markup_mode=None, no_args_is_he
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from harness import __version__
+
         print(f"harness {__version__}")
         raise typer.Exit
 

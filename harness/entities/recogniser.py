@@ -95,6 +95,7 @@ def recogniser(name: str) -> Recogniser:
 
 @cache
 def _load(name: str) -> Recogniser:
+    """The recogniser called `name`, made at the first call."""
     library, _, model = checked_name(name).partition(":")
     if library == "rules":
         return _Rules()

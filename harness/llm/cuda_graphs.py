@@ -81,6 +81,7 @@ class RecordedSteps:
     ) -> list[Tensor | None]:
         """Run a step eagerly and return its logits; record it, and set `problem` where the recording differs.
 
+        A step whose recording has a problem is taken back and run once more.
         size: contexts of the recording; rows: as `_input_rows` takes them; order[i]: which context row i is of.
         """
         expected = eagerly()
@@ -148,8 +149,8 @@ def _input_rows(rows: Sequence[tuple[int, int, int]]) -> Tensor:
 def record_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
     """Record what `step` does on the current GPU; returns a function that replays it and returns the tensor, refilled.
 
-    Each recording has memory of its own: torch refuses a shared pool when the recordings in it are gone, as they are
-    when the arena grows. All sizes together take about twice what the largest takes.
+    Each recording has memory of its own: torch refuses a shared pool once all recordings in it are gone, as they are
+    when the arena grows.
     """
     graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:
@@ -158,7 +159,7 @@ def record_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
             out = step()
     finally:
         torch.cuda.set_stream(before)  # torch leaves its stream in place where a recording fails
-    out.zero_()  # an empty recording would pass the check by what was computed while it was made
+    out.zero_()  # or an empty recording would pass the check: recording it left the right logits
 
     def play() -> Tensor:
         graph.replay()

@@ -30,7 +30,7 @@ class Arena:
 
     limit: most tokens that it may hold (None: any number); contexts that have waited longest then move to the host's
     memory until their next pass. kept: most tokens of contexts that ended and stay, for contexts that begin like them.
-    capacity: tokens that the buffers have room for; growths: how often some were replaced by longer ones.
+    capacity: tokens that the buffers have room for; growths: how often longer ones were made.
     """
 
     def __init__(self, layers: int, limit: int | None = None, kept: int = 0) -> None:
@@ -95,10 +95,7 @@ class Arena:
         start, stop = self._free[n]
         if start + tokens > self.capacity:
             self._grow(start + tokens)
-        if start + tokens < stop:
-            self._free[n] = start + tokens, stop
-        else:
-            del self._free[n]
+        self._free[n : n + 1] = [(start + tokens, stop)] if start + tokens < stop else []
 
     def _grow(self, tokens: int) -> None:
         """Make room for `tokens` positions. Where memory ends half-way, `capacity` stays what all buffers hold."""

@@ -26,10 +26,9 @@ SMALL = ModelShape(2, 64, 4, 4, 16, 128, 100)
 @pytest.mark.parametrize("kind", ["prefill", "append", "probe", "decode", "score"])
 @pytest.mark.parametrize("chunk", [2048, 7])
 def test_executed_equals_the_operator_counter(tiny_folder, chunk, kind):  # noqa: F811
-    source = ModelConfig(
-        name="tiny", source=str(tiny_folder), prefill_chunk=chunk, device="cpu"
-    )  # whose kernel is counted
-    model, meter = load_model(source), Meter()
+    # On the CPU, whose kernel the counter knows.
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=chunk, device="cpu"))
+    meter = Meter()
     s = model.session(meter)
     s.user("Where is the school of Mira Tal, north of the bridge?" * 3)
     if kind != "prefill":
