@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harness.config.layers import Choices
 
 
+_FOLDER = "folder"  # the data set of --documents and --questions
 RESULTS = "results"
 """The folder of runs that is written, and read, where none is named."""
 Runs = Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or folders that hold runs.")]
@@ -88,6 +89,12 @@ class RowOptions:
         ),
     ] = None
     data: LocalData = None
+    documents: Annotated[
+        str | None, choice("--documents DIR", "Folder of documents of your own; with --questions.")
+    ] = None
+    questions: Annotated[
+        str | None, choice("--questions FILE", "Questions about --documents: .jsonl, .json, .csv, .tsv or .yaml.")
+    ] = None
     limit: Annotated[
         int | None, choice("--limit N", "Only the first N questions. A larger N continues the run.", "all")
     ] = None
@@ -124,6 +131,10 @@ class Selection(RowOptions):
 
         alike = {key: getattr(self, key) for key in ("data", "model", "profile", "limit", "sample", "seed")}
         sets, suite = parse_sets(self.sets), suites.chosen_suite(self.suite, split_names(self.unset))
+        if self.documents or self.questions:
+            if not (self.documents and self.questions) or self.data or set(self.dataset) - {_FOLDER}:
+                raise ConfigError(["--documents DIR and --questions FILE go together, without --dataset and --data"])
+            alike["data"], sets["dataset.documents"] = self.questions, self.documents
         return Choices(method, dataset, sets=sets, files=tuple(self.config), suite=suite, **alike)
 
     def rows(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
@@ -134,7 +145,8 @@ class Selection(RowOptions):
         from harness.engine.repeats import distinct_repeats
 
         shared, axes = with_seeds(self.choices(), sweep.parse_axes(swept or ()), repeat)
-        chosen = command_rows(shared, split_names(self.method), split_names(self.dataset), axes, say)
+        datasets = split_names(self.dataset) or [_FOLDER] * bool(self.documents)
+        chosen = command_rows(shared, split_names(self.method), datasets, axes, say)
         return distinct_repeats(chosen, repeat, say)
 
 

@@ -16,6 +16,7 @@ class Dataset:
     absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and reported; twin:
     what made it from another data set (harness.datasets.twins), None for an original. rows, kinds: the number of all
     questions and of those by (name, kind) (datasets.question_kinds), whatever the limit; 0 where they were not counted.
+    notes: sentences about the source, printed as warnings.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Dataset:
     twin: dict[str, Any] | None = None
     rows: int = 0
     kinds: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -63,6 +63,7 @@ def load_asked(r: Resolution) -> Dataset:
             raise
         config = r.parts["dataset"] = config.model_copy(update={"options": {**config.options, "documents": ()}})
         dataset = load_once(config, None if sample else limit)
+    r.warnings += dataset.notes
     if sample:
         return random_sample(dataset, config.format, sample, r.parts["sample_seed"])
     if limit and (warning := first_rows_warning(dataset, limit)):

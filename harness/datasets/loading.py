@@ -85,7 +85,13 @@ class Checker:
         self.hash.update(line + b"\n")
 
     def dataset(
-        self, name: str, source: Source, with_what: str, examples: list[Example], documents: dict[str, Document]
+        self,
+        name: str,
+        source: Source,
+        with_what: str,
+        examples: list[Example],
+        documents: dict[str, Document],
+        notes: tuple[str, ...] = (),
     ) -> Dataset:
         """The data set of the checked questions. with_what: ends the source's name, such as " with pages.jsonl".
 
@@ -102,6 +108,7 @@ class Checker:
             skipped=dict(self.skipped),
             rows=len(self.places),
             kinds=self.kinds,
+            notes=notes,
         )
 
     def _raise_errors(self, name: str) -> None:

@@ -15,6 +15,9 @@ from collections.abc import Sequence
 
 from harness.stats.bootstrap import document_clusters
 
+WHOLE_FOLDER = "the whole folder"
+"""The document of a question about all pages of a user's folder: such questions are independent draws, too."""
+
 _BY_QUESTION = frozenset({"retrieved"})  # formats whose documents are drawn with their question
 _MANY = 20  # fewer questions are not worth a word about the size of their clusters
 
@@ -28,7 +31,7 @@ def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequen
     """A label for each question, the same for those resampled as one. form: the data set's format."""
     if by_question(form):
         return list(question_ids)
-    return document_clusters(document_ids)
+    return document_clusters([() if tuple(ids) == (WHOLE_FOLDER,) else ids for ids in document_ids])
 
 
 def cluster_warning(document_ids: Sequence[Sequence[str]], labels: Sequence[str]) -> str | None:

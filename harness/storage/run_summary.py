@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from harness.cost.usage import add_usage, texts_and_cut
 from harness.stats.bootstrap import interval
-from harness.stats.clusters import by_question, question_labels
+from harness.stats.clusters import WHOLE_FOLDER, by_question, question_labels
 from harness.storage.run_schema import MISSING, PREFIX
 
 KEPT = ("state", "n_asked", "stopped_early")
@@ -103,8 +103,10 @@ class _Tally:
         if by_question(self._form):
             self._questions.append(row["question_id"])
         else:
-            # A question without documents is a cluster of its own.
-            documents = tuple(row["document_ids"]) or (f"\0question {self._count}",)
+            # A question without documents, or about all of them, is a cluster of its own.
+            documents = tuple(row["document_ids"])
+            if documents in ((), (WHOLE_FOLDER,)):
+                documents = (f"\0question {self._count}",)
             number = self._number_of_set.setdefault(documents, len(self._number_of_set))
             self._set_of_row.append(number)
         for name, value in row["scores"].items():

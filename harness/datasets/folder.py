@@ -1,0 +1,291 @@
+"""A folder of documents and a file of questions about it.
+
+    --documents wiki      guide/setup.md, faq.txt, page.html, pages.jsonl ({"id": "..", "title": "..", "text": ".."})
+    --questions q.jsonl   {"question": "How long is the warranty?", "answer": "two years", "document": "guide/setup",
+                            "gold_pages": ["guide/setup#Warranty"]}; also .json, .csv, .tsv and .yaml
+
+A page's id is its path in the folder, without the suffix. Only "question" and an answer ("answer" or "answers") are
+needed. A question that names no "document" (or "documents") is asked about the whole folder: its document is all pages,
+one after another. A page is its sections: Markdown headings outside of code blocks start one. They are the document's
+passages, so "gold_pages", a page or a page and a heading, mark what supports an answer.
+"""
+
+import csv
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from harness.config.schema import DatasetConfig
+from harness.datasets.base import Dataset
+from harness.datasets.files import Broken, RowPlace, Rows, as_row, read_rows
+from harness.datasets.find_files import FileOptions, Source
+from harness.datasets.html_pages import page_text
+from harness.datasets.loading import Checker
+from harness.datasets.open_rows import parse_question
+from harness.datasets.rows import Group, RowError, Skip, StrictRow, canonical_line, type_name
+from harness.errors import ConfigError, DataError
+from harness.stats.clusters import WHOLE_FOLDER
+from harness.types import Document, Example, Gold, Passage, Question, Support
+
+SEPARATOR = "\n\n"
+NO_PAGE = "question names a page that is not in the folder"  # the reason of a Skip
+_MARKDOWN, _PLAIN, _HTML, _ROWS = (".md", ".markdown"), (".txt", ".rst"), (".html", ".htm"), (".jsonl",)
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_HEADING = re.compile(r"#{1,6}[ \t]+(.+?)[ \t#]*$")
+_FENCE = re.compile(r"[ ]{0,3}(```+|~~~+)")
+
+
+class Options(FileOptions):
+    """Those of every data set that is read from files, and the folder."""
+
+    documents: str | None = Field(default=None, description="the folder of pages: .md, .txt, .rst, .html, .jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the folder. sections: (heading, text); the text before the first heading has the heading ""."""
+
+    id: str
+    title: str
+    sections: tuple[tuple[str, str], ...]
+
+
+class _PageRow(StrictRow):
+    id: str
+    text: str
+    title: str = ""
+
+
+def markdown_sections(text: str) -> list[tuple[str, str]]:
+    """Split Markdown into sections at its headings; a "#" inside a code block starts none.
+
+    Args:
+        text: Markdown without front matter.
+
+    Returns:
+        (heading, text) of each section that is not blank. The text does not repeat its heading; tables and code blocks
+        stay as they are.
+    """
+    sections: list[tuple[str, list[str]]] = [("", [])]
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+            fence = ""
+        heading = None if fence or mark else _HEADING.match(line)
+        if heading:
+            sections.append((heading[1].strip(), []))
+        else:
+            sections[-1][1].append(line)
+    joined = [(heading, "\n".join(lines).strip("\n")) for heading, lines in sections]
+    return [(heading, body) for heading, body in joined if heading or body.strip()]
+
+
+def _page(name: str, suffix: str, text: str) -> Page:
+    """A page from the `text` of a file. Its title: front matter, else the first heading, else its id `name`."""
+    title = ""
+    if suffix in _MARKDOWN:
+        if front := _FRONT_MATTER.match(text):
+            try:
+                values = yaml.safe_load(front[1])
+            except yaml.YAMLError:
+                values = None
+            title = str(values.get("title") or "") if isinstance(values, dict) else ""
+            text = text[front.end() :]
+        sections = markdown_sections(text)
+        title = title or next((heading for heading, _ in sections if heading), "")
+    else:
+        sections = [("", page_text(text) if suffix in _HTML else text.strip("\n"))]
+    return Page(name, title or name, tuple(sections))
+
+
+def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
+    """Read the pages of a folder and its subfolders, in the order of their paths.
+
+    Args:
+        folder: The folder; hidden files and folders are left out.
+
+    Returns:
+        The pages, and for each file that was not read a phrase "logo.png (not text)".
+
+    Raises:
+        DataError: The folder has no page, or two pages have one id.
+    """
+    pages: dict[str, Page] = {}
+    unread = []
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        name = path.relative_to(folder).as_posix()
+        suffix = path.suffix.lower()
+        if any(part.startswith(".") for part in Path(name).parts):
+            continue
+        if suffix not in (*_MARKDOWN, *_PLAIN, *_HTML, *_ROWS):
+            unread.append(f"{name} ({suffix or 'no suffix'} is not read)")
+            continue
+        try:
+            found = _read_page_rows(path) if suffix in _ROWS else [_read_page(path, name, suffix)]
+        except UnicodeDecodeError:
+            unread.append(f"{name} (not text in UTF-8)")
+            continue
+        for page in found:
+            if not any(heading.strip() or text.strip() for heading, text in page.sections):
+                unread.append(f"{name} (empty)")
+            elif page.id in pages:
+                raise DataError(name, None, None, f"two pages have the id '{page.id}'; rename or remove one")
+            else:
+                pages[page.id] = page
+    if not pages:
+        raise DataError(folder.name, None, None, "the folder has no page (.md, .txt, .rst, .html or .jsonl)")
+    return list(pages.values()), unread
+
+
+def _read_page(path: Path, name: str, suffix: str) -> Page:
+    text = path.read_text(encoding="utf-8-sig")  # universal newlines: CRLF becomes \n
+    if "\0" in text:
+        raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "binary")
+    return _page(name[: -len(suffix)], suffix, text)
+
+
+def _read_page_rows(path: Path) -> Iterator[Page]:
+    for place, raw in read_rows(path):
+        try:
+            if isinstance(raw, Broken):
+                raise RowError(None, raw.problem)
+            row = _PageRow.read(raw)
+        except RowError as error:
+            raise place.error(error.field, error.problem) from None
+        yield Page(row.id, row.title or row.id, (("", row.text),))
+
+
+def joined_document(name: str, pages: Sequence[Page]) -> tuple[Document, dict[str, Support]]:
+    """Put pages together as one document.
+
+    Args:
+        name: The document's id.
+        pages: Its pages, in order.
+
+    Returns:
+        The document, whose passages are the sections, each with "page title: heading" on a line of its own before it,
+        and the span of each page ("guide/setup") and of each section ("guide/setup#Warranty"; the first of a name).
+    """
+    pieces: list[str] = []
+    passages: list[Passage] = []
+    spans: dict[str, Support] = {}
+    at = 0
+    for page in pages:
+        start = at
+        for heading, text in page.sections:
+            title = page.title if heading in ("", page.title) else f"{page.title}: {heading}"
+            piece = "\n".join(part for part in (title, text) if part)
+            passages.append(Passage(title, at, at + len(piece)))
+            spans.setdefault(f"{page.id}#{heading}", Support(name, at, at + len(piece)))
+            pieces.append(piece)
+            at += len(piece) + len(SEPARATOR)
+        spans[page.id] = Support(name, start, at - len(SEPARATOR))
+    text = SEPARATOR.join(pieces)
+    return Document(name, text, pages[0].title if len(pages) == 1 else "", tuple(passages)), spans
+
+
+class _Questions:
+    """Parses a row of the questions' file; documents that several questions name are put together once."""
+
+    def __init__(self, pages: Sequence[Page], extensions: dict[str, str]) -> None:
+        self._pages = {page.id: page for page in pages}
+        self._ids = {**extensions, **{page.id: page.id for page in pages}}
+        self._joined: dict[tuple[str, ...], tuple[Document, dict[str, Support]]] = {}
+
+    def __call__(self, raw: dict[str, Any]) -> Group | Skip:
+        """The question of a row with its document; Skip where it names a page that is not there. Raises RowError."""
+        row = parse_question({key: value for key, value in raw.items() if value not in (None, "")})
+        named = [*_names(raw, "document"), *_names(raw, "documents")]
+        gold = _names(raw, "gold_pages")
+        ids = [self._ids.get(name) for name in named]
+        if None in ids:
+            return Skip(NO_PAGE)
+        key = tuple(str(name) for name in ids)
+        if key not in self._joined:
+            chosen = [self._pages[name] for name in key] or list(self._pages.values())
+            self._joined[key] = joined_document(" + ".join(key) or WHOLE_FOLDER, chosen)
+        document, spans = self._joined[key]
+        supporting = []
+        for name in gold:
+            page, mark, heading = name.partition("#")
+            span = spans.get(f"{self._ids.get(page, page)}{mark}{heading}")
+            if span is None:
+                return Skip(NO_PAGE)
+            supporting.append(span)
+        question = Question(row.id, row.question, (document.id,))
+        return Group(document, (Example(question, Gold(row.answers, tuple(supporting), row.extra)),))
+
+
+def _names(raw: dict[str, Any], key: str) -> list[str]:
+    """The page names under `key`: a list, or a text with ";" between several (tables). Raises RowError."""
+    value = raw.get(key)
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(";") if part.strip()]
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return list(value)
+    raise RowError(key, f"should be a page's name or a list of names, is {type_name(value)}")
+
+
+def _question_rows(path: Path) -> Rows:
+    """Yield the rows of the file of questions with their places. Raises DataError."""
+    suffix = path.suffix.lower()
+    if suffix == ".csv":
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from ((RowPlace(path.name, row=n), dict(row)) for n, row in enumerate(csv.DictReader(file), start=1))
+    elif suffix in (".yaml", ".yml"):
+        try:
+            listed = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        except yaml.YAMLError as error:
+            raise DataError(path.name, None, None, f"not YAML ({' '.join(str(error).split())})") from None
+        if not isinstance(listed, list):
+            raise DataError(path.name, None, None, f"should be a list of questions, is {type_name(listed)}")
+        yield from ((RowPlace(path.name, row=n), as_row(row)) for n, row in enumerate(listed, start=1))
+    else:
+        yield from read_rows(path)
+
+
+def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
+    """Load questions about a folder of documents.
+
+    Args:
+        config: data is the file of questions, options["documents"] the folder.
+        limit: Keep the first so many questions; None: all.
+
+    Returns:
+        The data set. Its fingerprint covers all questions and all pages. Its notes name the files that were not read.
+
+    Raises:
+        ConfigError: One of the two is missing.
+        DataError: A file that cannot be read, or a bad row.
+    """
+    documents = config.options.get("documents")
+    if not config.data or not documents:
+        raise ConfigError(["dataset folder: name both, the pages and the questions: --documents DIR --questions FILE"])
+    folder, file = Path(str(documents)).expanduser(), Path(config.data)
+    for path, there, what in ((folder, folder.is_dir(), "folder of documents"), (file, file.is_file(), "questions")):
+        if not there:
+            raise ConfigError([f"{what}: {path} is not there"])
+    pages, unread = read_pages(folder)
+    suffixes = (*_MARKDOWN, *_PLAIN, *_HTML)
+    checker = Checker(_Questions(pages, {page.id + suffix: page.id for page in pages for suffix in suffixes}))
+    digest = hashlib.sha256()
+    for page in pages:
+        digest.update(canonical_line(page) + b"\n")
+    checker.hash.update(digest.digest())
+    examples, kept = checker.check_rows(_question_rows(file), limit)
+    note = f"{len(unread)} files of {folder.name} were not read: {', '.join(unread)}" if unread else ""
+    source = Source([file], file.name)
+    return checker.dataset(
+        config.name, source, f" with {folder.resolve().name}", examples, kept, (note,) if note else ()
+    )

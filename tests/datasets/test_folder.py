@@ -1,0 +1,198 @@
+"""A folder of documents and a file of questions: what is read, what is counted, what is refused."""
+
+import json
+
+import pytest
+import yaml
+
+from harness.cli.main import main
+from harness.config.schema import DatasetConfig
+from harness.datasets import load
+from harness.datasets.folder import NO_PAGE, markdown_sections
+from harness.errors import ConfigError, DataError
+from harness.stats.clusters import WHOLE_FOLDER, question_labels
+
+SETUP = """---
+title: Setting up
+---
+Intro.
+
+# Install
+
+```
+# not a heading
+pip install acme
+```
+
+| a | b |
+|---|---|
+
+## Warranty
+
+The warranty is two years.
+"""
+
+
+@pytest.fixture
+def wiki(tmp_path):
+    folder = tmp_path / "wiki"
+    (folder / "guide").mkdir(parents=True)
+    (folder / "guide/setup.md").write_text(SETUP)
+    (folder / "office.txt").write_bytes(b"\xef\xbb\xbfThe office\r\nis in Turin.\r\n")
+    (folder / "menu.html").write_text("<html><body><h1>Menu</h1><p>On Monday there is soup.</p></body></html>")
+    (folder / "rows.jsonl").write_text('{"id": "k1", "title": "Codes", "text": "The code is 77."}\n')
+    return folder
+
+
+def config(wiki, questions, name="q.jsonl"):
+    path = wiki.parent / name
+    path.write_text(questions if isinstance(questions, str) else "".join(json.dumps(q) + "\n" for q in questions))
+    return DatasetConfig(
+        name="folder",
+        format="folder",
+        data=str(path),
+        options={"documents": str(wiki)},
+        instruction="Answer.",
+        max_answer_tokens=8,
+        scorers=("flashrag.em",),
+    )
+
+
+def test_a_question_that_names_a_page_gets_its_sections_and_marks(wiki):
+    row = {"question": "How long?", "answer": "two years", "document": "guide/setup.md"}
+    data = load(config(wiki, [{**row, "gold_pages": "guide/setup#Warranty"}]))
+    (document,) = data.documents.values()
+    titles = ["Setting up", "Setting up: Install", "Setting up: Warranty"]
+    assert (document.id, [p.title for p in document.passages]) == ("guide/setup", titles)
+    assert "# not a heading\npip install acme" in document.text
+    assert "| a | b |\n|---|---|" in document.text
+    assert "title: Setting up" not in document.text
+    (support,) = data.examples[0].gold.supporting
+    assert document.text[support.start : support.end] == "Setting up: Warranty\nThe warranty is two years."
+
+
+def test_a_question_without_a_page_is_asked_about_the_whole_folder(wiki):
+    data = load(config(wiki, [{"question": "Where?", "answer": "Turin", "gold_pages": ["office"]}]))
+    (document,) = data.documents.values()
+    (support,) = data.examples[0].gold.supporting
+    assert document.id == WHOLE_FOLDER
+    for text in ("two years", "The office\nis in Turin.", "On Monday there is soup.", "The code is 77."):
+        assert text in document.text
+    assert document.text[support.start : support.end] == "office\nThe office\nis in Turin."
+
+
+def test_several_pages_are_one_document_that_their_questions_share(wiki):
+    rows = [{"question": f"{n}?", "answer": "a", "documents": ["office", "k1"]} for n in range(3)]
+    data = load(config(wiki, rows))
+    assert list(data.documents) == ["office + k1"]
+
+
+def test_questions_about_the_whole_folder_are_independent_draws():
+    documents = [(WHOLE_FOLDER,), (WHOLE_FOLDER,), ("a",), ("a",)]
+    assert len(set(question_labels("folder", ["1", "2", "3", "4"], documents))) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("q.csv", "question,answer,document\nWhere?,Turin,office\n"),
+        ("q.tsv", "question\tanswer\tdocument\nWhere?\tTurin\toffice\n"),
+        ("q.yaml", yaml.safe_dump([{"question": "Where?", "answer": "Turin", "document": "office"}])),
+        ("q.json", json.dumps([{"question": "Where?", "answers": ["Turin"], "document": "office.txt"}])),
+    ],
+)
+def test_every_form_of_questions(wiki, name, text):
+    (example,) = load(config(wiki, text, name)).examples
+    assert (example.question.text, example.question.document_ids) == ("Where?", ("office",))
+    assert example.gold.answers == ("Turin",)
+
+
+def test_a_page_that_is_not_there_is_counted(wiki):
+    rows = [{"question": "a?", "answer": "b", "document": "gone"}, {"question": "c?", "answer": "d"}]
+    rows.append({"question": "e?", "answer": "f", "gold_pages": ["office#No such heading"]})
+    data = load(config(wiki, rows))
+    assert (len(data), data.skipped) == (1, {NO_PAGE: 2})
+
+
+def test_files_that_cannot_be_read_are_named(wiki):
+    (wiki / "logo.png").write_bytes(b"\x89PNG\0")
+    (wiki / "latin.txt").write_bytes(b"caf\xe9")
+    (wiki / "binary.md").write_bytes(b"a\0b")
+    (wiki / "empty.md").write_text("")
+    (wiki / ".hidden.md").write_text("secret")
+    (note,) = load(config(wiki, [{"question": "a?", "answer": "b"}])).notes
+    assert note == (
+        "4 files of wiki were not read: binary.md (not text in UTF-8), empty.md (empty), "
+        "latin.txt (not text in UTF-8), logo.png (.png is not read)"
+    )
+
+
+def test_two_pages_with_one_id_are_refused(wiki):
+    (wiki / "office.md").write_text("Elsewhere.")
+    with pytest.raises(DataError, match="two pages have the id 'office'"):
+        load(config(wiki, [{"question": "a?", "answer": "b"}]))
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"question": " ", "answer": "b"}, "is empty"),
+        ({"question": "a?"}, "answer"),
+        ({"question": "a?", "answer": "b", "document": 3}, "should be a page's name or a list of names, is a number"),
+    ],
+)
+def test_a_bad_question_is_one_sentence(wiki, row, problem):
+    with pytest.raises(DataError, match=problem):
+        load(config(wiki, [row]))
+
+
+def test_the_fingerprint_follows_every_page(wiki):
+    settings = config(wiki, [{"question": "a?", "answer": "b", "document": "office"}])
+    before = load(settings).fingerprint
+    (wiki / "menu.html").write_text("<html><body><p>On Monday there is rice.</p></body></html>")
+    assert load(settings).fingerprint != before
+
+
+@pytest.mark.parametrize("missing", ["documents", "questions"])
+def test_a_path_that_is_not_there_is_refused(wiki, missing):
+    settings = config(wiki, [{"question": "a?", "answer": "b"}])
+    change = {"options": {"documents": "gone"}} if missing == "documents" else {"data": "gone"}
+    with pytest.raises(ConfigError, match="gone is not there"):
+        load(settings.model_copy(update=change))
+
+
+@pytest.mark.parametrize(
+    ("text", "headings"),
+    [
+        ("# A\nx\n## B\ny", ["A", "B"]),
+        ("~~~\n# A\n~~~\n# B", ["", "B"]),
+        ("````\n```\n# A\n````\n# B\n", ["", "B"]),
+        ("#no heading\n# C #", ["", "C"]),
+    ],
+)
+def test_headings_outside_of_code_start_sections(text, headings):
+    assert [heading for heading, _ in markdown_sections(text)] == headings
+
+
+def code_of(words):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return ended.value.code
+
+
+def test_a_folder_is_asked_from_the_command_line(wiki, tmp_path, capsys):
+    config(wiki, [{"question": "Where?", "answer": "Turin", "gold_pages": "office"}])
+    (tmp_path / "replies.yaml").write_text("replies: [{reply: Turin}]")
+    words = ["run", "-m", "bm25", "--documents", str(wiki), "--questions", str(tmp_path / "q.jsonl"), "--mlflow", "off"]
+    words += [
+        "--model",
+        "scripted",
+        "--set",
+        f"model.script={tmp_path / 'replies.yaml'}",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert code_of(words) == 0
+    assert "flashrag.em                  100.0" in capsys.readouterr().out
+    assert code_of([*words[:5], "--mlflow", "off"]) == 2
+    assert "--documents DIR and --questions FILE go together" in capsys.readouterr().err
