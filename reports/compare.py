@@ -95,6 +95,23 @@ def compare(
     return facts.as_floats(pd.DataFrame(rows).assign(p_holm=holm([row["p"] for row in rows])))
 
 
+def compare_with_baseline(run: StoredRun, base: StoredRun) -> dict[str, Any]:
+    """The paired difference of two runs in the headline score, also where they have one name, or models that differ.
+
+    Args:
+        run: The run that is judged.
+        base: The run that it is compared with.
+
+    Returns:
+        The columns of `compare`; no interval is None. The notes name what would have stopped `compare`.
+
+    Raises:
+        UserError: The two have no scored question in common.
+    """
+    pair = _Pair(run, "this run", base, "the baseline")
+    return _comparison_row(pair, _compared_score(pair, None))
+
+
 @dataclass(frozen=True)
 class SideBySide:
     """The two tables of a comparison; `score` is the one asked for, None the headline of each data set."""

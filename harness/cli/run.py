@@ -27,7 +27,8 @@ from harness.engine.rows_in_turn import Lost, Outcome, in_turn
 from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
 from harness.storage.home import check_home
 
-_BY_SEVERITY = (0, 3, 2, 1)  # exit codes, the worst last: a command's is its worst, with 3 for 2 once a row ran
+# Exit codes, the worst last: a command's is its worst, with 3 for 2 once a row ran; 4: a check failed (gate.py).
+_BY_SEVERITY = (0, 3, 4, 2, 1)
 
 
 def run(

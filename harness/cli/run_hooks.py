@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from harness.cli.gate import Gate
 from harness.cli.output import say
 from harness.config.layers import Choices
 from harness.cost.flops import CONVENTIONS
@@ -68,6 +69,10 @@ class Attachments:
         self.hooks = [self._numbers, trackers]
         if options.track is not None:
             self.hooks.append(BackgroundTracking(options.folder, address(options.track), self._suite, 0, **alike))
+        limits = [part for text in options.fail_under for part in text.split(",")]
+        checks = (options.fail_below_baseline, options.fail_drop, options.junit, options.job_summary)
+        if limits or any(value is not None for value in checks):
+            self.hooks.append(Gate(limits, *checks))
         self._unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
 
     def begin(self, plans: Sequence[Plan]) -> None:

@@ -1,6 +1,6 @@
 """Options of `harness run`: how rows are run, and what is recorded and printed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,6 +75,23 @@ class Execution:
     traces: Traces = MOST_TRACES
     json: Annotated[bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')] = False
     convention: Convention = None
+    fail_under: Annotated[
+        list[str], execution("--fail-under SCORE=X,...", "Exit code 4 where a run's mean score is below X points.")
+    ] = field(default_factory=list)
+    fail_below_baseline: Annotated[
+        str | None,
+        execution("--fail-below-baseline RUN", "Exit code 4 where a run is really worse than this one (paired)."),
+    ] = None
+    fail_drop: Annotated[
+        float | None,
+        execution(
+            "--fail-drop X", "With --fail-below-baseline: a measured drop of more than X points fails, too.", min=0
+        ),
+    ] = None
+    junit: Annotated[str | None, output("--junit FILE", "Write these checks as JUnit XML.")] = None
+    job_summary: Annotated[
+        str | None, output("--job-summary FILE", "Add these checks to a file as a Markdown table.")
+    ] = None
 
     @cached_property
     def folder(self) -> Path:
