@@ -19,7 +19,7 @@ _BLEU = "hf_bleu.corpus_bleu4"
 _SHORT = (_BLEU, "evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio", "ratio.search")
 _COUNTS = ("n", "failed", "truncated")
 _WHERE_ANY = ("tokens.thinking", "texts_cut", "declined")  # shown where it is not 0 throughout
-_KEPT = ("base", "hash8", "headline", "ceiling", "convention", "scorers", "notes", "run", "changed")
+_KEPT = ("base", "hash8", "headline", "ceiling", "apart", "convention", "scorers", "notes", "run", "changed")
 PAIRED = ("method", "model", "n", "clusters", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
 """Columns of a section of paired differences; its data set, score and reference stand in the title."""
 
@@ -32,10 +32,14 @@ class Section(NamedTuple):
 
 
 def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
-    """Rows by data set, within one by `score` (default: its headline), best first; ties keep their order."""
+    """Rows by data set, within one by `score` (default: its headline), best first; ties keep their order.
+
+    Runs of other questions (`apart`) come last.
+    """
     values = [row.get(score or row["headline"]) for row in frame.to_dict("records")]
     table = frame.copy().assign(_value=pd.Series(values, index=frame.index, dtype="float64"))
-    table = table.sort_values(["dataset", "_value"], ascending=[True, False], kind="stable", na_position="last")
+    keys = ["dataset", "apart", "_value"]
+    table = table.sort_values(keys, ascending=[True, True, False], kind="stable", na_position="last")
     return table.drop(columns="_value").reset_index(drop=True)
 
 

@@ -6,8 +6,10 @@ to a reference that was asked something else, and dominates nothing.
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
+from harness.errors import UserError
 from harness.scorers.squad import exact
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -56,6 +58,31 @@ def _question_set_differences(own: Asked, usual: Asked) -> list[str]:
         found.append(f"other rows of the data set (fingerprints {prints})")
     if own[1] != usual[1]:
         found.append(f"other questions ({len(own[1])} and {len(usual[1])}, {len(own[1] & usual[1])} in common)")
+        if own[0] == usual[0] and own[1] & usual[1]:
+            found.append("harness report --common shows all runs on the questions in common")
+    return found
+
+
+def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """The runs, each reduced to the questions that every run over the same rows was asked; a note says of how many.
+
+    Raises UserError where runs over the same rows have no question in common.
+    """
+    keys = [(facts.run_key(run)[0], facts.fingerprint(run)) for run in runs]
+    asked = [question_set(run)[1] for run in runs]
+    common = {
+        key: frozenset.intersection(*(own for own, of in zip(asked, keys, strict=True) if of == key)) for key in keys
+    }
+    if empty := [name for (name, _), own in common.items() if not own]:
+        raise UserError(f"--common: the runs over {', '.join(empty)} have no question in common")
+    found = []
+    for run, key in zip(runs, keys, strict=True):
+        kept = [record for record in run.records if record["question_id"] in common[key]]
+        if len(kept) == len(run.records):
+            found.append(run)
+            continue
+        note = f"reduced to the {len(kept)} of {len(run.records)} questions that every run was asked (--common)"
+        found.append(replace(run, records=kept, whole=run, notes=(*run.notes, note)))
     return found
 
 

@@ -46,7 +46,8 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
             "p",
             "Scores are means of each data set's first score × 100 with 95 % intervals; TFLOPs and the ratio to "
             "full-context are per question, the index shared by the questions asked of its document; tokens and "
-            "ratio.search are search and answer alone. (c): a ceiling, which was shown the evidence.",
+            "ratio.search are search and answer alone. (c): a ceiling, which was shown the evidence. (q): was asked "
+            "other questions, or for another task, than most runs of its data set, and is ranked with none.",
             class_="legend",
         ),
         id="leaderboard",
@@ -77,7 +78,8 @@ def _run_row(row: Mapping[str, Any], run: StoredRun, folders: Mapping[Any, str])
 def _html_cell(row: Mapping[str, Any], texts: Mapping[str, str], name: str, anchors: Mapping[str, str]) -> Html:
     """The cell of column `name`; texts: the row's numbers as written; anchors: data set -> link to its section."""
     if name in _NUMERIC:
-        return el("td", small_interval(texts.get(name, "–")), class_="number")
+        mark = " (q)" if name == "score" and row["apart"] else ""
+        return el("td", small_interval(texts.get(name, "–")), mark, class_="number")
     if name == "data set":
         return el("td", el("a", row[name], href=anchors[row[name]]), el("small", f" {row['headline']}"))
     return el("td", f"{row[name]} (c)" if name == "method" and row["ceiling"] else row[name])
@@ -88,4 +90,5 @@ def _data_attributes(row: Mapping[str, Any]) -> dict[str, Any]:
     names = ("method", "model", "data set", "suite", "folder")
     values = {f"data_{name.replace(' ', '_')}": row[name] for name in (*names, "date")}
     known = {name: row[name] for name in _NUMERIC if row[name] is not None and not pd.isna(row[name])}
+    values |= {"data_apart": ""} if row["apart"] else {}
     return {**values, **{f"data_{name}": float(value) for name, value in known.items()}}

@@ -9,6 +9,7 @@ Columns of `frame`, in order:
     base                                method without these settings; this and the next line only where some differ
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
     headline ceiling                    name of the data set's first score; whether the evidence alone was shown
+    apart                               whether other questions were asked than by most runs: such a row has no rank
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     declined                            questions that a first request left to a second one over the whole document
@@ -65,6 +66,7 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
     same_answers = same_nodes_notes(runs, [one.label for one in labels])
     for row, run, asked_otherwise, same in zip(rows, runs, reasons_not_to_rank(runs), same_answers, strict=True):
         row["notes"] += ([asked_otherwise] if asked_otherwise else []) + same
+        row["apart"] = asked_otherwise is not None
         bases = _reference_runs(run, runs, reference)
         row["ratio"] = _cost_ratio(run, bases, convention, row["notes"], spent)
         row["ratio.search"] = _cost_ratio(run, bases, convention, [], spent, with_index=False)
@@ -120,6 +122,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "hash8": facts.hash8(run),
         "headline": facts.headline(run),
         "ceiling": facts.is_ceiling(run),
+        "apart": False,
         "n": len(run.records),
         "failed": sum(r["error"] is not None for r in run.records),
         "truncated": sum(r["truncated"] is not None for r in run.records),

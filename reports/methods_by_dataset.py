@@ -53,6 +53,8 @@ def wide_table(
     rows.sort(key=lambda row: (row["model"], row[MEAN] is None, -(row[MEAN] or 0.0), row["method"]))
     ends = {f"{name}{end}" for name in (*datasets, MEAN) for end in _ENDS}
     table = pd.DataFrame(rows)
+    others = [f"{name}.apart" for name in (*datasets, MEAN)]  # columns only where a run was asked other questions
+    table = table if table[others].to_numpy().any() else table.drop(columns=others)
     return facts.as_floats(table if intervals else table.drop(columns=[n for n in table.columns if n in ends]))
 
 
@@ -62,7 +64,9 @@ def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, p
     for model, rows in table.groupby("model", sort=False):
         title = " · ".join(filter(None, [score, str(model)]))
         rows = rows.drop(columns="model").reset_index(drop=True)
-        rows.attrs["gaps"] = [name for name in rows.columns if name not in ("method", "notes", "ceiling")]
+        rows.attrs["gaps"] = [
+            name for name in rows.columns if name not in ("method", "notes", "ceiling") and not name.endswith(".apart")
+        ]
         found.append((title, rows))
     return found
 
@@ -89,6 +93,8 @@ def _method_row(
     lacks += [f"no such score on {', '.join(unscored)}"] if unscored else []
     notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else []), *_score_notes(by_dataset)]
     found = {"method": method, "model": model, **cells, **_mean_over_datasets(cells, datasets)}
+    apart = {name: bool(by_dataset.get(name, {}).get("apart")) for name in datasets}
+    found |= {f"{name}.apart": other for name, other in {**apart, MEAN: any(apart.values())}.items()}
     return found | {"ceiling": any(run["ceiling"] for run in by_dataset.values()), "notes": tuple(notes)}
 
 

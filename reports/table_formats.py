@@ -16,7 +16,8 @@
 | csv, json       | as computed (scores in 0 to 1, low and high as columns)   | in their cell                  |
 
 Columns `x.low` and `x.high` are the interval of column `x`; one with an interval is a score, unless its name says more.
-Where `x.p` is below 0.05 its value has a dagger; rows whose `ceiling` is true are never called best.
+Where `x.p` is below 0.05 its value has a dagger; rows whose `ceiling`, `apart` or `x.apart` is true
+are never called best.
 A column of tuples is footnotes. A column without any value is left out, unless frame.attrs["gaps"] names it as a score.
 """
 
@@ -42,7 +43,7 @@ FORMATS = ("text", "markdown", "csv", "latex", "json")
 
 _MISSING = "–"
 _LONGEST = 150  # characters of a line below a text table
-_HIDDEN = ("base", "run", "reference_run", "hash8", "headline", "convention", "ceiling")
+_HIDDEN = ("base", "run", "reference_run", "hash8", "headline", "convention", "ceiling", "apart")
 _SIGNIFICANT = 0.05
 _FOOTNOTES = ("scorers", "changed", "notes")
 
@@ -121,7 +122,7 @@ class Cells:
 
     def __init__(self, frame: pd.DataFrame) -> None:
         names = [str(c) for c in frame.columns]
-        bounds = {f"{n}.{end}" for n in names for end in ("low", "high", "p")}
+        bounds = {f"{n}.{end}" for n in names for end in ("low", "high", "p", "apart")}
         plain = [n for n in names if n not in bounds and n not in _HIDDEN and n not in _FOOTNOTES]
         gaps = frame.attrs.get("gaps", ())  # other columns without a value would be dashes; csv and json keep them
         plain = [n for n in plain if n in gaps or not all(_is_missing(v) for v in frame[n])]
@@ -159,19 +160,21 @@ class Cells:
     def ranks(self) -> dict[tuple[int, int], int]:
         """(row, column) -> 1 for a cell with its column's best score, 2 for the second best; equal scores share a rank.
 
-        {} for a table of differences or of printed values, whose scores are not those of rivals.
+        Only runs of the same questions are ranked, and no column of zeros. {} for a table of differences or of printed
+        values, whose scores are not those of rivals.
         """
         if {"difference", "printed"} & {*self._plain} or len(self._frame) < 2:
             return {}
-        ceilings = self._frame["ceiling"] if "ceiling" in self._frame else [False] * len(self._frame)
         found: dict[tuple[int, int], int] = {}
         for k, name in enumerate(self._plain):
             if not self.numeric[k] or self._writers[name] is not _percent:
                 continue
-            rated = zip(self._frame[name], ceilings, strict=True)
-            values = [None if above or _is_missing(v) else _percent(v) for v, above in rated]
-            best = sorted({float(v) for v in values if v is not None}, reverse=True)[:2]
-            found |= {(i, k): best.index(float(v)) + 1 for i, v in enumerate(values) if v and float(v) in best}
+            marks = [mark for mark in ("ceiling", "apart", f"{name}.apart") if mark in self._frame]
+            rated = zip(self._frame[name], self._frame[marks].any(axis=1), strict=True)
+            values = [None if unranked or _is_missing(v) else float(_percent(v)) for v, unranked in rated]
+            best = sorted({v for v in values if v is not None}, reverse=True)[:2]
+            if any(best):
+                found |= {(i, k): best.index(v) + 1 for i, v in enumerate(values) if v in best}
         return found
 
     def _footnote_marks(self, notes: list[str]) -> str:

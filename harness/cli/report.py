@@ -78,7 +78,15 @@ class Wide:
     score: Score = None
 
 
-def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = None) -> int:
+def report(
+    table: TableOutput,
+    page: Page,
+    wide: Wide,
+    folders: RunsFolders = None,
+    common: Annotated[
+        bool, setting("--common", "Reduce runs of a data set to the questions that all of them were asked.")
+    ] = False,
+) -> int:
     """Print tables of runs, or write them as a page.
 
     One table for each data set, best method first. The exit code is 3 if a damaged run was left out.
@@ -88,8 +96,13 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     _check_options(table, page, wide)
     _check_wide(table, page, wide)
     folders = folders or [RESULTS]
-    runs, damaged = stored_runs(folders, hold="all" if table.average_seeds else "numbers")  # a vote needs answers
+    whole = table.average_seeds or (common and page.html is not None)  # a vote and the page need answers
+    runs, damaged = stored_runs(folders, hold="all" if whole else "numbers")
     runs = average_seeds(without_copies(runs)) if table.average_seeds else without_copies(runs)
+    if common:
+        from reports.comparability import on_common_questions
+
+        runs = on_common_questions(runs)
     if table.by is not None:
         from reports.by_kind import split_by_kind
 

@@ -1,5 +1,6 @@
 """Runs that were asked other questions, of other rows or for another task are told apart, and costs are explained."""
 
+import json
 import math
 
 import pytest
@@ -9,9 +10,11 @@ from reports.columns import legended, ordered, sections
 from reports.comparability import most_common, reasons_not_to_rank
 from reports.figures.front import points
 from reports.main_table import frame
+from reports.methods_by_dataset import sections as wide_sections
+from reports.methods_by_dataset import wide_table
 from reports.page import page
 from reports.table_formats import render, render_sections
-from tests.reports.build import SCORE, built, record, stored, usage, write_run
+from tests.reports.build import SCORE, built, mistake, record, stored, usage, write_run
 
 SCORES = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
 INDEX = [built("d0", 3.0)]
@@ -53,6 +56,63 @@ def test_of_two_the_longer_is_the_usual():
     assert most_common([few, many]) == many
     assert most_common([few, many, few]) == few
     assert most_common([(None, frozenset("a")), ("g", frozenset("b"))]) == (None, frozenset("a"))
+
+
+def bold(text):
+    """The first words of the rows with a value in bold."""
+    return [line.split()[0] for line in text.splitlines() if r"\textbf" in line]
+
+
+def asked_apart(root):
+    """Two runs of 8 questions, and one of the first 2 with the highest mean."""
+    runs = [stored(root, scores, method=m) for m, scores in (("bm25", SCORES), ("pecan", [0.3] * 8))]
+    return [stored(root, [1.0, 1.0], method="raptor"), *runs]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_run_of_other_questions_is_never_the_best(wide, tmp_path):
+    means = frame(asked_apart(tmp_path))
+    found = wide_sections(wide_table(means)) if wide else sections(ordered(means))
+    assert bold(render_sections(found, "latex")) == ["bm25"]
+
+
+def test_a_run_of_other_questions_stands_below_those_that_are_ranked(tmp_path):
+    assert list(ordered(frame(asked_apart(tmp_path)))["method"]) == ["bm25", "pecan", "raptor"]
+
+
+def test_a_column_of_zeros_has_no_best(tmp_path):
+    means = frame([stored(tmp_path, [0.0] * 8, method=m) for m in ("bm25", "pecan")])
+    assert bold(render_sections(sections(ordered(means)), "latex")) == []
+
+
+def test_the_leaderboard_marks_a_run_of_other_questions(tmp_path):
+    shown = page([*asked_apart(tmp_path), stored(tmp_path, [0.3], dataset="qasper")])
+    board = shown[shown.index('id="leaderboard"') :]
+    told = {name: "(q)" in row for row in board.split("</tr>")[1:5] for name in ("raptor", "bm25") if name in row}
+    assert told == {"raptor": True, "bm25": False}
+
+
+def test_the_note_offers_the_questions_in_common(tmp_path):
+    runs = asked_apart(tmp_path)
+    assert "harness report --common shows all runs on the questions in common" in reasons_not_to_rank(runs)[0]
+
+
+def test_common_reduces_runs_to_the_questions_of_all(tmp_path, command):
+    asked_apart(tmp_path)
+    code, out, _ = command("report", str(tmp_path), "--common", "--format", "json")
+    rows = {row["method"]: row for row in json.loads(out)}
+    assert code == 0
+    assert {name: (row["n"], row[SCORE]) for name, row in rows.items()} == {
+        "raptor": (2, 1.0), "bm25": (2, pytest.approx(0.3)), "pecan": (2, 0.3)}  # fmt: skip
+    assert "reduced to the 2 of 8 questions that every run was asked (--common)" in rows["bm25"]["notes"]
+    assert not any("should not be ranked" in note for row in rows.values() for note in row["notes"])
+
+
+def test_common_is_refused_where_no_question_is(tmp_path, command):
+    for method, number in (("bm25", 0), ("pecan", 1)):
+        write_run(tmp_path, [record(number, 1.0)], method=method)
+    told = mistake(command("report", str(tmp_path), "--common"))
+    assert "--common: the runs over musique have no question in common" in told
 
 
 def priced(root, method, costs, score=0.5):

@@ -234,7 +234,7 @@ class TestContents:
         runs = [stored(tmp_path, [0.1, 0.2], method="full-context"), stored(tmp_path, [0.3])]
         found = Page(page(runs))
         assert "answered different questions" in found.text
-        assert found.data[0]["values"] == [[0.3, None], [0.1, 0.2]]
+        assert found.data[0]["values"] == [[0.1, 0.2], [0.3, None]]
 
     def test_data_sets_are_sections_of_their_own(self, tmp_path):
         found = Page(page([*two(tmp_path), stored(tmp_path, [0.5], dataset="qasper")]))
