@@ -13,6 +13,7 @@ from harness.errors import UserError
 from harness.scorers.squad import exact
 from harness.storage.run_folder import StoredRun
 from reports import facts
+from reports.settings import made_with
 
 Asked = tuple[str | None, frozenset[str]]
 
@@ -47,6 +48,18 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
         if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:
             reasons.append(f"another task ({', '.join(names)})")
         found.append(f"{label} should not be ranked with {labels[base]}: {'; '.join(reasons)}" if reasons else None)
+    return found
+
+
+def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
+    """For each run, in which versions of code and packages it was made otherwise than most runs of its data set."""
+    labels, found = facts.labels(runs), []
+    made = [{key: value for key, value in made_with(run).items() if key != "rows"} for run in runs]
+    for run, own, label in zip(runs, made, labels, strict=True):
+        there = [m for other, m in zip(runs, made, strict=True) if facts.run_key(other)[0] == facts.run_key(run)[0]]
+        usual = max(there, key=there.count)
+        apart = [f"{key} {own[key]} (most runs: {usual[key]})" for key in own if own[key] != usual.get(key, own[key])]
+        found.append(f"{label} was made with {', '.join(apart)}" if apart else None)
     return found
 
 

@@ -50,6 +50,7 @@ from reports import facts
 from reports.columns import PAIRED, Section, ordered, pick_columns, sections
 from reports.comparability import overlap, same_questions
 from reports.main_table import REFERENCE, frame
+from reports.settings import code_hash, made_with
 from reports.table_formats import render, render_sections
 
 _SHARED = 0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
@@ -200,11 +201,19 @@ def side_by_side(
 
 
 def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """Settings in which two runs differ, "method.params.k: 5, reference 10"; of an imported run those both have."""
+    """Settings and versions in which two runs differ, "method.params.k: 5, reference 10", or the hash of own code.
+
+    Of an imported run only settings that both have.
+    """
     ours, theirs = (_compared_settings(r.config) for r in (run, base))
     if facts.elsewhere(run) or facts.elsewhere(base):
         both = ours.keys() & theirs.keys() - {"dataset.scorers"}
         ours, theirs = ({key: value for key, value in one.items() if key in both} for one in (ours, theirs))
+    if not (facts.elsewhere(run) or facts.elsewhere(base)):
+        made = [{f"made with {k}": v for k, v in made_with(one).items() if k != "rows"} for one in (run, base)]
+        ours, theirs = ours | made[0], theirs | made[1]
+        if ours["method.implementation"] == theirs["method.implementation"]:
+            ours, theirs = ({**one, "code": code_hash(r)} for one, r in ((ours, run), (theirs, base)))
     return [
         f"{key}: {_told(ours.get(key, _UNSET))}, reference {_told(theirs.get(key, _UNSET))}"
         for key in dict.fromkeys([*ours, *theirs])

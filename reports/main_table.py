@@ -41,7 +41,7 @@ from harness.stats.bootstrap import NOTHING
 from harness.stats.clusters import cluster_warning
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
-from reports.comparability import question_set, reasons_not_to_rank
+from reports.comparability import other_versions, question_set, reasons_not_to_rank
 from reports.search_notes import declined, same_nodes_notes
 from reports.settings import Named, is_number, name_runs
 
@@ -64,8 +64,9 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
     spent = _Tflops()
     rows = [_run_row(run, one.label, names, convention, spent) for run, one in zip(runs, labels, strict=True)]
     same_answers = same_nodes_notes(runs, [one.label for one in labels])
-    for row, run, asked_otherwise, same in zip(rows, runs, reasons_not_to_rank(runs), same_answers, strict=True):
-        row["notes"] += ([asked_otherwise] if asked_otherwise else []) + same
+    each = zip(rows, runs, reasons_not_to_rank(runs), other_versions(runs), same_answers, strict=True)
+    for row, run, asked_otherwise, versions, same in each:
+        row["notes"] += [*filter(None, [asked_otherwise, versions]), *same]
         row["apart"] = asked_otherwise is not None
         bases = _reference_runs(run, runs, reference)
         row["ratio"] = _cost_ratio(run, bases, convention, row["notes"], spent)

@@ -6,7 +6,8 @@
 
 Runs are compared with those of the same method, profile and model. A setting counts where two of them on one data set
 differ in it and the user set it; its label names the values that the user set: "bm25", "bm25 k=3". Where that is not
-enough it names every value in which they differ, and at last when the run was started.
+enough it names every value in which they differ. Where the user's own code changed, every label has its hash and date;
+labels that are still alike have what differs of rows, checkout and packages, and at last when the run was started.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from harness.config.row_label import label
-from harness.config.schema import canonical
+from harness.config.schema import canonical, digest
 from harness.config.sweep import value_text
 from harness.config.yaml_tree import flatten
 from harness.storage.run_folder import StoredRun
@@ -116,9 +117,58 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Nam
     kept = [_name_run(*each, swept, ignored) for each in zip(runs, told, values, strict=True)]
     for i in _repeated_labels(kept, datasets):
         kept[i] = _name_run(runs[i], set(keys), values[i], keys, ignored)
-    for i in _repeated_labels(kept, datasets) if not ignored else ():
+    for dataset in dict.fromkeys(datasets):
+        places = [i for i, own in enumerate(datasets) if own == dataset]
+        codes = [code_hash(runs[i]) for i in places]
+        if len({*codes}) > 1:
+            for i, code in zip(places, codes, strict=True):
+                started = str(runs[i].manifest.get("started") or "")[:10]
+                kept[i] = _with_words(kept[i], ", ".join(filter(None, [f"code {code}", started])))
+    for alike in _alike(kept, datasets) if not ignored else ():
+        for i, words in zip(alike, _made_otherwise([runs[i] for i in alike]), strict=True):
+            kept[i] = _with_words(kept[i], words) if words else kept[i]
+    for i in [i for alike in _alike(kept, datasets) for i in alike] if not ignored else ():
         kept[i] = replace(kept[i], label=with_date(kept[i].label, runs[i]), base=with_date(kept[i].base, runs[i]))
     return kept
+
+
+def code_hash(run: StoredRun) -> str:
+    """Seven digits of the hash of the user's own code; "not recorded" where there is none, or an older run."""
+    code = run.manifest.get("code")
+    return digest(code)[:7] if code else "not recorded"
+
+
+def made_with(run: StoredRun) -> dict[str, str]:
+    """What made the run: "rows", "commit" and each package -> fingerprint or version, as far as it is recorded."""
+    manifest = run.manifest
+    git, rows = manifest.get("git") or {}, (manifest.get("dataset") or {}).get("fingerprint")
+    found = {"rows": str(rows)[:7]} if rows else {}
+    if git.get("commit"):
+        found["commit"] = str(git["commit"])[:7] + (", changed" if git.get("dirty") else "")
+    return found | {str(name): str(version) for name, version in (manifest.get("packages") or {}).items()}
+
+
+def _made_otherwise(runs: Sequence[StoredRun]) -> list[str]:
+    """For each run, in words, that in which what made it differs between them: "rows 0a1b2c3, torch 2.9"."""
+    made = [made_with(run) for run in runs]
+    keys = [key for key in dict.fromkeys(k for own in made for k in own) if len({own.get(key) for own in made}) > 1]
+    return [", ".join(f"{key} {own.get(key, 'not recorded')}" for key in keys) for own in made]
+
+
+def _with_words(name: Named, words: str) -> Named:
+    """The name with words in brackets behind its label and base."""
+    return replace(name, label=f"{name.label} ({words})", base=f"{name.base} ({words})")
+
+
+def _alike(names: Sequence[Named], datasets: Sequence[str]) -> list[list[int]]:
+    """Indices of names that look alike in a table of one data set: one label, or one base and equal settings."""
+    found: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i, (name, dataset) in enumerate(zip(names, datasets, strict=True)):
+        found[dataset, name.base, canonical(name.values)].append(i)
+    labels = _repeated_labels(names, datasets)
+    groups = [group for group in found.values() if len(group) > 1]
+    rest = labels - {i for group in groups for i in group}
+    return groups + ([sorted(rest)] if rest else [])
 
 
 def _name_run(

@@ -95,6 +95,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         },
         **({"amounts": numbers} if numbers else {}),
         "scorers": {name: scorers.version(name) for name in plan.config.dataset.scorers},
+        **({"code": plan.code} if plan.code else {}),
         "git": _own_git_state(),
         "packages": dict(_packages()),
         "python": platform.python_version(),

@@ -155,6 +155,7 @@ _MANIFEST = _mapping(
         "first_prompts?": dict[str, Any],
         "starts?": _list[_START] | None,
         "warnings?": list[str] | None,
+        "code?": dict[str, str] | None,
         "git?": dict[str, Any] | None,
         "imported?": _mapping({"tool": str, "files": _list[_mapping({"name": str, "sha256": str})]}),
     }

@@ -123,7 +123,14 @@ def test_documents_and_summary(folder):
 
 def test_manifest(folder):
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    assert documented("manifest") == set(manifest) | {"servers", "shapes", "amounts", "first_prompts", "imported"}
+    assert documented("manifest") == set(manifest) | {
+        "servers",
+        "shapes",
+        "amounts",
+        "code",
+        "first_prompts",
+        "imported",
+    }
     assert documented("judges") == set(manifest["judges"]["judge.scripted"]) | {"server"}
     assert set(manifest["dataset"]) <= described("manifest")
     changed = with_start(manifest, {**manifest, "python": "another"}, ["harness"])["starts"][-1]

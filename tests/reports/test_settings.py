@@ -1,8 +1,13 @@
 """Labels of runs name the settings in which they differ, and tables have a column for each."""
 
+from dataclasses import replace
+
+import pytest
+
 from reports.columns import sections
+from reports.compare import compare
 from reports.main_table import frame
-from reports.settings import is_setting, name_runs, settings
+from reports.settings import code_hash, is_setting, name_runs, settings
 from reports.table_formats import render, render_sections
 from tests.reports.build import config, stored
 
@@ -54,3 +59,60 @@ def test_a_table_has_a_column_a_setting_and_the_plain_name(tmp_path):
 def test_which_columns_are_settings():
     names = ("method.k", "seed", "dataset.tokens", "roles.builder", "method", "tflops.low", "model", "method:score")
     assert [is_setting(name) for name in names] == [True, True, True, True, False, False, False, False]
+
+
+def edited(root, number, value, code, **manifest):
+    """A run of one's own method with the hash of its code, where a default is told only if the user set it."""
+    own = config("musique", "overlap", "tiny", {})["method"] | {"params": {"n": value, "stem": True}}
+    told = {"code": {"overlap": code}} | manifest
+    settings_, origins = {"method": own}, {"method.params.n": "--set"}
+    names = {"method": "overlap", "hash8": f"0000000{number}"}
+    return stored(root, (0.5, 1.0), **names, settings=settings_, manifest=told, origins=origins)
+
+
+def test_every_run_of_a_method_says_its_code_where_that_was_edited(tmp_path):
+    runs = [edited(tmp_path, i, n, code) for i, (n, code) in enumerate([(1, "a"), (3, "a"), (3, "b")])]
+    codes = [code_hash(run) for run in runs]
+    assert [one.label for one in name_runs(runs)] == [
+        f"overlap n={n} (code {code}, 2026-01-02)" for n, code in zip((1, 3, 3), codes, strict=True)
+    ]
+    assert [one.label for one in name_runs(runs[:2])] == ["overlap n=1", "overlap n=3"]
+    assert len({*frame(runs)["base"]}) == 2
+
+
+def test_two_rows_whose_settings_are_equal_never_look_alike(tmp_path):
+    """A value is in the label of the run whose user set it, and in the columns of both."""
+    runs = [edited(tmp_path, i, n, "a") for i, n in enumerate((1, 3, 3))]
+    runs[2] = replace(runs[2], origins={"method.params.n": "default"})
+    rows = [(row["base"], row["method.n"]) for row in frame(runs).to_dict("records")]
+    assert len({*rows}) == 3
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ({"packages": {"torch": "2.9"}}, "torch 2.9"),
+        ({"dataset": {"fingerprint": "0123456789"}}, "rows 0123456"),
+        ({"git": {"commit": "c0ffee", "dirty": True}}, "commit c0ffee, changed"),
+    ],
+)
+def test_runs_of_equal_settings_are_told_apart_by_what_made_them(manifest, words, tmp_path):
+    plain = {"packages": {"torch": "2.8"}}
+    runs = [edited(tmp_path, 1, 3, "a", **plain), edited(tmp_path, 2, 3, "a", **plain | manifest)]
+    assert name_runs(runs)[1].label == f"overlap ({words})"
+
+
+def test_a_note_says_which_run_other_packages_made(tmp_path):
+    runs = [edited(tmp_path, i, i, "a", packages={"torch": version}) for i, version in enumerate(("2.8", "2.8", "2.9"))]
+    notes = frame(runs).set_index("run")["notes"].to_dict()
+    assert ["was made with torch 2.9 (most runs: 2.8)" in " ".join(own) for own in notes.values()] == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_compare_names_edited_code(tmp_path):
+    runs = [edited(tmp_path, i, 3, code) for i, code in enumerate("ab")]
+    (row,) = compare(runs, reference="00000000").to_dict("records")
+    assert f"code: '{code_hash(runs[1])}', reference '{code_hash(runs[0])}'" in row["changed"][0]
