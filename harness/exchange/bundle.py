@@ -147,8 +147,8 @@ _FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS)
 class Bundle:
     """A bundle that was read.
 
-    index: bundle.json; runs: folder in the bundle -> run; sha256: of bundle.json; damaged: names of files with other
-    bytes than were written; lost: folders of runs that cannot be read because of that; canonical: whether the zip file
+    index: bundle.json; runs: folder in the bundle -> run; sha256: of bundle.json, or of all files' hashes if some
+    are damaged; damaged: names of files with other bytes than were written; lost: folders of runs that cannot be read because of that; canonical: whether the zip file
     itself is, to the byte, what this installation writes.
     """
 
@@ -323,6 +323,8 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
         with (parts / "again").open("wb") as again:
             write_zip(again, {name: _read_blocks(file) for name, file in files.items()})
         canonical, sha256 = file_hash(parts / "again") == file_hash(path), file_hash(files[INDEX])
+        if damaged:  # the hash of bundle.json would be that of what was exported
+            sha256 = digest(json.dumps({name: file_hash(file) for name, file in sorted(files.items())}))
         runs: dict[str, StoredRun] = {}
         lost: list[str] = []
         for place in index["runs"]:

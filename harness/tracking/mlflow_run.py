@@ -29,7 +29,7 @@ from harness.errors import SaveError
 from harness.stats.bootstrap import with_interval
 from harness.storage.run_folder import StoredRun
 from harness.storage.untrusted import read_plain
-from harness.tracking.metrics import Point, final_metrics, first_columns, params, run_tags
+from harness.tracking.metrics import Point, final_metrics, first_columns, params, run_state, run_tags
 from harness.tracking.mlflow_traces import MlflowTraces, mlflow_dataset
 from harness.tracking.store import Artifacts, artifacts_uri, sqlite_path
 
@@ -170,9 +170,10 @@ class MlflowRun:
         self.client.set_tag(self.id, _NUMBERS, content)
 
     def end(self, status: str) -> None:
-        """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives."""
+        """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives, and tag it with its state."""
         starts: list[dict[str, Any]] = self.run.manifest.get("starts") or [{}]
         self.client.set_terminated(self.id, status, _milliseconds(starts[-1].get("finished")))
+        self.client.set_tag(self.id, "state", run_state(self.run))
         if self.parent is not None:
             self._describe_parent(self.parent)
 
@@ -236,7 +237,7 @@ class MlflowRun:
         """Write tags, params and the rows that are the run's input."""
         from mlflow.entities import DatasetInput, InputTag, Param, RunTag
 
-        tags = run_tags(self.run, self.suite)
+        tags = run_tags(self.run, self.suite) | {"state": "running"}  # `end` writes the state, behind all numbers
         values, long = params(self.run.config, self.run.manifest.get("models") or {})
         if long:
             tags["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]

@@ -177,10 +177,11 @@ def track(
         logged.log_running([point for point in running_points(run) if point[0] < len(run.records)])
         if running:
             logged.resume()
-        else:
-            logged.log_results()
-            logged.end(STATUS.get(run_state(run), "KILLED"))
-        return logged.traces.log(run, traces, until)
+            return logged.traces.log(run, traces, until)
+        logged.log_results()
+        missing = logged.traces.log(run, traces, until)
+        logged.end(STATUS.get(run_state(run), "KILLED"))  # last: what is finished has all of its numbers
+        return missing
 
 
 def log_points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -132,6 +132,12 @@ def test_one_edited_score_is_other_scoring(bundle: Path, careful: bool) -> None:
     assert ("file" in found(report)) == (not careful)
 
 
+def test_a_changed_bundle_has_another_hash_than_what_it_claims(bundle: Path) -> None:
+    exported = verify(bundle).sha256
+    edit(bundle, RECORDS, lambda rows: rows[2]["scores"].update({SCORER: 0.875}))
+    assert verify(bundle).sha256 != exported
+
+
 def test_one_edited_answer_is_another_answer(bundle: Path) -> None:
     edit(bundle, RECORDS, lambda rows: rows[1].update(prediction=rows[1]["gold"]["answers"][0]))
     report = verify(bundle)

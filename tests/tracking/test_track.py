@@ -9,6 +9,7 @@ import pytest
 
 from harness.errors import SaveError
 from harness.storage.run_folder import find_runs, read_run
+from harness.tracking.mlflow_traces import MlflowTraces
 from harness.tracking.track import track
 from reports.main_table import frame
 from tests.tracking.store import SCORE, append, artifacts, client, history, only_run, row, run_folder, runs_of, suite
@@ -46,6 +47,24 @@ class TestTrack:
         assert names == files | {"table.md", "report.html"}
         assert find_runs(tmp_path) == [folder], "artifacts are not taken for runs"
         assert [(i.dataset.name, i.dataset.digest) for i in run.inputs.dataset_inputs] == [("musique", "f" * 8)]
+
+    def test_a_run_is_finished_only_when_all_its_numbers_are_there(self, uri, tmp_path, monkeypatch):
+        seen = []
+
+        def log(traces, run, *limits):
+            seen.append(only_run(uri))
+            return 0
+
+        monkeypatch.setattr(MlflowTraces, "log", log)
+        track(run_folder(tmp_path), uri)
+        (before,) = seen
+        assert (before.info.status, before.data.tags["state"], before.data.metrics[SCORE]) == (
+            "RUNNING",
+            "running",
+            25.0,
+        )
+        after = only_run(uri)
+        assert (after.info.status, after.data.tags["state"]) == ("FINISHED", "finished")
 
     def test_twice_is_one_run_and_adds_no_point(self, uri, tmp_path):
         folder = run_folder(tmp_path)
