@@ -147,9 +147,9 @@ _FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS)
 class Bundle:
     """A bundle that was read.
 
-    index: bundle.json; runs: folder in the bundle -> run; sha256: of bundle.json, or of all files' hashes if some
-    are damaged; damaged: names of files with other bytes than were written; lost: folders of runs that cannot be read because of that; canonical: whether the zip file
-    itself is, to the byte, what this installation writes.
+    index: bundle.json; runs: folder in the bundle -> run; sha256: of bundle.json, or of all files' hashes if some are
+    damaged; damaged: names of files with other bytes than were written; lost: folders of runs that cannot be read
+    because of that; canonical: whether the zip file itself is, to the byte, what this installation writes.
     """
 
     path: Path
