@@ -78,7 +78,9 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
             table = pick_columns(table, columns, score)
         told = [name for name in ("dataset", "model") if name in table.columns and table[name].nunique() == 1]
         title = " · ".join(str(table[name].iloc[0]) for name in told)
-        found.append(Section(title, legended(_settings_as_columns(table.drop(columns=told)))))
+        shown = legended(_settings_as_columns(table.drop(columns=told)))
+        shown.attrs["asked"] = [*table.columns] if columns is not None and not columns else [*(columns or ())]
+        found.append(Section(title, shown))
     return found
 
 

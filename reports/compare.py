@@ -163,7 +163,9 @@ class SideBySide:
             names = [f"{name}{end}" for name in (*wanted, "changed", "notes") for end in ("", ".low", ".high")]
             title = f"{first['dataset']}: {first['score']} minus that of {first['reference']}, on the same questions"
             shown = group[[name for name in names if name in group.columns]]
-            found.append(Section(title, shown.reset_index(drop=True)))
+            shown = shown.reset_index(drop=True)
+            shown.attrs["asked"] = ()
+            found.append(Section(title, shown))
         return found
 
 

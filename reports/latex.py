@@ -6,12 +6,15 @@ r"""A table for a paper: booktabs, short heads, the best value of a column bold 
       {\footnotesize [1] 2 of 20 questions failed\par}                           notes of single rows
     \end{table}
 
+A comment above the table holds what is no text for a paper: sentences that name a command, and notes of single rows
+where no column of notes was asked for.
+
 It needs the packages booktabs, graphicx (a table wider than the column is scaled to it) and fontenc with T1.
 """
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 _ESCAPED = {
     "\\": r"\textbackslash{}",
@@ -31,6 +34,7 @@ _WORDS = {
     "tflops": "TFLOPs", "f1": "F1", "em": "EM", "acc": "Acc.", "rougeL": "ROUGE-L", "rouge": "ROUGE", "n": "n", "p": "p"
 }  # fmt: skip
 _PLAIN = ("score", "qa", "answer")  # words of a scorer's name that a head can do without
+_COMMAND = r"(?:\bharness [a-z]|(?<![\w-])--[a-z])"
 _STYLES = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
 
 
@@ -47,14 +51,18 @@ def table(
     numeric: Sequence[bool],
     ranks: Mapping[tuple[int, int], int],
     notes: tuple[Sequence[str], Sequence[str]],
+    names: Collection[str] = (),
+    comments: Sequence[str] = (),
 ) -> str:
     """A LaTeX table with its caption and notes. All texts are plain and of one line.
 
     numeric: for each column, whether it holds numbers; ranks: (row, column) -> 1 for the best value, 2 for the second;
-    notes: those of all rows, and those with a mark in the last column.
+    notes: those of all rows, and those with a mark in the last column; names: heads that stay as they are; comments:
+    lines above the table.
     """
     style = ["Best values are bold, second ones underlined"] if ranks else []
-    told = [text.rstrip(".") for text in (title.replace(" · ", ", "), *notes[0], *style) if text]
+    plain, commands = zip(*map(_without_commands, notes[0]), strict=True) if notes[0] else ((), ())
+    told = [text.rstrip(".") for text in (title.replace(" · ", ", "), *plain, *style) if text]
     label = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "runs"
     body = [
         " & ".join(
@@ -66,6 +74,7 @@ def table(
     columns = "".join("r" if number else "l" for number in numeric)
     lines = [
         r"% needs \usepackage{booktabs,graphicx} and \usepackage[T1]{fontenc}",
+        *(f"% {line}" for line in (*filter(None, commands), *comments)),
         r"\begin{table}[t]",
         r"\centering",
         rf"\caption{{{'. '.join(map(escape, told))}{'.' if told else ''}}}",
@@ -73,7 +82,7 @@ def table(
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
-        " & ".join(map(escape, short_heads(heads))) + r" \\",
+        " & ".join(map(escape, short_heads(heads, names))) + r" \\",
         r"\midrule",
         *(_guard_line_start(line) + r" \\" for line in body),
         r"\bottomrule",
@@ -84,20 +93,29 @@ def table(
     return "\n".join(lines) + "\n"
 
 
-def short_heads(heads: Sequence[str]) -> list[str]:
-    """Heads as a paper has them: "F1" for "longbench.qa_f1_score"; two that would be the same stay as they are."""
-    told = [_short_head(head) for head in heads]
+def _without_commands(note: str) -> tuple[str, str]:
+    """(the note without the sentences and brackets that name a command or option, the sentences that do)."""
+    parts = re.split(r"(?<=[.;]) ", note)
+    bare = [re.sub(rf" \([^()]*{_COMMAND}[^()]*\)", "", part) for part in parts]
+    kept = [part for part in bare if not re.search(_COMMAND, part)]
+    return " ".join(kept).rstrip(";"), " ".join(part for part in parts if re.search(_COMMAND, part))
+
+
+def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
+    """Heads as a paper has them: "F1" for "longbench.qa_f1_score"; two that would be the same stay as they are.
+
+    names: heads that are names, of data sets.
+    """
+    told = [head if head in names else _short_head(head) for head in heads]
     count = Counter(told)
     return [whole if count[one] > 1 else one for whole, one in zip(heads, told, strict=True)]
 
 
 def _short_head(head: str) -> str:
-    """One head for `short_heads`: "TFLOPs search" for "tflops.search"; the name of a data set as it is."""
+    """One head for `short_heads`: "TFLOPs search" for "tflops.search"."""
     family, dot, part = head.partition(".")
     if family in ("tflops", "tokens", "ratio"):
         return f"{_head_word(family)} {part}".rstrip()
-    if "/" in head:
-        return head  # the name of a data set: "pocket/musique" is not MuSiQue
     words = [word for word in re.split("[_ ]", part if dot else head) if word not in _PLAIN]
     return " ".join([*map(_head_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
 

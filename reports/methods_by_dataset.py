@@ -23,6 +23,7 @@ from reports import costs, facts
 
 MEAN = "mean"
 _ENDS = (".low", ".high")
+_NO_SET = ("method", "notes", "ceiling", MEAN)
 
 
 def wide_table(
@@ -64,6 +65,10 @@ def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, p
     for model, rows in table.groupby("model", sort=False):
         title = " · ".join(filter(None, [score, str(model)]))
         rows = rows.drop(columns="model").reset_index(drop=True)
+        sets = [name for name in rows.columns if name not in _NO_SET and not name.endswith((*_ENDS, ".p", ".apart"))]
+        if len(sets) == 1:  # the mean of one data set is its own
+            rows = rows.drop(columns=[name for name in rows.columns if name.partition(".")[0] == MEAN])
+        rows.attrs |= {"names": sets, "asked": ()}
         rows.attrs["gaps"] = [
             name for name in rows.columns if name not in ("method", "notes", "ceiling") and not name.endswith(".apart")
         ]

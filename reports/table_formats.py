@@ -45,6 +45,7 @@ _MISSING = "–"
 _LONGEST = 150  # characters of a line below a text table
 _HIDDEN = ("base", "run", "reference_run", "hash8", "headline", "convention", "ceiling", "apart")
 _SIGNIFICANT = 0.05
+_PAPERS_LEAVE_OUT = ("failed", "texts_cut", "notes")
 _FOOTNOTES = ("scorers", "changed", "notes")
 
 
@@ -255,15 +256,23 @@ def _as_markdown(frame: pd.DataFrame) -> str:
 
 
 def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
-    """The frame as a LaTeX table (reports/latex.py) that ranks its scores and names ceilings, which have no rank."""
-    cells = Cells(frame)
+    """The frame as a LaTeX table (reports/latex.py) that ranks its scores and names ceilings, which have no rank.
+
+    Columns of failed questions, cut texts and notes are left out where frame.attrs["asked"] is without them.
+    """
+    asked = frame.attrs.get("asked", _PAPERS_LEAVE_OUT)
+    cells = Cells(frame.drop(columns=[n for n in _PAPERS_LEAVE_OUT[:2] if n in frame and n not in asked]))
+    if bare := bool(cells.footnotes) and "notes" not in asked:
+        cells.heads, cells.numeric, cells.rows = cells.heads[:-1], cells.numeric[:-1], [r[:-1] for r in cells.rows]
     rows = [[_one_line(cell) for cell in row] for row in cells.rows]
     footnotes = [f"[{i}] {_one_line(note)}" for i, note in enumerate(cells.footnotes, 1)]
     ranks = cells.ranks()
     above = dict.fromkeys(str(row["method"]) for row in frame.to_dict("records") if ranks and row.get("ceiling"))
     ceilings = [f"{', '.join(above)}: a ceiling, never marked as best"] if above else []
-    told = [_one_line(note) for note in [*cells.common, *ceilings]], footnotes
-    return latex.table(_one_line(title), [*map(_one_line, cells.heads)], rows, cells.numeric, ranks, told)
+    told = [_one_line(note) for note in [*cells.common, *ceilings]], [] if bare else footnotes
+    heads, comments = [*map(_one_line, cells.heads)], [note.partition(" ")[2] for note in footnotes] if bare else []
+    names = frame.attrs.get("names", ())
+    return latex.table(_one_line(title), heads, rows, cells.numeric, ranks, told, names, comments)
 
 
 def _csv_cell(value: Any) -> Any:

@@ -169,7 +169,34 @@ def test_differences_have_no_best():
 
 def test_heads_that_would_be_the_same_stay_whole():
     assert latex.short_heads(["method", "musique.answer_f1", "longbench.qa_f1_score", "musique.answer_em", "a/b"]) == [
-        "Method", "musique.answer_f1", "longbench.qa_f1_score", "EM", "a/b"]  # fmt: skip
+        "Method", "musique.answer_f1", "longbench.qa_f1_score", "EM", "A/b"]  # fmt: skip
+
+
+def test_names_of_data_sets_stay_whole():
+    assert latex.short_heads(["law_qa", "tax_answer", "x.law_qa"], ["law_qa", "tax_answer"]) == [
+        "law_qa",
+        "tax_answer",
+        "Law",
+    ]
+
+
+def test_a_caption_names_no_command():
+    note = "ratio: cost against full-context (or --reference), whole; the model is small; harness train pecan mends it"
+    out = _papers(x=[0.1] * 4, notes=[(note,)] * 4)
+    assert r"\caption{ratio: cost against full-context, whole; the model is small." in out
+    assert (
+        out.splitlines()[1]
+        == "% ratio: cost against full-context (or --reference), whole; harness train pecan mends it"
+    )
+
+
+def test_a_table_for_a_paper_has_counts_of_failures_and_notes_only_where_asked():
+    frame = pd.DataFrame({"method": ["a", "b"], "failed": [1, 0], "texts_cut": [2, 0], "notes": [("odd",), ()]})
+    assert "Method & Failed & Texts cut & Notes" in render(frame, "latex")
+    frame.attrs["asked"] = ()
+    out = render(frame, "latex")
+    assert r"Method \\" in out
+    assert "% odd\n" in out
 
 
 def test_a_dagger_stands_at_the_value_where_p_is_small():
