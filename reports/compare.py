@@ -22,8 +22,9 @@ with power 0.8 at this n), changed (configuration keys in which the two runs dif
 device and batch size), notes, run and reference_run (the folders' names).
 
 Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, demonstration,
-max_answer_tokens), seed, reader, scorer version or the fate of failed questions are refused: the difference would not
-be the method's. `force=True` compares them all the same and says so in the notes.
+max_answer_tokens), sampling (temperature, top_p, max_tokens), seed, reader, scorer version or the fate of failed
+questions are refused: the difference would not be the method's. `force=True` compares them all the same and says so in
+the notes.
 
 Of a run made elsewhere (`harness import`) reader, seed and what was asked are not known, so these are not compared, and
 a note says so. The questions in common are then those with the same id, question and right answers; they must be at
@@ -39,6 +40,7 @@ from typing import Any
 import pandas as pd
 
 from harness.config.registry import short_name
+from harness.config.schema import sampling
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
@@ -56,7 +58,7 @@ from reports.table_formats import render, render_sections
 _SHARED = 0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
 _UNSET = object()
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.
-_NOT_COMPARED = ("origins", "limit", "sample", "sample_seed", "keep_prompts")
+_NOT_COMPARED = ("origins", "limit", "keep_prompts")
 # Where something lies, runs or is kept: the fingerprint says whether the rows are the same, wherever their file is.
 _PLACES = re.compile(r"dataset\.(data|keep_texts)|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size)")
 
@@ -325,6 +327,12 @@ def _input_differences(pair: _Pair, who: str) -> list[str]:
     ]
     if seeds[0] != seeds[1]:
         found.append(f"{who} have different seeds ({seeds[0]} and {seeds[1]})")
+    drawn, theirs_drawn = (sampling(x.config["model"]) for x in (run, base))
+    found += [
+        f"{who} were answered differently (model.{key}: {told} and {theirs_drawn[key]})"
+        for key, told in drawn.items()
+        if told != theirs_drawn[key]
+    ]
     if facts.reader(run) != facts.reader(base):
         readers = [x.config["model"]["name"] for x in (run, base)]
         told = f"{readers[0]} and {readers[1]}" if readers[0] != readers[1] else f"both named {readers[0]}"

@@ -12,6 +12,7 @@ RunConfig
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -207,8 +208,7 @@ class ModelConfig(_Frozen):
     @property
     def sampling(self) -> dict[str, Any]:
         """The settings of SAMPLING that are not the defaults: {"temperature": 0.7}."""
-        defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        return {name: value for name in SAMPLING if (value := getattr(self, name)) != defaults[name]}
+        return {name: own for name, own in sampling(vars(self)).items() if own != sampling({})[name]}
 
     @model_serializer(mode="wrap")
     def _without_default_sampling(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -263,3 +263,8 @@ class RunConfig(_Frozen):
     keep_prompts: bool = False
     cache: Literal["replies"] | None = None
     profile: str | None = None
+
+
+def sampling(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of SAMPLING of a model's configuration, defaults included: {"temperature": 0.0, ...}."""
+    return {name: model.get(name, ModelConfig.model_fields[name].default) for name in SAMPLING}

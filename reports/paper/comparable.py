@@ -11,7 +11,7 @@ from typing import Any
 
 from harness import scorers
 from harness.config.registry import short_name
-from harness.config.schema import DatasetConfig
+from harness.config.schema import DatasetConfig, sampling
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import FROM
@@ -73,7 +73,7 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
     config = run.config
     if config["model"].get("embedded"):
         return Found([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
-    found = Found()
+    found = Found(_differences("model: the reader's ", sampling(config["model"]), sampling({})))
     for role, wanted in paper.models.items():
         used = (config.get("roles") or {}).get(role) or config["model"]
         found.add(_reasons_of_model(value, run, role, used, wanted))
@@ -218,6 +218,9 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
     n = len(run.records)
     if n != rule.questions:
         return Found([*found, f"sample: {n} questions, the paper has {rule.questions}"])
+    if run.config.get("sample"):
+        seed = run.config.get("sample_seed", 0)
+        found.append(f"sample: about {run.config['sample']} questions drawn with seed {seed}, the paper has all")
     if rule.subset is not None:
         found.append(f"sample: {rule.subset}")
     found += _setting_reasons(config, paper)

@@ -91,6 +91,10 @@ MISMATCHES = [
     (asked(instruction="Think aloud."), r"asked differently \(dataset.instruction: 'Think aloud.' and None\)"),
     (asked(answer_prefix="So:"), r"asked differently \(dataset.answer_prefix: 'So:' and None\)"),
     (asked(max_answer_tokens=2), r"asked differently \(dataset.max_answer_tokens: 2 and None\)"),
+    (
+        {"settings": {"model": {"name": "tiny", "backend": "hf", "temperature": 0.7}}},
+        r"answered differently \(model.temperature: 0.7 and 0.0\)",
+    ),
     ({"settings": {"seed": 9}}, r"different seeds \(9 and 0\)"),
     ({"settings": {"failed": "skip"}}, r"treat failed questions differently \(failed: skip and zero\)"),
 ]
@@ -158,3 +162,9 @@ def test_a_place_in_the_home_folder_is_told_without_it(tmp_path, monkeypatch):
     base = stored(tmp_path, BASE, method="bm25", settings={"model": model})
     there = stored(tmp_path, OURS, method="bm25", hash8="1", settings={"model": {**model, "source": "/home/ann/m"}})
     assert config_difference(there, base) == ["model.source: '~/m', reference not set"]
+
+
+def test_drawn_questions_are_a_setting(tmp_path):
+    drawn = stored(tmp_path, OURS, settings={"sample": 8, "sample_seed": 3})
+    told = config_difference(drawn, stored(tmp_path, BASE, method="full-context"))
+    assert {"sample: 8, reference not set", "sample_seed: 3, reference not set"} <= {*told}

@@ -56,6 +56,19 @@ def test_another_way_to_run_the_model_has_no_verdict(honest, config):
     assert differences(value(), fabricated(honest["bm25"], config)).reasons
 
 
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"model.temperature": 0.7}, "model: the reader's temperature is 0.7, the paper's is 0.0"),
+        ({"model.top_p": 0.9}, "model: the reader's top_p is 0.9, the paper's is 1.0"),
+        ({"model.max_tokens": 5}, "model: the reader's max_tokens is 5, the paper's is not set"),
+        ({"sample": 2400, "sample_seed": 7}, "sample: about 2400 questions drawn with seed 7, the paper has all"),
+    ],
+)
+def test_sampled_answers_and_questions_have_no_verdict(honest, config, told):
+    assert differences(value(), fabricated(honest["bm25"], config)).reasons == [told]
+
+
 @pytest.mark.parametrize("state", ["interrupted", "running"])
 def test_a_run_that_did_not_end_has_no_verdict(honest, state):
     assert differences(value(), replace(honest["bm25"], summary={"state": state})).reasons == [f"run: it is {state}"]
