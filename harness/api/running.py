@@ -27,7 +27,7 @@ from harness.method import Method
 from harness.storage.files import write_atomic
 from harness.storage.home import home
 from harness.storage.json_lines import json_line
-from harness.storage.remote_runs import working_copy
+from harness.storage.paths import local_folder
 from harness.tracking.mlflow_process import BackgroundTracking
 from harness.tracking.track import MOST_TRACES
 from harness.tracking.wandb_run import address
@@ -153,7 +153,7 @@ def run(
     wanted = with_stops(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show.note)
     limits = {"tokens": max_tokens, "tflops": max_tflops, "hours": max_hours, "money": max_money}
     budget = Budget(limits, price_per_gpu_hour)
-    folder = working_copy(out)
+    folder = local_folder(out)
     trackers = [BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)]
     trackers += [BackgroundTracking(folder, address(track), suite, 0)] if track else []
     options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}

@@ -23,7 +23,7 @@ from harness.cost.units import duration
 from harness.engine.parameters_from_rows import order_by_source, row_key, with_numbers
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
 from harness.storage.home import check_home
-from harness.storage.remote_runs import working_copy
+from harness.storage.paths import local_folder
 
 if TYPE_CHECKING:
     from harness.engine.duel import DuelResult
@@ -77,7 +77,7 @@ def duel(
 
     target, width = stop.target, None if stop.width is None else stop.width / 100
     rules = Rules(stop.alpha, width, target, stop.score)  # type: ignore[arg-type]  # Rules checks the name
-    folder, command = working_copy(out), ["harness", *sys.argv[1:]]
+    folder, command = local_folder(out), ["harness", *sys.argv[1:]]
     plans = _plans(selection, methods or [], folder)
     print_warnings(plans)
     try:

@@ -15,7 +15,6 @@ from harness.config import registry
 from harness.errors import UnknownName, UserError, printable
 from harness.exchange.foreign_tools import READERS, read_foreign
 from harness.exchange.import_runs import Imported, prepare_import
-from harness.storage.object_store import is_url
 from harness.storage.run_schema import LOGGED
 
 _SHOWN = 10
@@ -47,8 +46,6 @@ def import_(
     """
     if tool not in READERS:
         raise UnknownName("tool", tool, READERS)
-    if is_url(out):
-        raise UserError("--out: runs are imported into a local folder")
     names = tuple(split_names([scorers or ""]))
     registry.trust(*names)
     ready = [prepare_import(read_foreign(tool, Path(file)), dataset, data, names) for file in dict.fromkeys(files)]

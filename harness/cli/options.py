@@ -28,7 +28,7 @@ LocalData = Annotated[str | None, choice("--data PATH", "Local file or folder to
 RetryFailed = Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")]
 Quiet = Annotated[bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")]
 Json = Annotated[bool, output("--json", "Print JSON instead of text.")]
-Out = Annotated[str, output("--out DIR", "Folder for the results, or an object store: s3://bucket/folder.")]
+Out = Annotated[str, output("--out DIR", "Folder for the results.")]
 Convention = Annotated[
     str | None,
     output(

@@ -34,7 +34,6 @@ from harness.config import suites
 from harness.config.resolve import resolved as configured
 from harness.config.schema import EncoderConfig
 from harness.errors import HarnessError, UserError
-from harness.storage.object_store import is_url
 from harness.storage.run_folder import StoredRun, read_run
 
 if TYPE_CHECKING:
@@ -111,8 +110,7 @@ def _write_stored_pages(chosen: RowOptions, execution: Execution, pages: Pages) 
         raise UserError("name a table or figure (harness reproduce --list), or write a page: --html reproduce.html")
     if chosen != RowOptions():
         raise UserError("a page of stored runs runs nothing; name a table, or leave out what a run is chosen with")
-    there = is_url(execution.out) or execution.folder.is_dir()
-    runs, damaged = stored_runs([execution.out]) if there else ([], 0)
+    runs, damaged = stored_runs([execution.out]) if execution.folder.is_dir() else ([], 0)
     _write_pages(runs, None, pages)
     return 3 if damaged else 0
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from harness.cli.command import execution, output, setting
 from harness.cli.options import Convention, Out, Quiet, RetryFailed, Traces
 from harness.errors import UserError
-from harness.storage.remote_runs import working_copy
+from harness.storage.paths import local_folder
 from harness.tracking.track import MOST_TRACES
 
 
@@ -95,8 +95,8 @@ class Execution:
 
     @cached_property
     def folder(self) -> Path:
-        """The results folder: --out, or the local copy of the object store that it names. Raises UserError."""
-        return working_copy(self.out)
+        """The results folder, --out. Raises UserError."""
+        return local_folder(self.out)
 
     @property
     def asking(self) -> dict[str, Any]:

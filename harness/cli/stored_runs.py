@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
-from harness.storage.object_store import is_url
 from harness.storage.run_folder import Hold, StoredRun
 
 FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "stability", "sweep", "tokens")
@@ -21,7 +20,7 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
     runs: dict[str, StoredRun] = {}
     count = 0
     for folder in folders:
-        if not (is_url(folder) or Path(folder).is_dir()):
+        if not Path(folder).is_dir():
             near = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
             figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
             what = "no folder matches the pattern" if set("*?[") & {*folder} else "there is no folder"

@@ -25,7 +25,6 @@ from harness.cli.output import say
 from harness.cli.stored_runs import without_copies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
-from harness.storage.object_store import is_url
 
 _HOST = "127.0.0.1"
 _OWN_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")  # a port forwarded by ssh may have another number
@@ -48,8 +47,6 @@ def watch(
     Only files are read, so runs may be on other machines that share the folder, and none is disturbed.
     """
     folders = folders or [RESULTS]
-    if urls := [folder for folder in folders if is_url(folder)]:
-        raise UserError(f"'{urls[0]}' is no folder of this machine; use: harness report {urls[0]} --html FILE")
     try:
         server = _Server(port, folders)
     except OSError as error:

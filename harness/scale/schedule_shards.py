@@ -31,7 +31,6 @@ from harness.storage.failures import has_answer
 from harness.storage.files import check_writable
 from harness.storage.json_lines import read_lines
 from harness.storage.lock import FolderLock
-from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import RECORDS, RUN
 from harness.storage.shard_files import TRIES, part_name
 
@@ -140,7 +139,6 @@ class Driver:
         if plan.folder in self._rows:
             return
         folder = self._out / plan.folder
-        check_shared(folder)
         check_writable(folder)
         row = _Row(plan, tuple(chain), folder)
         row.lock.enter_context(FolderLock(folder))

@@ -28,7 +28,6 @@ from harness.storage.files import check_writable, delete_drafts
 from harness.storage.json_lines import read_lines
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
-from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, check_plain, read_json, run_yaml
 from harness.storage.run_place import RunPlace
 from harness.storage.shard_files import TRIES, Part, part_name, parts_in, write_order
@@ -145,7 +144,6 @@ class PartPlace(RunPlace):
         if not self.holds_run():  # else its manifest, which comes before any question, proves that it can be written
             check_writable(self.folder)
         stack.enter_context(FolderLock(self.folder, self.part))
-        check_shared(self.folder)
         check_plain(self.folder, self.part)
         if not self._part.driven:
             FolderLock(self.folder).check_free()  # a writer of the whole run would ask the same questions

@@ -28,7 +28,6 @@ from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition, run_shard
 from harness.scale.worker import Done, Log, failed_result, plan_chain, reported_error
 from harness.storage.json_lines import read_lines
-from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import RECORDS, RUN
 from harness.storage.shard_files import TRIES
 
@@ -109,7 +108,6 @@ class SlurmDriver:
         if plan.folder in self._rows:
             return
         folder = self._out / plan.folder
-        check_shared(folder)
         asked = plan.dataset.examples[: plan.config.limit]
         shards = dict(enumerate(partition(asked, plan.dataset.documents, self._workers), 1))
         recorded = {r["question_id"] for r in read_lines(folder / RECORDS, "question_id")}

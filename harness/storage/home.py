@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UserError
-from harness.storage.object_store import shared_store
+from harness.storage.paths import local_folder
 from harness.storage.untrusted import read_object
 
 
@@ -36,10 +36,7 @@ def check_home() -> None:
             home().mkdir(parents=True, exist_ok=True)
             os.scandir(home()).close()
         name = "HARNESS_CACHE"
-        if (store := shared_store()) is not None:
-            store.check()
-        else:
-            Path(os.environ.get(name, "")).exists()
+        local_folder(os.environ.get(name, "")).exists()
     except OSError as e:
         value, why = os.environ[name][:60], f"cannot be used ({os.strerror(e.errno or 0)})"
         raise UserError(f"{name}='{value}' {why}; set it to a folder that you may write to") from e

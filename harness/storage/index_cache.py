@@ -10,9 +10,7 @@
     <root>/shared.<name>/<first 2>/<digest>/                            what tools.share stored for indexes of any kind
 
 No pickle. An entry is written beside its place and renamed into it, so it is there whole or not at all, and builders
-that race end with the first one's entry. One whose checksums do not fit is reported and built again. Where
-HARNESS_CACHE is an address (s3://...), the folder is a tier in front of that store (object_store.py): complete entries
-are fetched from it and sent to it, parts of unfinished indexes are not.
+that race end with the first one's entry. One whose checksums do not fit is reported and built again.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from harness.parallel.scheduler import Claims
 from harness.storage.files import identity, save_error
 from harness.storage.home import home
 from harness.storage.lock import process_start
-from harness.storage.object_store import Damaged, ObjectStore, StoreFailed, is_url, shared_store
+from harness.storage.paths import local_folder
 from harness.storage.serialize import Packed, dump, load
 from harness.storage.untrusted import as_object, read_object, read_plain
 from harness.types import Document
@@ -48,15 +46,15 @@ Note = Callable[[str], None]
 
 
 def cache_root() -> Path:
-    """HARNESS_CACHE where that is a folder, else `cache` in HARNESS_HOME, else .harness/cache in the current folder."""
-    if (own := os.environ.get("HARNESS_CACHE")) and not is_url(own):
-        return Path(own)
+    """HARNESS_CACHE, else `cache` in HARNESS_HOME, else .harness/cache in the current folder."""
+    if own := os.environ.get("HARNESS_CACHE"):
+        return local_folder(own)
     return home() / "cache"
 
 
 def open_cache(note: Callable[[str], None], served: Mapping[str, ModelShape | None]) -> IndexCache:
-    """Open this machine's index cache, with the store that HARNESS_CACHE may name; note, served: as of IndexCache."""
-    return IndexCache(cache_root(), note, served, shared_store())
+    """Open this machine's index cache; note, served: as of IndexCache."""
+    return IndexCache(cache_root(), note, served)
 
 
 def key_digest(key: dict[str, Any]) -> str:
@@ -116,7 +114,6 @@ class Entry:
 
 _DRAFT, _PARTS = ".draft-", ".parts"
 _FILES = ("key.json", "data.json", "usage.json", "arrays.npz")
-_NAMES = {*_FILES, "checksums.json"}
 _LARGEST = 1 << 34  # bytes of one file of an entry
 _OLD = 86_400  # seconds after which a draft counts as abandoned, on any machine
 
@@ -145,8 +142,7 @@ class IndexCache:
     """The index cache in the folder `root`; the key of an index comes from harness.engine.index_key.
 
     note: gets a sentence for every entry that had to be deleted; served: role -> sizes of a model behind a server, None
-    if unknown; the user may correct them, so they are in no key, and the cost of a stored index uses the current ones;
-    shared: a store behind the cache; one that fails is reported once and left out from then on.
+    if unknown; the user may correct them, so they are in no key, and the cost of a stored index uses the current ones.
     """
 
     def __init__(
@@ -154,9 +150,8 @@ class IndexCache:
         root: Path,
         note: Note,
         served: Mapping[str, ModelShape | None] | None = None,
-        shared: ObjectStore | None = None,
     ) -> None:
-        self.root, self.note, self.served, self.shared = root, note, served or {}, shared
+        self.root, self.note, self.served = root, note, served or {}
         self.parts_lost = False
         self.root_identity: tuple[int, int] | None = None  # of the root, once this object has written below it
         self.sharing = Claims()  # what indexes share is made by one of those that are built at once
@@ -199,9 +194,7 @@ class IndexCache:
         return entry
 
     def _get(self, folder: Path, key: dict[str, Any]) -> Entry | None:
-        """Read an entry, fetched from the store if need be; None without one. A damaged one is reported and removed."""
-        if not folder.is_dir():
-            self._fetch(folder)
+        """Read an entry; None without one. A damaged one is reported and removed."""
         if not folder.is_dir():
             return None
         try:
@@ -222,16 +215,14 @@ class IndexCache:
         return None
 
     def _put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
-        """Write an entry, also to the store behind the cache. Raises SaveError."""
+        """Write an entry. Raises SaveError."""
         if self.root_identity not in (None, identity(self.root)):
             raise SaveError(
                 f"the index cache {self.root} was removed or replaced while the run went on, so no further index can "
                 "be kept; run the same command again."
             )
-        files = _entry_files(key, entry)
-        self._write_entry(folder, files)
+        self._write_entry(folder, _entry_files(key, entry))
         self.root_identity = identity(self.root)
-        self._call_store(folder, lambda store, name: store.put(name, files))
 
     def _write_entry(self, folder: Path, files: Mapping[str, bytes]) -> None:
         """Write the files of an entry (name -> content) in one step. Raises SaveError."""
@@ -251,33 +242,6 @@ class IndexCache:
                 raise save_error(folder, error, "HARNESS_CACHE") from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-
-    def _fetch(self, folder: Path) -> None:
-        """Download the entry from the store behind the cache, if it is there."""
-
-        def fetch(store: ObjectStore, name: str) -> None:
-            """Write the store's entry `name` into `folder`; report a damaged one and remove it from the store."""
-            try:
-                files = store.get(name)
-            except Damaged as error:
-                self.note(f"entry {folder.name[:12]} of {store.url} is damaged ({error}); it is built again")
-                store.drop(name)
-                return
-            if files and files.keys() <= _NAMES:
-                with contextlib.suppress(SaveError):  # reported when the index that is built then cannot be kept
-                    self._write_entry(folder, files)
-
-        self._call_store(folder, fetch)
-
-    def _call_store(self, folder: Path, do: Callable[[ObjectStore, str], None]) -> None:
-        """Call do(store, entry's name) if there is a store behind the cache; parts of an index stay local."""
-        if self.shared is None or folder.parent.suffix == _PARTS:
-            return
-        try:
-            do(self.shared, folder.relative_to(self.root).as_posix())
-        except StoreFailed as error:
-            self.note(f"indexes are kept on this machine only: {error}")
-            self.shared = None
 
 
 class Parts:

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.storage.remote_runs import working_copy
+from harness.storage.paths import local_folder
 from harness.storage.run_folder import RUN, Hold, StoredRun, find_runs, read_run
 
 
 def run_folder(text: str) -> Path:
-    """The run folder at the path or address `text`. Raises UserError that names similar ones."""
-    folder = working_copy(text)
+    """The run folder at the path `text`. Raises UserError that names similar ones."""
+    folder = local_folder(text)
     if (folder / RUN).is_file():
         return folder
     root = folder
@@ -33,10 +33,10 @@ def run_folder(text: str) -> Path:
 
 
 def run_folders(texts: Iterable[str]) -> list[Path]:
-    """The run folders at or below the paths and addresses `texts`, each once. Raises UserError."""
+    """The run folders at or below the paths `texts`, each once. Raises UserError."""
     folders: list[Path] = []
     for text in texts:
-        folder = working_copy(text)
+        folder = local_folder(text)
         folders += (find_runs(folder) if folder.is_dir() else []) or [run_folder(text)]
     return list(dict.fromkeys(folders))
 

@@ -18,9 +18,6 @@ from typing import Any
 
 from harness.errors import UserError
 
-STORE = ".store"
-"""The file of a working copy that holds the address of its store."""
-
 # What may stand before a path in a sentence: nothing that could be a part of it.
 _BEFORE = r"(?<![\w.~/\\-])"
 _AFTER = rf"(?={re.escape(os.sep)})"
@@ -50,9 +47,11 @@ def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
     return inside(Path(), dataset.replace("/", "~"), f"{method}--{model}--{hash8}".replace("/", "~"))
 
 
-def working_copy_root(folder: Path) -> Path | None:
-    """The results folder above a run, if it is the working copy of an object store (storage/remote_runs.py)."""
-    return next((parent for parent in folder.parents if (parent / STORE).is_file()), None)
+def local_folder(text: str | os.PathLike[str]) -> Path:
+    """The folder that a user names, with its ~ expanded. Raises UserError for an address (s3://...)."""
+    if "://" in str(text):
+        raise UserError(f"{text} is no folder of this machine; copy runs to and from it with: aws s3 sync")
+    return Path(text).expanduser()
 
 
 def without_home(value: Any) -> Any:

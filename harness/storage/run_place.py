@@ -17,7 +17,6 @@ from typing import Any
 from harness.errors import UserError
 from harness.storage.files import check_writable, delete_drafts
 from harness.storage.lock import FolderLock
-from harness.storage.remote_runs import Remote
 from harness.storage.run_folder import RUN, SUMMARY, check_plain
 from harness.storage.shard_files import check_no_parts
 from harness.types import Example
@@ -35,7 +34,6 @@ class RunPlace:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.fresh = True
-        self._remote: Remote | None = None  # where the folder is the working copy of a run in an object store
 
     def path(self, name: str) -> Path:
         """The file `name` of the run."""
@@ -50,7 +48,6 @@ class RunPlace:
         self.holds_run()
         check_writable(self.folder)
         stack.enter_context(FolderLock(self.folder))
-        self._remote = Remote.claim(self.folder)
         self.fresh = not self.holds_run()
         check_plain(self.folder)
         check_no_parts(self.folder)
@@ -68,17 +65,6 @@ class RunPlace:
 
     def check_fits(self) -> None:
         """Raise UserError if the folder's run cannot be continued; called once its data are known to be the same."""
-
-    def check(self) -> None:
-        """Raise SaveError where the run's object store can no longer take it."""
-        if self._remote is not None:
-            self._remote.check()
-
-    def leave(self, keep: bool) -> None:
-        """Called when the writer is done, before its lock is released. keep: False for a run without a record."""
-        if (remote := self._remote) is not None:
-            self._remote = None
-            remote.close(keep)
 
     def remove(self) -> None:
         """Delete a run in which no question was recorded."""

@@ -1,7 +1,7 @@
 """What the files of a run folder must look like for a reader to use them: names and types of what is read, no more.
 
     RECORD.parse(line)       a line as a dict; raises ValueError (no JSON) or WrongValue (a wrong value)
-    DOCUMENT, MANIFEST, SUMMARY, RUN     the other files; LAYOUT: of a run in an object store
+    DOCUMENT, MANIFEST, SUMMARY, RUN     the other files
 
 Keys that are not named here are kept as they are, so a folder of an older or newer version still loads. A line is
 parsed and checked in one pass, which takes no longer than parsing it with `json`.
@@ -232,4 +232,3 @@ def _readable_error(error: ValidationError) -> ValueError:
 
 RECORD, DOCUMENT, MANIFEST, SUMMARY = map(Schema, (_RECORD, _DOCUMENT, _MANIFEST, _SUMMARY))
 RUN = Schema(_mapping({"config": _CONFIG, "origins?": dict[str, str] | None}))
-LAYOUT = Schema(_mapping({"files": dict[str, list[tuple[str, Count]]], "time": Annotated[float, Field(ge=0)]}))

@@ -110,7 +110,6 @@ class RunStore:
                 f"{self.folder / name} was removed or replaced while the run went on, so no further answer can be "
                 "saved; put it back if you can, then run the same command again."
             )
-        self.place.check()
         for path in (self.folder, self._path(RECORDS), self._path(DOCUMENTS)):
             if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
                 raise save_error(path, PermissionError(errno.EACCES, "it was made read-only while the run went on"))
@@ -261,7 +260,7 @@ class RunStore:
     def discard(self) -> None:
         """Delete the folder of a run that this process began if no question was recorded."""
         if not self._replaced_files() and next(self.records(), None) is None and self.place.fresh:
-            self._close(keep=False)
+            self._close()
             self.place.remove()
 
     def __enter__(self) -> Self:
@@ -270,15 +269,14 @@ class RunStore:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._close()
 
-    def _close(self, keep: bool = True) -> None:
-        """Close the files and release the lock; keep: as in RunPlace.leave."""
+    def _close(self) -> None:
+        """Close the files and release the lock."""
         with self._write_lock:
             if not self._closed and not self._unscored_ids and not self._replaced_files():
                 with contextlib.suppress(OSError):
                     self._path(UNSCORED).unlink()
             self._closed = True
-            with self._stack:  # the lock goes last
-                self.place.leave(keep)
+            self._stack.close()  # the lock goes last
 
 
 def _document_key(row: dict[str, Any]) -> tuple[Any, ...]:

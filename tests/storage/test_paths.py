@@ -8,7 +8,10 @@ import yaml
 
 from harness.config.layers import Choices, read_layers
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
+from harness.errors import UserError
 from harness.storage import paths
+from harness.storage.index_cache import cache_root
+from harness.storage.paths import local_folder
 from harness.storage.run_folder import read_run
 from harness.storage.run_place import RunPlace
 from harness.storage.run_store import RunStore
@@ -122,3 +125,11 @@ def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_p
     assert yaml.safe_load(stored.read_text())["config"]["method"]["params"] == {"source": "~/model"}
     ((_, values),) = read_layers(Choices(files=(str(stored),)), [])
     assert values["method"]["params"] == params
+
+
+def test_an_address_is_no_folder_for_runs_or_indexes(monkeypatch):
+    with pytest.raises(UserError, match="s3://bucket/x is no folder of this machine; copy runs .* aws s3 sync"):
+        local_folder("s3://bucket/x")
+    monkeypatch.setenv("HARNESS_CACHE", "s3://bucket/x")
+    with pytest.raises(UserError, match="s3://bucket/x is no folder"):
+        cache_root()

@@ -9,7 +9,6 @@ import re
 import signal
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from harness.llm.adapters import Base, check_adapter
 from harness.llm.gguf import converted
 from harness.llm.model_info import hash_files
 from harness.storage.index_cache import checked_files
-from harness.storage.remote_runs import _read_layout
 from harness.storage.untrusted import package_folder, read_plain
 
 
@@ -77,13 +75,6 @@ def test_a_tag_that_does_not_fit_its_text_is_a_sentence(value, tmp_path):
     (tmp_path / "c.yaml").write_text(f"a: {value}\n")
     with pytest.raises(ConfigError, match="c.yaml.*: "):
         read_yaml(tmp_path / "c.yaml")
-
-
-@pytest.mark.parametrize("layout", ["", "[]", '{"files": []}', '{"files": {"a": [[]]}, "time": 1}', "[" * 10**5])
-def test_a_damaged_layout_of_a_store_is_a_sentence(layout):
-    store = SimpleNamespace(url="s3://b", read=lambda _: layout.encode())
-    with pytest.raises(UserError, match=r"s3://b/x/layout.json is damaged .*remove that run"):
-        _read_layout(store, "x")
 
 
 @pytest.mark.parametrize(
