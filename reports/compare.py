@@ -33,7 +33,7 @@ least 90 % of those of the larger run.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -250,24 +250,30 @@ def _told(value: object) -> str:
 def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
     """Each other run with the reference of its data set. Raises UnknownName for `reference`, UserError for no pair."""
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
-    if reference is not None and not any(reference in facts.reference_names(run) for run in runs):
-        raise UnknownName("reference", reference, sorted({r.config["method"]["name"] for r in runs}))
+    if reference is not None:
+        facts.check_reference(runs, reference)
     pairs: list[_Pair] = []
     for dataset in dict.fromkeys(r.config["dataset"]["name"] for r in runs):
         group = [r for r in runs if r.config["dataset"]["name"] == dataset]
-        base = _reference_run(group, dataset, reference)
+        base = _reference_run(group, dataset, reference, names)
         pairs += [_Pair(r, names[id(r)], base, names[id(base)]) for r in group if r is not base]
     if not pairs:
         raise UserError("nothing to compare: give at least two runs of one data set")
     return pairs
 
 
-def _reference_run(group: Sequence[StoredRun], dataset: str, reference: str | None) -> StoredRun:
-    """The reference of a data set's runs: `reference`, else full-context or the first. UserError: none, or several."""
+def _reference_run(
+    group: Sequence[StoredRun], dataset: str, reference: str | None, names: Mapping[int, str]
+) -> StoredRun:
+    """The reference of a data set's runs: `reference`, else full-context or the first. UserError: none, or several.
+
+    names: id of a run -> its label.
+    """
     wanted = reference or REFERENCE
-    found = [run for run in group if wanted in facts.reference_names(run)]
+    found = [run for run in group if names[id(run)] == reference]  # of "bm25" and "bm25 k=3" the first is meant
+    found = found if len(found) == 1 else [run for run in group if wanted in facts.reference_names(run)]
     if len(found) > 1:
-        options = ", ".join(run.path.name for run in found)
+        options = ", ".join(f"'{names[id(run)]}' ({run.path.name})" for run in found)
         raise UserError(f"{dataset} has {len(found)} runs of '{wanted}'; choose one with --reference: {options}")
     if found:
         return found[0]

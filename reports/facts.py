@@ -52,6 +52,13 @@ def reference_names(run: StoredRun) -> tuple[str, str, str]:
     return run.config["method"]["name"], run.path.name, hash8(run)
 
 
+def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
+    """Raise UnknownName, with the labels of all runs, for a reference that is no label or name of one of them."""
+    own = labels(runs)
+    if reference not in own and not any(reference in reference_names(run) for run in runs):
+        raise UnknownName("reference", reference, list(dict.fromkeys(own)))
+
+
 def run_key(run: StoredRun) -> tuple[str, str]:
     """Data set and folder name, which identify a run below one results folder."""
     return str(run.config["dataset"]["name"]), run.path.name

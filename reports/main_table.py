@@ -51,16 +51,18 @@ REFERENCE = "full-context"
 def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE) -> pd.DataFrame:
     """A row a run: scores, costs, notes (columns: see the module), by data set and in the given order within one.
 
-    convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a preset's name or a run folder's
-    name or hash (missing where no such run is there, or it was asked other questions). A run that was asked other
-    questions, or for another task, than most of its data set says so in its notes. Means come from the records, so they
-    hold for an unfinished run too; costs are means over answered questions. Raises UserError for no runs or a run
-    without records, UnknownName for a convention.
+    convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a label, a preset's name or a run
+    folder's name or hash (missing where no such run is there, or it was asked other questions). A run that was asked
+    other questions, or for another task, than most of its data set says so in its notes. Means come from the records,
+    so they hold for an unfinished run too; costs are means over answered questions. Raises UserError for no runs or a
+    run without records, UnknownName for a convention.
     """
     facts.check_runs(runs)
     costs.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
     labels = name_runs(runs)
+    references = [run for run, one in zip(runs, labels, strict=True) if reference == one.label]
+    references = references or [run for run in runs if reference in facts.reference_names(run)]
     spent = _Tflops()
     rows = [_run_row(run, one.label, names, convention, spent) for run, one in zip(runs, labels, strict=True)]
     same_answers = same_nodes_notes(runs, [one.label for one in labels])
@@ -68,7 +70,7 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
     for row, run, asked_otherwise, versions, same in each:
         row["notes"] += [*filter(None, [asked_otherwise, versions]), *same]
         row["apart"] = asked_otherwise is not None
-        bases = _reference_runs(run, runs, reference)
+        bases = _reference_runs(run, references)
         row["ratio"] = _cost_ratio(run, bases, convention, row["notes"], spent)
         row["ratio.search"] = _cost_ratio(run, bases, convention, [], spent, with_index=False)
         # "causal" counts about half of DEFAULT's attention: methods that read long texts at once get cheaper by it.
@@ -179,11 +181,10 @@ def _mean(values: list[float] | None) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _reference_runs(run: StoredRun, runs: Sequence[StoredRun], reference: str) -> list[StoredRun]:
-    """The runs of the reference that `run` can be compared with: same data set, model, rows and questions."""
+def _reference_runs(run: StoredRun, references: Sequence[StoredRun]) -> list[StoredRun]:
+    """Those of `references` that `run` can be compared with: same data set, model, rows and questions."""
     kind = (facts.run_key(run)[0], run.config["model"]["name"])
-    same = [r for r in runs if (facts.run_key(r)[0], r.config["model"]["name"]) == kind]
-    named = [r for r in same if reference in facts.reference_names(r)]
+    named = [r for r in references if (facts.run_key(r)[0], r.config["model"]["name"]) == kind]
     own = question_set(run) if named else None
     return [r for r in named if question_set(r) == own]
 

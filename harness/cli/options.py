@@ -159,7 +159,8 @@ class TableOutput:
     columns: Annotated[str | None, output("--columns NAME,...", "Columns to show.", "those that fit a terminal")] = None
     everything: Annotated[bool, output("--all", "Show every column.")] = False
     reference: Annotated[
-        str | None, setting("--reference NAME", "Compare with this method, run folder or run hash.", "full-context")
+        str | None,
+        setting("--reference NAME", "Compare with this row, method, run folder or run hash.", "full-context"),
     ] = None
     convention: Convention = None
     by: Annotated[

@@ -170,7 +170,7 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
 
     columns: as of chosen_columns. csv and json hold a single table, with every column.
     """
-    from reports import paper
+    from reports import facts, paper
     from reports.columns import ordered, pick_columns, sections
     from reports.compare import compare
     from reports.main_table import REFERENCE, frame
@@ -181,6 +181,8 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
     table, page, wide = options
     if page.paper:
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
+    if table.reference is not None:
+        facts.check_reference(runs, table.reference)
     whole, width = form in ("csv", "json"), terminal_width(form, table.out)
     if wide.wide:
         tested = None

@@ -100,7 +100,9 @@ def frame(
     table = main_table.frame(runs, convention=convention, reference=reference)
     by_key = {facts.run_key(run): run for run in runs}
     found = [_query_cost_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
-    named = [row for row in found if reference in facts.reference_names(by_key[row["dataset"], row["run"]])]
+    named = [
+        row for row in found if reference in (row["method"], *facts.reference_names(by_key[row["dataset"], row["run"]]))
+    ]
     known = [row for row in named if row["tflops.query"] is not None]
     for row in found:
         same = [base for base in known if (base["dataset"], base["model"]) == (row["dataset"], row["model"])]

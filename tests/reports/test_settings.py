@@ -9,7 +9,7 @@ from reports.compare import compare
 from reports.main_table import frame
 from reports.settings import code_hash, is_setting, name_runs, settings
 from reports.table_formats import render, render_sections
-from tests.reports.build import config, stored
+from tests.reports.build import config, mistake, stored
 
 
 def run(root, number, origin="--set", mark="", **params):
@@ -116,3 +116,22 @@ def test_compare_names_edited_code(tmp_path):
     runs = [edited(tmp_path, i, 3, code) for i, code in enumerate("ab")]
     (row,) = compare(runs, reference="00000000").to_dict("records")
     assert f"code: '{code_hash(runs[1])}', reference '{code_hash(runs[0])}'" in row["changed"][0]
+
+
+def swept(root):
+    """bm25 with k = 1 and 3 and a pecan, all of the same questions."""
+    return [run(root, 1, k=1), run(root, 2, k=3), stored(root, (0.0, 1.0))]
+
+
+def test_a_label_as_printed_is_a_reference(tmp_path, command):
+    runs = swept(tmp_path)
+    assert {row["reference"] for row in compare(runs, reference="bm25 k=3").to_dict("records")} == {"bm25 k=3"}
+    assert list(frame(runs, reference="bm25 k=3")["ratio"]) == [1.0] * 3
+    assert command("report", str(tmp_path), "--reference", "bm25 k=3")[0] == 0
+
+
+def test_an_unknown_reference_is_refused_with_the_labels(tmp_path, command):
+    swept(tmp_path)
+    for verb in ("report", "compare"):
+        told = mistake(command(verb, str(tmp_path), "--reference", "bm25 k=4"))
+        assert all(name in told for name in ("unknown reference 'bm25 k=4'", "bm25 k=1", "bm25 k=3"))
