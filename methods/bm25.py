@@ -3,12 +3,19 @@
 Open questions rank a whole corpus before any method runs, by another BM25 (harness/retrieval/corpus_bm25.py).
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from rank_bm25 import BM25Okapi
 
 # Chinese and Japanese are written without spaces, so each of their characters is a word of its own.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
@@ -27,17 +34,28 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
     a negative epsilon x mean, so that the text with fewer of the words is first. Where that mean is not positive, all
     words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is always positive.
     """
-    from rank_bm25 import BM25Okapi
-
-    if not any(texts):
-        return np.zeros(len(texts))
-    okapi = BM25Okapi([list(t) for t in texts])
-    if okapi.average_idf <= 0:
-        frequencies = Counter(word for counts in okapi.doc_freqs for word in counts)
-        okapi.idf = {word: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for word, n in frequencies.items()}
-    return np.asarray(okapi.get_scores(list(question)), dtype=float)
+    return _counted(texts).get_scores(list(question)) if any(texts) else np.zeros(len(texts))
 
 
 def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
     """Scores [texts] of each text for the question by `bm25_scores` of their `words`; higher is better."""
-    return bm25_scores(words(question), [words(text) for text in texts])
+    counts = _counted_texts(tuple(texts))
+    return np.zeros(len(texts)) if counts is None else counts.get_scores(words(question))
+
+
+@lru_cache(maxsize=8)  # questions on one document follow each other, and to count a book takes a tenth of a second
+def _counted_texts(texts: tuple[str, ...]) -> BM25Okapi | None:
+    """The word counts of `texts`, None where no text has a word."""
+    split = [words(text) for text in texts]
+    return _counted(split) if any(split) else None
+
+
+def _counted(texts: Sequence[Sequence[str]]) -> BM25Okapi:
+    """The word counts and weights of `texts`, of which one has a word."""
+    from rank_bm25 import BM25Okapi
+
+    okapi = BM25Okapi([list(t) for t in texts])
+    if okapi.average_idf <= 0:
+        frequencies = Counter(word for counts in okapi.doc_freqs for word in counts)
+        okapi.idf = {word: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for word, n in frequencies.items()}
+    return okapi

@@ -15,7 +15,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
-from methods.bm25 import bm25_scores, words
+from methods.bm25 import bm25, bm25_scores, words
 from methods.chunks import packed_chunks, passage_chunks, sentence_chunks, sentences, word_chunks
 from methods.retrieval import BM25, Dense, DosRag, RandomChunks, Reranked, RetrievalConfig
 from tests.datasets.support import config as dataset_config
@@ -319,3 +319,12 @@ def test_recall_on_real_rows_equals_the_golden_values(name):
         key: value for key, value in golden.items() if key.startswith("recall@")
     }
     assert len(hits[1]) == golden["questions"]
+
+
+def test_bm25_reads_the_texts_once_for_all_questions(monkeypatch):
+    read = []
+    monkeypatch.setattr("methods.bm25.words", lambda text: read.append(text) or words(text))
+    texts = ["a fox that is read once", "a hen that is read once", "a cow"]
+    first, second = bm25("the fox", texts), bm25("the hen", list(texts))
+    assert [first.argmax(), second.argmax()] == [0, 1]
+    assert sorted(read) == sorted(["the fox", "the hen", *texts])
