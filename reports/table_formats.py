@@ -267,8 +267,12 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     rows = [[_one_line(cell) for cell in row] for row in cells.rows]
     footnotes = [f"[{i}] {_one_line(note)}" for i, note in enumerate(cells.footnotes, 1)]
     ranks = cells.ranks()
-    above = dict.fromkeys(str(row["method"]) for row in frame.to_dict("records") if ranks and row.get("ceiling"))
+    rated = frame.to_dict("records") if ranks else []
+    above = dict.fromkeys(str(row["method"]) for row in rated if row.get("ceiling"))
     ceilings = [f"{', '.join(above)}: a ceiling, never marked as best"] if above else []
+    marks = [name for name in frame.columns if str(name).split(".")[-1] == "apart"]
+    if others := dict.fromkeys(str(row["method"]) for row in rated if any(row[name] for name in marks)):
+        ceilings.append(f"{', '.join(others)}: asked otherwise than most, never marked as best")
     told = [_one_line(note) for note in [*cells.common, *ceilings]], [] if bare else footnotes
     heads, comments = [*map(_one_line, cells.heads)], [note.partition(" ")[2] for note in footnotes] if bare else []
     names = frame.attrs.get("names", ())

@@ -73,7 +73,9 @@ def asked_apart(root):
 def test_a_run_of_other_questions_is_never_the_best(wide, tmp_path):
     means = frame(asked_apart(tmp_path))
     found = wide_sections(wide_table(means)) if wide else sections(ordered(means))
-    assert bold(render_sections(found, "latex")) == ["bm25"]
+    told = render_sections(found, "latex")
+    assert bold(told) == ["bm25"]
+    assert "raptor: asked otherwise than most, never marked as best" in told
 
 
 def test_a_run_of_other_questions_stands_below_those_that_are_ranked(tmp_path):
