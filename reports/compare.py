@@ -94,7 +94,7 @@ def compare(
         head = "these runs differ in more than the method:"
         end = "Run them alike, or compare them as they are with --force."
         raise UserError("\n".join([head, *problems, end]))
-    rows = [_comparison_row(pair, _compared_score(pair, score)) for pair in pairs]
+    rows = [_comparison_row(pair, _compared_score(pair, score), len(pairs)) for pair in pairs]
     return facts.as_floats(pd.DataFrame(rows).assign(p_holm=holm([row["p"] for row in rows])))
 
 
@@ -112,7 +112,7 @@ def compare_with_baseline(run: StoredRun, base: StoredRun) -> dict[str, Any]:
         UserError: The two have no scored question in common.
     """
     pair = _Pair(run, "this run", base, "the baseline")
-    return _comparison_row(pair, _compared_score(pair, None))
+    return _comparison_row(pair, _compared_score(pair, None), tests=1)
 
 
 @dataclass(frozen=True)
@@ -346,8 +346,8 @@ def _input_differences(pair: _Pair, who: str) -> list[str]:
     return found
 
 
-def _comparison_row(pair: _Pair, name: str) -> dict[str, Any]:
-    """The row of `compare` for a pair and score `name`. Raises UserError where no scored question is in common."""
+def _comparison_row(pair: _Pair, name: str, tests: int) -> dict[str, Any]:
+    """The row of `compare` for a pair and score `name`, one of `tests`. Raises UserError: no question in common."""
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
@@ -386,7 +386,7 @@ def _comparison_row(pair: _Pair, name: str) -> dict[str, Any]:
         "difference.high": test.high,
         "p": test.p,
         "p_holm": None,
-        "detectable": detectable_difference([x - y for x, y in zip(a, b, strict=True)], groups),
+        "detectable": detectable_difference([x - y for x, y in zip(a, b, strict=True)], groups, tests),
         "changed": (f"{pair.label} differs from {pair.base_label} in {'; '.join(changed)}",) if changed else (),
         "notes": tuple(notes),
         "run": pair.run.path.name,

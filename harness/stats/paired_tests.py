@@ -9,19 +9,26 @@ What a cluster is: harness/stats/bootstrap.py.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 
-from harness.stats.bootstrap import BLOCK, Floats, interval, merge_clusters, per_cluster, standard_error
+from harness.stats.bootstrap import (
+    BLOCK,
+    Floats,
+    interval,
+    merge_clusters,
+    per_cluster,
+    standard_error,
+    student_quantile,
+)
 
 EXACT_CLUSTERS = 14  # up to here all 2^G sign vectors are enumerated (16,384)
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """mean(a - b), its interval (None: one cluster), and the two-sided p value of a sign-flip permutation test."""
+    """mean(a - b), its interval (None: fewer than 3 clusters), and the two-sided p value of a sign-flip test."""
 
     difference: float
     low: float | None
@@ -42,8 +49,8 @@ def paired_test(
     """Test mean(a - b) = 0 for scores of two methods on the same questions, flipping the sign of whole clusters.
 
     a, b: (n,) scores in the same question order; clusters: n labels. Under the null the two methods are exchangeable
-    within a document, so every sign vector over clusters is as likely. All 2^G are enumerated up to 14 clusters (the
-    observed one is among them); beyond, `permutations` random ones with p = (hits + 1) / (permutations + 1) (Phipson
+    within a document, so every sign vector over clusters is as likely. All 2^G are enumerated up to 14 clusters that are no
+    ties (the observed one is among them); beyond, `permutations` random ones with p = (hits + 1) / (permutations + 1) (Phipson
     and Smyth 2010), which is never 0. Where all clusters differ alike (all ties, or one method always ahead by as much)
     the interval is that of differences of scores in [0, 1], or in what was seen where that is wider. Raises ValueError
     where lengths differ, a value is not finite, or there is none.
@@ -76,17 +83,27 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def detectable_difference(values_difference: Sequence[float] | Floats, clusters: Sequence[str]) -> float | None:
-    """The smallest true mean difference that a two-sided test at 5 % would find with probability 0.8 at this n.
+def detectable_difference(
+    values_difference: Sequence[float] | Floats, clusters: Sequence[str], tests: int = 1
+) -> float | None:
+    """The smallest true mean difference that `paired_test` would find with probability 0.8 at this n.
 
-    values_difference: a - b of each question. Normal approximation: (z_0.975 + z_0.8) * SE, their clustered standard
-    error. None where the error is unknown (fewer than two clusters) or no spread was seen at all.
+    Args:
+        values_difference: a - b of each question.
+        clusters: Their labels.
+        tests: Size of the family that Holm's correction is made over; the first one is tested at 5 % / tests.
+
+    Returns:
+        The clustered standard error times the noncentrality at which |t| with G - 1 degrees of freedom exceeds its
+        critical value in 80 %. None where no difference can be found, because the smallest p of a
+        sign-flip test, 2 / 2^G, is above alpha; and where no spread was seen.
     """
-    error = standard_error(values_difference, clusters)
-    if not error:
+    error, count, alpha = standard_error(values_difference, clusters), len(set(clusters)), 0.05 / tests
+    if not error or 2.0 / 2.0**count > alpha:
         return None
-    normal = NormalDist()
-    return (normal.inv_cdf(0.975) + normal.inv_cdf(0.8)) * error
+    from scipy.special import nctdtrinc
+
+    return float(nctdtrinc(count - 1, 0.2, student_quantile(1.0 - alpha / 2.0, count - 1))) * error
 
 
 def equivalence(
@@ -105,7 +122,11 @@ def equivalence(
 
 
 def _sign_flip_p(sums: Floats, seed: int, permutations: int) -> float:
-    """Two-sided p of the total under random signs of cluster sums: exact up to EXACT_CLUSTERS, else sampled."""
+    """Two-sided p of the total under random signs of cluster sums: exact up to EXACT_CLUSTERS, else sampled.
+
+    Clusters whose sum is 0 are dropped: their sign changes nothing, and fewer clusters are enumerated more often.
+    """
+    sums = sums[np.abs(sums) > 1e-12]
     # Equal sums must count as hits although floating-point addition orders differ, hence the tolerance.
     tolerance = 1e-9 * float(np.abs(sums).sum())
     observed = abs(float(sums.sum())) - tolerance
