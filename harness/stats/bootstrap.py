@@ -5,7 +5,7 @@
 
     >>> found = interval([1.0, 0.0, 1.0, 1.0], ["d1", "d1", "d2", "d3"])
     >>> found.mean, round(found.low, 2), round(found.high, 2), found.n, found.clusters
-    (0.75, 0.08, 0.99, 4, 3)
+    (0.75, 0.07, 0.99, 4, 3)
 
 A cluster is whatever must be resampled as one: `document_clusters` joins questions that share a document, and
 harness.stats.clusters says where questions stand alone all the same.
@@ -134,7 +134,7 @@ def interval(
     elif bounds is None:
         low, high = _bootstrap_t_ends(sums, sizes, seed, resamples, level)
     else:
-        spread = float(np.square(values).mean()) - mean**2
+        spread = float(np.square(np.sort(values)).mean()) - mean**2
         low, high = _t_ends(mean, _cautious(spread, sums, sizes), sizes, level)
         if inside:
             low, high = max(low, bounds[0]), min(high, bounds[1])

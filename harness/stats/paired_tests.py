@@ -49,11 +49,11 @@ def paired_test(
     """Test mean(a - b) = 0 for scores of two methods on the same questions, flipping the sign of whole clusters.
 
     a, b: (n,) scores in the same question order; clusters: n labels. Under the null the two methods are exchangeable
-    within a document, so every sign vector over clusters is as likely. All 2^G are enumerated up to 14 clusters that are no
-    ties (the observed one is among them); beyond, `permutations` random ones with p = (hits + 1) / (permutations + 1) (Phipson
-    and Smyth 2010), which is never 0. Where all clusters differ alike (all ties, or one method always ahead by as much)
-    the interval is that of differences of scores in [0, 1], or in what was seen where that is wider. Raises ValueError
-    where lengths differ, a value is not finite, or there is none.
+    within a document, so every sign vector over clusters is as likely. All 2^G are enumerated up to 14 clusters
+    that are no ties (the observed one is among them); beyond, `permutations` random ones with
+    p = (hits + 1) / (permutations + 1) (Phipson and Smyth 2010), which is never 0. Where all clusters differ alike (all
+    ties, or one method always ahead by as much) the interval is that of differences of scores in [0, 1], or in what was
+    seen where that is wider. Raises ValueError where lengths differ, a value is not finite, or there is none.
     """
     if len(a) != len(b):
         raise ValueError(f"paired scores differ in length: {len(a)} and {len(b)}")
@@ -99,7 +99,7 @@ def detectable_difference(
         sign-flip test, 2 / 2^G, is above alpha; and where no spread was seen.
     """
     error, count, alpha = standard_error(values_difference, clusters), len(set(clusters)), 0.05 / tests
-    if not error or 2.0 / 2.0**count > alpha:
+    if not error or 2.0 * 0.5**count > alpha:
         return None
     from scipy.special import nctdtrinc
 

@@ -1,6 +1,7 @@
 """Curves out of recorded searches: means worked by hand, what is not covered, the drawing, and the command."""
 
 import json
+import math
 import xml.etree.ElementTree as ET
 from functools import partial
 from pathlib import Path
@@ -63,7 +64,7 @@ def test_means_costs_and_nodes_worked_by_hand(tmp_path):
     assert [found[n, 0.5]["nodes"] for n in (1, 2, 3)] == pytest.approx([5 / 3, 8 / 3, 10 / 3])
     assert [found[n, 0.5]["own"] for n in (1, 2, 3)] == [True, False, False]
     assert all(row["mean.low"] <= row["mean"] <= row["mean.high"] for row in found.values())
-    assert all(row["tflops.low"] <= row["tflops"] <= row["tflops.high"] for row in found.values())
+    assert all(math.isnan(row["tflops.low"] or math.nan) for row in found.values()), "three documents"
 
 
 def test_the_runs_own_rule_is_the_row_of_the_runs_table(tmp_path):
@@ -72,7 +73,7 @@ def test_the_runs_own_rule_is_the_row_of_the_runs_table(tmp_path):
     (table,) = main_table.frame([run]).to_dict("records")
     for end in ("", ".low", ".high"):
         assert own[f"mean{end}"] == table[f"{SCORE}{end}"]
-        assert own[f"tflops{end}"] == pytest.approx(table[f"tflops{end}"])
+        assert own[f"tflops{end}"] == pytest.approx(table[f"tflops{end}"], nan_ok=True)
     assert (own["n"], own["failed"], own["covered"]) == (4, 1, 4)
 
 

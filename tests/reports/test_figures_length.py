@@ -124,10 +124,10 @@ def made(root, dataset, tokens, scores, method="bm25"):
 
 def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(tmp_path):
     runs = [
-        made(tmp_path, "r/vt", 800, (1.0, 1.0)),
-        made(tmp_path, "r/vt", 400, (1.0, 0.0)),
-        made(tmp_path, "r/cwe", 800, (0.0, 0.0)),
-        made(tmp_path, "r/cwe", 400, (0.0, 0.0)),
+        made(tmp_path, "r/vt", 800, (1.0, 1.0) * 3),
+        made(tmp_path, "r/vt", 400, (1.0, 0.0) * 3),
+        made(tmp_path, "r/cwe", 800, (0.0, 0.0) * 3),
+        made(tmp_path, "r/cwe", 400, (0.0, 0.0) * 3),
         made(tmp_path, "r/cwe", 1600, (1.0, 1.0)),  # vt has none of this length
         made(tmp_path, "other", 400, (0.5, 0.5)),  # at one length: no curve
     ]
@@ -143,7 +143,7 @@ def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(t
     mean = table[table["dataset"] == "r, mean of 2"].iloc[0]
     low = table[(table["dataset"] == "r/vt") & (table["length"] == "400")]["mean.low"].iloc[0]
     assert mean["mean.low"] == pytest.approx(0.25 - (0.5 - low) / 2)  # the other interval has no width below
-    assert mean["n"] == 4
+    assert mean["n"] == 12
     drawn = {panel.title: [len(line.points) for line in panel.lines] for panel in panels(table)}
     assert drawn == {"r/vt · tiny": [2], "r/cwe · tiny": [3], "other · tiny": [1], "r, mean of 2 · tiny": [2]}
     assert set(frame(runs, edges=[2])["length"]) == {ALL, "up to 2"}

@@ -92,7 +92,7 @@ def test_the_command(tmp_path, command):
     made = figure([searched_run(tmp_path, walks([2, 3, 3, 5, 8, 13, 21, 34, 4, 5]), settings=settings())], resamples=30)
     (row,) = made.whole.to_dict("records")
     assert (row["nodes"], row["median"], 0 < row["p"] <= 1) == (pytest.approx(9.8), 5.0, True)
-    assert "9.8 [" in command("report", "nodes", str(tmp_path))[1]
+    assert " 9.8 " in command("report", "nodes", str(tmp_path))[1]
     (panel,) = made.panels
     assert {(bar.start, bar.end, round(bar.height)) for bar in panel.bars} >= {(1.5, 2.5, 10), (2.5, 3.5, 20)}
     assert len(panel.lines) == 1

@@ -3,6 +3,7 @@
 import json
 from functools import partial
 
+import numpy as np
 import pytest
 
 from harness.errors import UnknownName, UserError
@@ -85,8 +86,8 @@ def test_means_by_hand_with_what_failed_and_what_is_left_out(tmp_path):
 
 
 def test_intervals_hold_the_mean_and_the_drawing_has_a_point_for_each_part(tmp_path):
-    spans = {n: [(0, 10)] if n % 4 < 2 else [(80, 90)] for n in range(8)}
-    runs = [stored(tmp_path, [0.1 * n for n in range(8)], method=m) for m in ("pecan", "bm25")]
+    spans = {n: [(0, 10)] if n % 4 < 2 else [(80, 90)] for n in range(12)}
+    runs = [stored(tmp_path, [0.05 * n for n in range(12)], method=m) for m in ("pecan", "bm25")]
     table = frame([(run, rows_of(spans)) for run in runs])
     assert ((table["mean.low"] <= table["mean"]) & (table["mean"] <= table["mean.high"])).all()
     (panel,) = panels(table)
@@ -140,7 +141,7 @@ def test_a_question_at_two_places_is_one_cluster(tmp_path):
         runs.append((run, rows_of({n: [(0, 10), (80, 90)] for n in range(4)})))
     (row,) = frame(runs)[lambda t: t["study"] == "where"].to_dict("records")
     assert (row["mean"], row["n"], len(row["run"].split(" + "))) == (0.5, 8, 2)
-    assert (row["mean.low"], row["mean.high"]) == pytest.approx((0.25, 0.75)), "two documents, means 0.75 and 0.25"
+    assert np.isnan([row["mean.low"], row["mean.high"]]).all(), "two documents, not four questions"
 
 
 def test_no_marks_at_all_and_an_unknown_score_are_told(tmp_path):

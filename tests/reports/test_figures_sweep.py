@@ -42,7 +42,7 @@ def test_a_row_a_run_by_method_and_value_and_references_last(swept):
         ("bm25", 10, 1.0, 10.0),
         ("full-context", None, 0.5, 20.0),
     ]
-    assert all(r["mean.low"] <= r["mean"] <= r["mean.high"] for r in rows)
+    assert not any(r["mean.low"] == r["mean.low"] for r in rows), "two documents have no interval"
     assert frame(swept, K, convention="full")["tflops"].tolist() == [2.0, 6.0, 20.0, 40.0]
     ((title, table),) = figure(swept, x=K, score=None, convention=DEFAULT, warn=print).sections or ()
     assert (title, SCORE in table) == ("musique · tiny · over method.k", True)

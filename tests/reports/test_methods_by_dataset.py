@@ -13,7 +13,7 @@ from reports.methods_by_dataset import sections, wide_table
 from reports.table_formats import render_sections
 from tests.reports.build import SCORE, mistake, record, stored, write_run
 
-HIGH, LOW = (1.0, 1.0, 1.0, 0.0), (0.0, 1.0, 0.0, 0.0)
+HIGH, LOW = (1.0, 1.0, 1.0, 0.0) * 2, (0.0, 1.0, 0.0, 0.0) * 2
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_a_cell_a_data_set_and_the_mean_of_those_with_all(table):
     assert [pecan[name] for name in ("method", "musique", "qasper", "mean")] == ["pecan", 0.25, 0.75, 0.5]
     assert (bm25["musique"], math.isnan(bm25["qasper"]), math.isnan(bm25["mean"])) == (0.75, True, True)
     assert "no mean: no run on qasper" in bm25["notes"]
-    assert "musique: 4 questions" in " ".join(pecan["notes"]).replace(f"{SCORE}, ", "")
+    assert "musique: 8 questions" in " ".join(pecan["notes"]).replace(f"{SCORE}, ", "")
     assert "musique.low" not in pecan
 
 

@@ -273,7 +273,7 @@ class TestFamily:
 
 
 class TestDetectable:
-    @pytest.mark.parametrize(("documents", "power"), [(10, 0.75), (20, 0.75), (40, 0.75)])
+    @pytest.mark.parametrize(("documents", "power"), [(10, 0.7), (20, 0.75), (40, 0.75)])
     def test_the_difference_is_found_four_times_in_five(self, documents: int, power: float) -> None:
         rng, found = np.random.default_rng(documents), 0
         labels = [f"d{i}" for i in range(documents)]

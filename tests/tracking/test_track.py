@@ -131,7 +131,7 @@ class TestTrack:
         note = parent.data.tags["mlflow.note.content"].splitlines()
         assert note[0] == f"| run | {SCORE} | TFLOPs | failed | n |"
         assert [line.split(" | ")[0] for line in note[2:4]] == ["| bm25 · tiny", "| pecan · tiny"]
-        assert note[2].endswith("| 1.5 [1.5, 1.5] | 1 | 8 |")
+        assert note[2].endswith("| 1.5 | 1 | 8 |")
 
     def test_a_refilled_store_knows_the_suite_from_the_runs_own_command(self, uri, tmp_path):
         starts = [
