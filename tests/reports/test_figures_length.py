@@ -146,7 +146,7 @@ def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(t
     assert mean["n"] == 12
     drawn = {panel.title: [len(line.points) for line in panel.lines] for panel in panels(table)}
     assert drawn == {"r/vt · tiny": [2], "r/cwe · tiny": [3], "other · tiny": [1], "r, mean of 2 · tiny": [2]}
-    assert set(frame(runs, edges=[2])["length"]) == {ALL, "up to 2"}
+    assert set(frame(runs, edges=[2])["length"]) == {ALL, "up to 2", "over 2"}
 
 
 @pytest.fixture
