@@ -30,7 +30,7 @@ SECTIONS = ("Arguments", "What to run", "Settings", "Execution", "Output", "Opti
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 
 _DEFAULT = re.compile(r"\[default: \((.*)\)([;\]])")  # click puts a default that is described in parentheses
-_SEVERAL = ("--set", "--sweep", "--slurm")  # options that take several assignments
+_SEVERAL = ("--set", "--sweep")  # options that take several assignments
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
 

@@ -30,7 +30,6 @@ _PURPOSES = {
     "entities": "names found by spaCy and stanza (QRMeM)",
     "retrieval": "documents for open questions out of a corpus: BM25 (bm25s) and dense (faiss)",
     "ray": "runs over many processes or machines with Ray",
-    "slurm": "runs as array jobs of Slurm (submitit)",
     "serving": "a model behind transformers' own server",
 }
 _LEAST_DISK = 2 * 2**30  # bytes: smollm2-135m converted, and the index cache of a few hundred questions

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution
-from harness.errors import ConfigError, HarnessError, UnknownName, UserError
+from harness.errors import HarnessError, UnknownName, UserError
 
 if TYPE_CHECKING:
     from harness.cli.run_options import Execution
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
     from harness.engine.runner import RunResult
     from harness.engine.spending_limits import Budget
     from harness.scale.schedule_shards import Driver
-    from harness.scale.slurm_engine import SlurmDriver
 
-_ENGINES = ("local", "ray", "slurm")
+_ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class WorkerOptions:
     ] = None
     engine: Annotated[
         str,
-        execution("--engine local|ray|slurm", "Answer in this process, by Ray's workers, or by an array job of Slurm."),
+        execution("--engine local|ray", "Answer in this process, or by Ray's workers."),
     ] = "local"
     workers: Annotated[
         int | None, execution("--workers N", "Worker processes.", "one for each GPU or CPU of the cluster", min=1)
@@ -46,14 +44,6 @@ class WorkerOptions:
     ray_address: Annotated[
         str | None, execution("--ray-address ADDRESS", "Ray cluster to use.", "$RAY_ADDRESS, else one on this machine")
     ] = None
-
-    slurm: Annotated[
-        list[str],
-        execution(
-            "--slurm KEY=VALUE ...",
-            "Job parameters as submitit names them (slurm_partition, timeout_min), or cluster=local without Slurm.",
-        ),
-    ] = field(default_factory=list)
 
     price_per_gpu_hour: Annotated[
         float | None, execution("--price-per-gpu-hour P", "With --plan or --max-money: count money too.", min=0)
@@ -95,12 +85,10 @@ class WorkerOptions:
             raise UnknownName("engine", self.engine, _ENGINES)
         if self.shard is not None and self.engine != "local":
             raise UserError(f"--engine {self.engine} divides the questions by itself; leave --shard out")
-        both = ("ray", "slurm")
-        engines = {"workers": both, "gpus_per_worker": both, "ray_address": ("ray",), "slurm": ("slurm",)}
-        for name, fitting in engines.items():
-            if getattr(self, name) and self.engine not in fitting and not plan:
-                flag, engine = "--" + name.replace("_", "-"), " or ".join(fitting)
-                raise UserError(f"{flag} is for --engine {engine}; leave it out, or choose that engine")
+        for name in ("workers", "gpus_per_worker", "ray_address"):
+            if getattr(self, name) and self.engine != "ray" and not plan:
+                flag = "--" + name.replace("_", "-")
+                raise UserError(f"{flag} is for --engine ray; leave it out, or choose that engine")
         if self.shard is not None:
             from harness.scale.shard import parse_shard
 
@@ -145,31 +133,15 @@ class WorkerOptions:
 
         yield here
 
-    def _driver(self, options: Execution, asking: dict[str, Any]) -> Driver | SlurmDriver:
+    def _driver(self, options: Execution, asking: dict[str, Any]) -> Driver:
         """The driver of the engine: it gives plans to workers and waits for them. asking: for runner.run."""
         out, progress = options.folder, _make_progress(options)
-        if self.engine == "slurm":
-            return self._slurm_driver(out, progress, asking)
         from harness.scale.ray_engine import connect
         from harness.scale.schedule_shards import Driver
 
         own = {key: asking[key] for key in ("command", "retry_failed", "parallel")}
         pool = connect(out, workers=self.workers, gpus=self.gpus_per_worker, address=self.ray_address, options=asking)
         return Driver(pool, out, progress, **own)
-
-    def _slurm_driver(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:
-        """The driver of Slurm; out: results folder; options: for runner.run. Raises UserError for wrong options."""
-        from harness.config.yaml_tree import parse_assignments, parse_scalar
-        from harness.scale.slurm_engine import SlurmDriver
-
-        if self.workers is None:
-            raise UserError("--engine slurm needs --workers N, the number of shards of a row and of tasks at a time")
-        given, problems = parse_assignments(self.slurm, "--slurm ")
-        if problems:
-            raise ConfigError(problems)
-        settings = {key: parse_scalar(value) for key, value in given.items()}
-        gpus = self.gpus_per_worker
-        return SlurmDriver(out, progress, workers=self.workers, gpus=gpus, settings=settings, options=options)
 
 
 def _make_progress(options: Execution, name: str = "") -> Progress:

@@ -1,7 +1,6 @@
 """`harness run --shard`, `--engine` and `harness merge` on the command line: mistakes in one sentence, and one Ray run."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -36,29 +35,13 @@ def called(tmp_path, monkeypatch, command):
         (["--engine", "rai"], "unknown engine 'rai'. Did you mean 'ray'?"),
         (["--engine", "ray", "--shard", "1/2"], "leave --shard out"),
         (["--workers", "2"], "--workers is for --engine ray"),
-        (["--engine", "ray", "--slurm", "timeout_min=3"], "--slurm is for --engine slurm"),
-        (["--engine", "slurm"], "--engine slurm needs --workers N"),
-        (["--engine", "slurm", "--workers", "2"], "no command sbatch); --slurm cluster=local runs"),
-        (["--engine", "slurm", "--workers", "2", "--slurm", "cluster=local", "timeout=3"], "--slurm timeout: "),
     ],
 )
-def test_mistakes(called, monkeypatch, words, sentence):
-    monkeypatch.setattr("harness.scale.slurm_engine.shutil.which", lambda name: None)  # a machine may have Slurm
+def test_mistakes(called, words, sentence):
     code, printed = called(*ROW, *words)
     assert code == 2, printed
     assert sentence in printed
     assert not list(Path().rglob("records.jsonl"))
-
-
-def test_a_refusal_of_sbatch_is_one_sentence(called, monkeypatch, tmp_path):
-    for name in ("sbatch", "srun"):
-        (tmp_path / name).write_text("#!/bin/sh\necho sbatch: error: invalid partition specified: gpus >&2\nexit 1\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    code, printed = called(*ROW, "--engine", "slurm", "--workers", "2")
-    assert code == 2, printed
-    assert "sbatch took no jobs (sbatch: error: invalid partition specified: gpus" in printed
-    assert "Traceback" not in printed
 
 
 def test_without_ray(called, monkeypatch):
@@ -77,18 +60,6 @@ def test_a_merge_by_hand(called):
     assert code == 0
     assert json.loads(printed.splitlines()[0])["summary"]["state"] == "interrupted"
     assert called(*ROW, "--limit", "4")[0] == 0
-
-
-def test_a_row_as_jobs_of_this_machine_equals_that_of_one_process(called, monkeypatch):
-    """submitit's own executor for one machine stands for Slurm's; a task that was killed is queued again."""
-    monkeypatch.setattr("harness.scale.slurm_engine._POLL", 0.05)
-    words = [*ROW, "--limit", "3", "--engine", "slurm", "--workers", "2", "--slurm", "cluster=local", "--out", "slurm"]
-    code, printed = called(*words)
-    assert code == 0, printed
-    assert "merged" in (printed + "".join(p.read_text() for p in Path("slurm/workers/slurm").glob("*.err")))
-    assert called(*ROW, "--limit", "3", "--out", "alone")[0] == 0
-    same_answers("alone", "slurm")
-    assert called(*words)[0] == 0  # nothing is left to ask, and no job is submitted
 
 
 def same_answers(alone, other):

@@ -1,10 +1,9 @@
-"""What a cluster lacks is said in one sentence, before anything runs; Ray and Slurm are made up here."""
+"""What a cluster lacks is said in one sentence, before anything runs; Ray is made up here."""
 
 import pytest
 
 from harness.errors import UserError
 from harness.scale.ray_engine import _check_same, _worker_count
-from harness.scale.slurm_engine import _watch_squeue
 from harness.scale.worker import versions
 
 
@@ -43,26 +42,3 @@ def test_a_worker_must_have_the_same_versions():
         _check_same({**hello, "versions": {**versions(), "numpy": "1.0"}})
     with pytest.raises(UserError, match="gpu7 cannot work: no folder"):
         _check_same({**hello, "problem": "no folder"})
-
-
-SHOWN = "JOBID|STATE|NODELIST\n10_0|FAILED|n1\n10_1|RUNNING|n1\n11|PENDING|\n"
-
-
-def test_without_accounting_the_states_of_slurms_tasks_come_from_its_queue(monkeypatch):
-    monkeypatch.setenv("SUBMITIT_LOG_LEVEL", "NOCONFIG")
-    from submitit.slurm.slurm import SlurmJob
-
-    monkeypatch.setattr(SlurmJob, "watcher", SlurmJob.watcher)
-    _watch_squeue()
-    watcher, asked = SlurmJob.watcher, []
-
-    def answer(command, **_):
-        asked.append(command)
-        return SHOWN.encode()
-
-    monkeypatch.setattr("submitit.core.core.subprocess.check_output", answer)
-    for job in ("10_0", "10_1", "11"):
-        watcher.register_job(job)
-    assert [watcher.is_done(job) for job in ("10_0", "10_1", "11")] == [True, False, False]
-    assert asked[0][0] == "squeue"
-    assert asked[0][-1] == "10,11"

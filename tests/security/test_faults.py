@@ -56,7 +56,7 @@ def _shards(out):
 
 
 def _driven(out):
-    """The driver of Ray and Slurm, over workers in this process."""
+    """The driver of Ray, over workers in this process."""
     return drive(out, plan=_plan(out))[0].folder
 
 
