@@ -6,15 +6,20 @@ Every setting of the run that can change a prediction is compared with the row's
 not: no paper names one. Nor are batch sizes, devices, scorers, limits, paths, and parameters that only record more.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness import scorers
 from harness.config.registry import short_name
 from harness.config.schema import DatasetConfig, sampling
+from harness.config.validation import dataset_of_run
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import FROM
+from harness.engine.record_texts import gold_of
+from harness.engine.scoring import scored_record
+from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper import public_releases
@@ -304,6 +309,27 @@ def _other_version(run: StoredRun, score: str) -> list[str]:
         if scorer in (score, score.rpartition(".")[0]) and here not in (None, version):
             return [f"metric: version {version} of {scorer} scored the run, here is {here}; run: harness score RUN"]
     return []
+
+
+def odd_scores(run: StoredRun, name: str) -> str | None:
+    """The reason, where scores `name` are not those of the stored answers; None where all with kept gold answers are.
+
+    What cannot be scored here is not checked.
+    """
+    if name not in scorers.names() or scorers.problems([name]):
+        return None
+    try:
+        config = dataset_of_run(run.config, run.path.name).model_copy(update={"scorers": (name,)})
+    except UserError:
+        return None
+    checked, odd = 0, 0
+    for record in run.whole_records:
+        if record["error"] is None and name in record["scores"] and (gold := gold_of(record)) is not None:
+            fresh = scored_record(record, config, gold)["scores"].get(name)
+            checked += 1
+            odd += fresh is None or not math.isclose(fresh, record["scores"][name], abs_tol=1e-9)
+    told = f"metric: {odd} of {checked} scores {name} are not those of the stored answers; run: harness score RUN"
+    return told if odd else None
 
 
 def _lacking_score(what: str, scorer: str, own: Sequence[str]) -> str:

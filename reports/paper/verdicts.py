@@ -30,9 +30,9 @@ from harness.stats.paired_tests import equivalence
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.columns import sections, shortened
-from reports.paper.comparable import differences, few_failed, listed
+from reports.paper.comparable import differences, few_failed, listed, odd_scores
 from reports.paper.matching import Pair, incomplete, matches
-from reports.paper.measured import WORDING, OwnValue, mean_over_datasets, measure
+from reports.paper.measured import WORDING, OwnValue, mean_over_datasets, measure, score_of, scorer_of
 from reports.paper.preset import last_part
 from reports.paper.printed import Value, load
 from reports.table_formats import render, render_sections
@@ -46,7 +46,7 @@ COLUMNS = (
 )  # fmt: skip
 _MOST = 1_000_000  # questions; beyond, the difference stands on the margin as far as anybody can tell
 
-_Measured = dict[tuple[Any, ...], OwnValue]
+_Measured = dict[tuple[Any, ...], Any]
 
 
 def frame(
@@ -203,6 +203,8 @@ def _verdict_row(
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
         why.append(f"metric: the run has no {value.metric.score or lacks}")
+    if not why:
+        why += [told for _, run in pairs if (told := _odd_scores_once(value, run, measured)) is not None]
     names, first = [facts.run_key(run)[0] for _, run in pairs], pairs[0][1]
     label = f", {value.place}" if (value.paper.name, names[0]) in several else ""
     low, high = ours.wide or (None, None)
@@ -232,7 +234,21 @@ def _measure_once(value: Value, run: StoredRun, measured: _Measured) -> OwnValue
     key = (facts.run_key(run), value.metric, entry.per_document, entry.questions_per_document)
     if key not in measured:
         measured[key] = measure(value, run)
-    return measured[key]
+    found: OwnValue = measured[key]
+    return found
+
+
+def _odd_scores_once(value: Value, run: StoredRun, measured: _Measured) -> str | None:
+    """As comparable.odd_scores of the value's metric, cached in `measured`; None for costs."""
+    metric = value.metric
+    if not metric.in_points:
+        return None
+    name = score_of(metric, run) if metric.corpus is None else scorer_of(metric.corpus)
+    key = (facts.run_key(run), name)
+    if key not in measured:
+        measured[key] = odd_scores(run, str(name))
+    found: str | None = measured[key]
+    return found
 
 
 def _reasons(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> tuple[list[str], list[str]]:

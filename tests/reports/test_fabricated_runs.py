@@ -12,9 +12,9 @@ from harness.config.layers import Choices
 from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
 from pocket.random_model import save
-from reports.paper.comparable import differences
+from reports.paper.comparable import differences, odd_scores
 from reports.paper.printed import load
-from reports.paper.verdicts import _measured_notes
+from reports.paper.verdicts import _measured_notes, frame
 from tests.llm.conftest import SIZES, WORDS
 from tests.reports.paper_runs import changed, paper_run
 from tests.reports.test_paper_public_releases import official
@@ -134,3 +134,25 @@ def test_a_dirty_checkout_is_told_beside_the_verdict(honest):
     told = {True: ["the run's code had changes that no commit holds"], False: []}
     for dirty, notes in told.items():
         assert _measured_notes(((value(), fabricated(honest["bm25"], {}, {"git.dirty": dirty})),)) == notes
+
+
+@pytest.mark.parametrize(("edited", "told"), [(0, None), (1, "metric: 1 of 2 scores musique.answer_f1 are not those")])
+def test_scores_are_computed_again_from_the_stored_answers(honest, edited, told):
+    run, name = honest["bm25"], "musique.answer_f1"
+    gold = {"answers": ["Mira"], "supporting": [], "extra": {}}
+    own = {"gold": gold, "prediction": "Mira", "scores": {name: 1.0}}
+    rows = [{**row, **own} for row in run.records[:2]]
+    rows[0] = {**rows[0], "prediction": "Tom" if edited else "Mira"}
+    found = odd_scores(replace(run, records=rows), name)
+    assert found is None if told is None else found.startswith(told)
+
+
+def test_edited_scores_have_no_verdict(tmp_path):
+    gold = {"answers": ["Mira"], "supporting": [], "extra": {}}
+    rows = [{**row, "gold": gold, "prediction": "Tom"} for row in official()]
+    name = value().metric.score
+    rows = [{**row, "scores": {name: 0.5}} for row in rows]
+    run = paper_run(tmp_path, "bm25", "musique", rows)
+    told = frame([run], [value()]).iloc[0]
+    assert told["verdict"] == "not comparable"
+    assert f"scores {name} are not those of the stored answers" in " ".join(told["notes"])
