@@ -15,6 +15,7 @@ from harness.config import registry
 from harness.errors import UnknownName, UserError, printable
 from harness.exchange.foreign_tools import READERS, read_foreign
 from harness.exchange.import_runs import Imported, prepare_import
+from harness.storage.paths import local_folder
 from harness.storage.run_schema import LOGGED
 
 _SHOWN = 10
@@ -52,10 +53,11 @@ def import_(
     places = [one.place for one in ready]
     if twice := [place for place in places if places.count(place) > 1]:
         raise UserError(f"two of the files would become the same run {twice[0]}; leave one out")
-    if there := [place for place in places if (Path(out) / place).exists()]:
-        raise UserError(f"{Path(out) / there[0]} is there already; delete it to import the file again")
+    folder = local_folder(out)
+    if there := [place for place in places if (folder / place).exists()]:
+        raise UserError(f"{folder / there[0]} is there already; delete it to import the file again")
     for one in ready:
-        _print_import(one, one.write(Path(out), say))
+        _print_import(one, one.write(folder, say))
     return 3 if any(one.lost for one in ready) else 0
 
 

@@ -214,6 +214,16 @@ def test_what_the_tool_printed_stands_beside_what_its_answers_give(command: Comm
     assert "logged.match    0.5 ± 0.288675       printed there: 0.75 ± 0.25" in said
 
 
+def test_runs_are_not_imported_into_an_address(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, said = command("import", str(inspect(tmp_path)), "--from", "inspect", "--out", "s3://bucket/results")
+    assert code == 2
+    assert "s3://bucket/results is no folder of this machine" in said
+    assert not Path("s3:").exists()
+
+
 def test_a_cost_that_the_file_does_not_tell_is_not_zero(tmp_path: Path) -> None:
     known = imported("inspect", inspect(tmp_path), tmp_path / "results")
     unknown = imported("flashrag", flashrag(tmp_path / "f"), tmp_path / "results")
