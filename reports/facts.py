@@ -268,6 +268,9 @@ def _run_notes(run: StoredRun) -> list[str]:
         files = ", ".join(str(file["name"]) for file in imported["files"])
         told = f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}"
         found.append(f"{told} and not checked; how questions were asked is not known")
+    if skipped := (run.manifest.get("dataset") or {}).get("skipped"):
+        reasons = ", ".join(f"{number} {reason}" for reason, number in skipped.items())
+        found.append(f"{sum(skipped.values())} rows of the data set were left out by the loader: {reasons}")
     if (state := run.summary.get("state", "running")) != "finished":
         asked = run.summary.get("n_asked")
         found.append(f"the run is {state}, not finished: {total} questions" + (f" of {asked}" if asked else " so far"))

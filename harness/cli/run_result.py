@@ -53,6 +53,7 @@ def print_result(result: RunResult, json: bool) -> None:
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
     bare = summary.get("n_without_prefix")
     note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
+    note += f", {summary['n_left_out']} left out by the loader" if summary.get("n_left_out") else ""
     note += _cached_requests_note(summary)
     lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     print("\n".join(lines), flush=True)

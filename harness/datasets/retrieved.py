@@ -4,7 +4,7 @@
     retrieved documents ┴──► question + its documents, best first     options.top: only the first so many
 
 The documents come from the rows or, where `documents` names a place, from there (harness.datasets.row_documents). A
-question for which there is none is left out and counted; the fingerprint covers questions and documents alike.
+question for which there is none is asked all the same, without a text. The fingerprint covers questions and documents.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from harness.datasets.find_files import FileOptions, find_source
 from harness.datasets.loading import Checker
 from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import Store, documents_in_row, open_store
-from harness.datasets.rows import NO_DOCUMENTS, Retrieved, Skip
+from harness.datasets.rows import NO_DOCUMENTS, Retrieved
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support
 
@@ -68,13 +68,13 @@ class _RowParser:
     store: Store | None  # None: the documents are in the rows
     top: int | None
     bare: bool = False
+    without: int = 0  # questions for which nothing was retrieved; they are asked all the same
 
-    def __call__(self, raw: dict[str, Any]) -> Retrieved | Skip:
-        """The question of a row with its best documents; Skip for a row without documents. Raises RowError."""
+    def __call__(self, raw: dict[str, Any]) -> Retrieved:
+        """The question of a row with its best documents, none where nothing was retrieved. Raises RowError."""
         row = parse_question(raw)
         entries = documents_in_row(raw) if self.store is None else self.store.find(raw, row.id, row.question)
-        if not entries and not self.bare:
-            return Skip(NO_DOCUMENTS)
+        self.without += not entries and not self.bare
         kept: dict[str, tuple[Document, bool]] = {}
         for document, marked in () if self.bare else entries or ():  # one that comes twice keeps its better rank
             kept.setdefault(document.id, (document, marked))
@@ -142,7 +142,7 @@ def load_questions(config: DatasetConfig, limit: int | None = None) -> list[Open
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Load the first `limit` questions that have documents (None: all) with these; every row is checked.
+    """Load the first `limit` questions (None: all) with their documents; every row is checked.
 
     Raises as harness.datasets.load; CannotRun where the hub's rows bring no documents and none are named.
     """
@@ -150,14 +150,15 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     source = find_source(config, tuple(Options.model_fields))
     documents_at = options.documents or _evidence_folder(config)
     store = open_store(documents_at) if documents_at else None
-    checker = Checker(_RowParser(store, options.top, options.documents == ()))
+    parser = _RowParser(store, options.top, options.documents == ())
+    checker = Checker(parser)
     rows: Rows = (row for file in source.files for row in _read_file(file, config.split))
     if store is not None and store.sources:
         kept = list(rows)
         store.read_pages(row for _, row in kept)
         rows = iter(kept)
     examples, documents = checker.check_rows(rows, limit)
-    if checker.first_error is None and checker.skipped[NO_DOCUMENTS] and not checker.places:
+    if checker.first_error is None and parser.without and parser.without == checker.rows:
         if store is not None and store.sources and not store.by_question:
             sentence = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES}"
             raise DataError(source.name, None, None, sentence)
@@ -168,4 +169,6 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         if config.data is None:
             raise CannotRun(f"{source.name}: {sentence}")
         raise DataError(source.name, None, None, sentence)
-    return checker.dataset(config.name, source, f" with {store.name}" if store else "", examples, documents)
+    note = f"{parser.without} of {checker.rows} questions are {NO_DOCUMENTS}: they are answered from no text"
+    told = f" with {store.name}" if store else ""
+    return checker.dataset(config.name, source, told, examples, documents, (note,) if parser.without else ())

@@ -49,7 +49,7 @@ from harness.storage.run_place import RunPlace
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
-from harness.types import Answer, Example, Record
+from harness.types import Answer, Document, Example, Record
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,8 @@ class Job:
     def _answer(self, example: Example, meter: Meter, notes: dict[str, Any]) -> Answer:
         """Index the documents and call the method; adds to the record's `notes`. Raises TypeError for no Answer."""
         plan, question = self.plan, example.question
-        documents = [plan.dataset.documents[d] for d in question.document_ids]
+        # A question for which nothing was retrieved is answered from an empty text, so that it counts.
+        documents = [plan.dataset.documents[d] for d in question.document_ids] or [Document("no document", "")]
         supporting = example.gold.supporting if plan.config.method.view == "evidence" else None
         view = View.for_method(documents, supporting, plan.method.one_document, notes)
         if plan.method.one_document or plan.config.method.view == "evidence":
@@ -306,7 +307,9 @@ class Job:
             self.store.sort([e.question.id for e in examples])
             chosen: dict[str, Any] = {"failed": config.failed, "seed": config.seed, "form": config.dataset.format}
             numbers = summarise(self.store.records(), self.store.documents(), **chosen)
-            summary = {"state": state, "n_asked": len(self.examples), **(early_stop or {}), **numbers}
+            left_out = sum(self.plan.dataset.skipped.values())
+            counts = {"n_asked": len(self.examples), **({"n_left_out": left_out} if left_out else {})}
+            summary = {"state": state, **counts, **(early_stop or {}), **numbers}
             self.store.write(SUMMARY, summary, sync_folder=False)
             self.manifest = manifests.with_end(self.manifest, state, early_stop)
             self.store.write(MANIFEST, self.manifest)

@@ -165,6 +165,7 @@ _SUMMARY = _mapping(
         "index?": _mapping({"documents?": Count}) | None,
         "state?": str,
         "n_asked?": Count,
+        "n_left_out?": Count,
         "stopped_early?": _mapping({"questions": Count, "of": Count, "seed": Count, "verdicts": list[str]}),
         **dict.fromkeys(("n_total?", "n_scored?", "n_failed?"), Count),
         "scores?": _dict[str, _mapping({**dict.fromkeys(("mean", "low", "high"), float | None), "n?": Count})],

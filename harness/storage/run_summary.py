@@ -24,7 +24,7 @@ from harness.stats.bootstrap import interval
 from harness.stats.clusters import WHOLE_FOLDER, by_question, question_labels
 from harness.storage.run_schema import MISSING, PREFIX
 
-KEPT = ("state", "n_asked", "stopped_early")
+KEPT = ("state", "n_asked", "n_left_out", "stopped_early")
 """The keys of a summary.json that its records do not determine: who computes the numbers again keeps them."""
 
 

@@ -11,6 +11,7 @@ from harness.datasets import load
 from harness.datasets.folder import NO_PAGE, markdown_sections
 from harness.errors import ConfigError, DataError
 from harness.stats.clusters import WHOLE_FOLDER, question_labels
+from harness.storage.run_folder import read_run
 
 SETUP = """---
 title: Setting up
@@ -194,5 +195,33 @@ def test_a_folder_is_asked_from_the_command_line(wiki, tmp_path, capsys):
     ]
     assert code_of(words) == 0
     assert "flashrag.em                  100.0" in capsys.readouterr().out
+    config(wiki, [{"question": "Where?", "answer": "Turin"}, {"question": "a?", "answer": "b", "document": "gone"}])
+    assert code_of([*words[:-1], str(tmp_path / "other")]) == 0
+    assert "1 question, 0 failed, 1 left out by the loader" in capsys.readouterr().out
+    assert code_of(["report", str(tmp_path / "other")]) == 0
+    assert f"1 rows of the data set were left out by the loader: 1 {NO_PAGE}" in capsys.readouterr().out
     assert code_of([*words[:5], "--mlflow", "off"]) == 2
     assert "--documents DIR and --questions FILE go together" in capsys.readouterr().err
+
+
+def test_a_question_that_retrieval_found_nothing_for_is_answered_from_no_text(tmp_path):
+    rows = [{"id": "a", "question": "Who built it?", "answer": ["Ada"]}]
+    rows.append(
+        {"id": "b", "question": "Who?", "answer": ["Ada"], "ctxs": [{"title": "Mill", "text": "Ada built it."}]}
+    )
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "replies.yaml").write_text("replies: [{reply: Ada}]")
+    words = ["run", "-m", "bm25,full-context", "-d", "nq", "--data", str(tmp_path / "rows.jsonl"), "--mlflow", "off"]
+    words += [
+        "--model",
+        "scripted",
+        "--set",
+        f"model.script={tmp_path / 'replies.yaml'}",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert code_of(words) == 0
+    for folder in (tmp_path / "out/nq").iterdir():
+        run = read_run(folder)
+        assert (run.records[0]["document_ids"], run.records[0]["error"]) == ([], None)
+        assert (run.summary["n_asked"], run.summary["n_scored"]) == (2, 2)

@@ -143,9 +143,10 @@ def test_documents_apart_from_the_questions(tmp_path, form):
     write_lines(place, value) if name.endswith("jsonl") else place.write_text(json.dumps(value))
     questions = write_lines(tmp_path / "r.jsonl", [question(1, ctxs=[{"text": "not these"}]), question(2)])
     data = _load(questions, documents=str(place))
-    assert [e.question.id for e in data.examples] == ["q1"]
+    assert [(e.question.id, len(e.question.document_ids)) for e in data.examples] == [("q1", 2), ("q2", 0)]
     assert {d.title for d in data.documents.values()} == {"Mills", "Ships"}
-    assert data.skipped == {NO_DOCUMENTS: 1}
+    assert data.skipped == {}
+    assert data.notes == (f"1 of 2 questions are {NO_DOCUMENTS}: they are answered from no text",)
     assert data.source == f"r.jsonl with {name}"
 
 
