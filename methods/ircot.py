@@ -31,7 +31,7 @@ REASON = Prompt(
     "reasoning and nothing else.\n\nNext sentence:",
 )
 # As in the released code: what ends the reasoning, what only concludes, and words that are left out of a query.
-_ANSWER = re.compile(r".*\banswer is:?\s+(\w.*)", re.DOTALL | re.IGNORECASE)
+_ANSWER = re.compile(r".*\banswer is:?\s+(\S.*)", re.DOTALL | re.IGNORECASE)
 _CONCLUDES = re.compile(r"(thus|so)[ ,]|that is,|therefore|hence|.*\d [+-] \d[\d,.]* = \d", re.IGNORECASE)
 _ASKING = frozenset({"who", "what", "when", "where", "why", "which", "how", "does", "is"})
 

@@ -131,6 +131,8 @@ def _reply_problem(reply: Any) -> str | None:
         return "the reply holds half a character, so it was garbled"
     if message.get("content") is None and message.get("tool_calls"):
         return "the reply calls a tool instead of answering"
+    if choices[0].get("finish_reason") == "error":
+        return "the reply broke off with an error of the server"
     logprobs = [p for _, p in _top_logprobs(choices[0].get("logprobs"))]
     if not all(p < 1 for p in logprobs):  # rounding may make it a little more than 0
         return "the reply has a log-probability that is none"

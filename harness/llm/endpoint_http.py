@@ -187,7 +187,12 @@ class Server:
             # Its own words are left out: some servers repeat the key they were given, whole or in part.
             wish = f"check the key in {self.key_env}" if self.key_env else "name its key: --set model.api_key_env=NAME"
             return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
-        status = f"status {code}{self._server_words(reply)}"
+        words, kinds = self._server_words(reply)
+        if code == 429 and "insufficient_quota" in kinds:  # OpenAI's code; no later try can succeed
+            return CannotRun(
+                f"{self.base_url} has no quota left for this key{words}; raise it, then run the same command"
+            )
+        status = f"status {code}{words}"
         if content is not None and (code == 404 or (code == 400 and _NO_MODEL.search(status))):
             model, offered = str(json.loads(content).get("model")), self._offered_models()
             if code == 404 or model not in offered:
@@ -210,20 +215,23 @@ class Server:
             return []
         return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
 
-    def _server_words(self, reply: httpcore2.Response) -> str:
-        """The message of an error reply behind ": ", shortened and without keys; "" where it has none."""
+    def _server_words(self, reply: httpcore2.Response) -> tuple[str, set[object]]:
+        """The message of an error reply behind ": ", shortened and without keys, "" for none; and its code and type."""
+        kinds: set[object] = set()
         try:
             text = next(reply.iter_stream(), b"").decode("utf-8", "replace")
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError):
-            return ""
+            return "", kinds
         try:
             body = json.loads(text)
             body = body.get("error", body.get("detail", body)) if isinstance(body, dict) else body
+            if isinstance(body, dict):
+                kinds = {str(body.get("code")), str(body.get("type"))}
             text = str(body.get("message", body) if isinstance(body, dict) else body)
         except (ValueError, RecursionError):
             pass
         text = " ".join(self.mask_key(text).split())
-        return f": {text[:_MAX_QUOTED]}" if text else ""
+        return (f": {text[:_MAX_QUOTED]}" if text else ""), kinds
 
     def _obey_wait(self, wait: float | None) -> None:
         """Send no request for the `wait` seconds that a server asks for (Retry-After; None: nothing).

@@ -121,6 +121,9 @@ def _handler(server):
                 self.wfile.write(b'{"choices": [')
             elif mood in CANNED:
                 self.send(200, *CANNED[mood])
+            elif mood == "quota":
+                error = {"message": "You exceeded your current quota", "code": "insufficient_quota"}
+                self.send(429, {"error": error})
             elif mood.startswith("says "):
                 _, status, told = mood.split(" ", 2)
                 self.send(int(status), {"error": {"message": told}})

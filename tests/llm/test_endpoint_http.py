@@ -14,7 +14,7 @@ from harness.llm.endpoint import complete
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries, _retry_after
 from harness.parallel.scheduler import Scheduler, Stopped
 from tests.llm.endpoints import BODY, KEY, QUICK
-from tests.llm.loopback import Loopback
+from tests.llm.loopback import Loopback, completion
 
 
 def server(url, policy=QUICK):
@@ -34,6 +34,7 @@ def server(url, policy=QUICK):
         ("cut", "the reply was cut off (RemoteProtocolError)"),
         ("html", "the reply is text/html instead of application/json"),
         ("garbled", "is no JSON, so it was cut off or garbled"),
+        (lambda body: completion("half", finish="error"), "broke off with an error of the server"),
         ("empty", "no choices, so it is no chat completion"),
     ],
 )
@@ -60,6 +61,7 @@ def test_a_bad_moment_is_asked_again_and_one_that_lasts_fails_the_question_with_
         ("429;3600", (), RequestFailed, "asks to wait 3600 seconds"),
         (f"says 400 the file of model '{BODY['model']}' was not found", (BODY["model"],), RequestFailed, "refused"),
         ("says 400 longer than this model's window", (BODY["model"],), RequestFailed, "refused"),
+        ("quota", (), CannotRun, "has no quota left for this key: You exceeded your current quota"),
         ("401", (), CannotRun, "check the key in MY_KEY"),
         ("403", (), CannotRun, "check the key in MY_KEY"),
         ("307", (), CannotRun, r"answers with a redirect \(307\)"),

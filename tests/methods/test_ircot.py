@@ -57,6 +57,11 @@ def test_each_sentence_retrieves_the_next_paragraph():
     [
         (["So the answer is: the Une."], "the Une"),
         (["It is by Toren.", "The ANSWER is the Une"], "the Une"),
+        (['So the answer is: "The Une"'], '"The Une"'),
+        (["So the answer is: $5 million."], "$5 million"),
+        (["So the answer is: (B)"], "(B)"),
+        (["So the answer is: -3."], "-3"),
+        (["So the answer is: **Une**"], "**Une**"),
         (["It is by Toren.", ""], "It is by Toren."),
         (["Nobody knows what the answer is.", ""], "Nobody knows what the answer is."),
     ],
