@@ -155,7 +155,7 @@ def test_narrativeqa_has_the_documents_of_the_papers():
 def test_every_data_set_has_a_release():
     asked = {name for name in presets.names("datasets") if not name.startswith(("pocket/", "ruler/"))}
     longbench = {f"longbench/{name}" for name in releases.LONGBENCH}
-    of_others = {"qasper-hints", "longbench-v2-cot", "musique-shots", "musique-shots-ircot"}  # their rows
+    of_others = {"qasper-hints", "longbench-v2-cot", "musique-shots", "musique-shots-ircot", "folder"}  # their rows
     assert asked == {release.preset for release in RELEASES} | longbench | of_others
 
 

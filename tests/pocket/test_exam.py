@@ -169,7 +169,7 @@ def test_how_likely_scored_tokens_are():
     outcome = [SceneOutcome(scored=[math.log(0.5)]), SceneOutcome(scored=[math.log(0.125)])]
     value, _ = measure("guessed", [Sitting(scene, h) for h in outcome])[LIKELIHOOD]
     assert (value.n, value.mean) == (2, pytest.approx(0.25))
-    assert 0.12 < value.low < 0.25 < value.high < 0.51
+    assert (value.low, value.high) == (None, None), "two scenes have no interval"
     value, _ = measure("followed", [Sitting(scene, h) for h in [outcome[0], SceneOutcome(failed=True)]])[LIKELIHOOD]
     assert value.mean == pytest.approx(math.sqrt(0.5 * math.exp(-20)))
 

@@ -8,6 +8,7 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "harness/cli/list.py",
     "harness/config/registry.py",
     "harness/cost/free_memory.py",
+    "harness/datasets/folder.py",  # the user's own pages and questions
     "harness/datasets/twins.py",
     "harness/llm/template.py",
     "harness/storage/own_code_hash.py",
