@@ -32,10 +32,8 @@ class Tokens(Text):
         pieces = None
         with contextlib.suppress(CannotRun):  # templates call functions of their servers' own; the count is a budget's
             date = ModelConfig.model_fields["template_date"].default
-            key = ("plain", template, str(tokenizer.named_tokens))
-            pieces = (
-                cut_template(tokenizer.apply_chat_template, name, date, thinking=True, key=key) if template else None
-            )
+            tokens = tokenizer.special_tokens_map
+            pieces = cut_template(template, tokens, name, date, thinking=True) if template else None
         frame = (pieces.begin, pieces.mid, pieces.thinks) if pieces else ()
         self.turn_tokens = sum(len(self.trusted(piece)) for piece in frame) or ALLOWANCE
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""

@@ -229,8 +229,12 @@ def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
         tokenizer.chat_template = read_plain(Path(config.template)).decode()
     if not tokenizer.chat_template:
         raise CannotRun(f"'{name}' has no chat template; set --set model.template=none or a template file")
-    key = (type(tokenizer), str(tokenizer.chat_template), str(tokenizer.special_tokens_map))
-    return cut_template(tokenizer.apply_chat_template, name, config.template_date, config.thinking is not None, key=key)
+    try:
+        template = tokenizer.get_chat_template()
+    except ValueError as e:
+        raise CannotRun(f"'{name}' has several chat templates and none is its default; set model.template=FILE") from e
+    tokens = tokenizer.special_tokens_map
+    return cut_template(template, tokens, name, config.template_date, config.thinking is not None)
 
 
 def _set_threads(width: int, deterministic: bool = False) -> None:

@@ -16,7 +16,7 @@ from harness.errors import CannotRun
 from harness.llm import families, gguf, tokenizer_files
 from harness.llm.adapters import Base, adapter_folder, check_adapter
 from harness.llm.model_facts import ModelFacts
-from harness.llm.template import no_system, run_limited, system_pieces, template_words
+from harness.llm.template import PLAIN, Pieces, cut_template, no_system
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
 from harness.storage.hub_download import MODELS, Kind, download, resolve
@@ -97,6 +97,11 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         **({"thinking": config.thinking.model_dump()} if config.thinking else {}),
         **({"deterministic": True} if config.deterministic else {}),
     }
+    if not problems:
+        try:
+            _template_pieces(config, tokenizer)
+        except CannotRun as e:
+            problems.append(str(e))
     return ModelFacts(
         name=config.name,
         capabilities=(_HF - refusals.keys()) | ({"adapters"} if config.adapters else set()),
@@ -287,30 +292,25 @@ def system_problem(config: ModelConfig) -> str | None:
     """
     if config.backend not in ("hf", "random"):
         return None
-    from jinja2 import TemplateError
-
-    from harness.llm.fast_tokenizer import chat_template, compiled
-
-    if config.template == "none":
-        return str(no_system(config.name))
-    text, named = chat_template(tokenizer_files.tokenizer_folder(config, local_folder(config)[0]))
-    if config.template != "model":
-        text = read_plain(Path(config.template)).decode()
     try:
-        template = compiled(text or "")
-    except TemplateError:
-        return None  # a tag of transformers' own; loading the model tells
-    date = config.template_date
-    variables = {**named, "add_generation_prompt": True, "date_string": date, "strftime_now": lambda _form: date}
-    try:
-        pieces = run_limited(
-            lambda: system_pieces(lambda m: template.render(messages=m, **variables)),
-            template_words(config.name),
-            ("system", text, str(named), date),
-        )
+        pieces = _template_pieces(config, tokenizer_files.tokenizer_folder(config, local_folder(config)[0]))
     except CannotRun as e:
         return str(e)
-    return str(no_system(config.name)) if text and pieces is None else None
+    return str(no_system(config.name)) if pieces is not None and pieces.system is None else None
+
+
+def _template_pieces(config: ModelConfig, tokenizer: Path) -> Pieces | None:
+    """The pieces of the chat template in use, None where only loading can tell. tokenizer: its folder.
+
+    Raises CannotRun for a template that no session can use.
+    """
+    if config.template == "none":
+        return PLAIN
+    text, tokens = tokenizer_files.chat_template(tokenizer)
+    if config.template != "model":
+        text = read_plain(Path(config.template)).decode()
+    thinks = config.thinking is not None
+    return cut_template(text, tokens, config.name, config.template_date, thinks) if text else None
 
 
 def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: int | None = None) -> str | None:

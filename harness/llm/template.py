@@ -10,13 +10,14 @@ from whoever made the model: it is rendered in Jinja's sandbox, in a child proce
 """
 
 import datetime
+import functools
 import json
 import os
 import resource
 import select
 import signal
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -90,20 +91,58 @@ def template_words(name: str) -> str:
 
 
 def cut_template(
-    render: Callable[..., str], name: str, date: str, thinking: bool = False, *, key: Hashable | None = None
+    template: str,
+    tokens: Mapping[str, Any],
+    name: str,
+    date: str,
+    thinking: bool = False,
 ) -> Pieces:
-    """Cut the chat template of the model `name`, which `render(messages, **variables)` applies, into pieces.
+    """Cut the chat template of the model `name` into pieces; equal templates are rendered once a process.
 
-    date: ("26 Jul 2024") shown where the template asks; thinking: it may open the thinking of a reply that is to be
-    written, which earlier replies do not have; key: what `render` depends on: templates of equal keys are cut once.
+    Args:
+        template: its text.
+        tokens: what it may name: "bos_token" -> "<s>".
+        name: of the model, for messages.
+        date: the day that the template is shown as today ("26 Jul 2024").
+        thinking: it may open the thinking of a reply that is to be written, which earlier replies do not have.
 
     Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, fails, or exceeds a limit.
     """
-    key = None if key is None else ("cut", key, date, thinking)
+    key = ("cut", template, str(tokens), date, thinking)
     begin, mid, after, trims, system, thinks = run_limited(
-        lambda: astuple(_cut(render, name, date, thinking)), template_words(name), key
+        lambda: astuple(_cut(template, tokens, name, date, thinking)), template_words(name), key
     )
     return Pieces(begin, mid, after, trims, tuple(system) if system else None, thinks)
+
+
+@functools.cache
+def compiled(template: str) -> Any:
+    """A chat template in Jinja's sandbox, with the functions and tags that transformers gives it.
+
+    transformers' own `apply_chat_template` has today's date for `strftime_now`, and turns ours into a string.
+    """
+    from jinja2 import TemplateError
+    from jinja2.ext import Extension
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(Extension):
+        """{% generation %} marks what a training learns; the text is as without it."""
+
+        tags = frozenset({"generation"})
+
+        def parse(self, parser: Any) -> Any:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    def raise_exception(message: str) -> None:
+        raise TemplateError(message)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
+    )
+    environment.globals["raise_exception"] = raise_exception
+    environment.filters["tojson"] = lambda value, **how: json.dumps(value, **{"ensure_ascii": False, **how})
+    return environment.from_string(template)
 
 
 @dataclass(frozen=True)
@@ -187,17 +226,25 @@ def _lower_limit(which: int, limit: int) -> None:
     resource.setrlimit(which, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
-def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pieces:
+def _cut(template: str, tokens: Mapping[str, Any], name: str, date: str, thinking: bool) -> Pieces:
     """Cut the template as `cut_template` does, in this process."""
-    day = datetime.datetime.strptime(date, "%d %b %Y")
-    variables: dict[str, Any] = {"date_string": date, "strftime_now": day.strftime}
+    variables = {
+        "tools": None,
+        "documents": None,
+        "add_generation_prompt": True,
+        "date_string": date,
+        "strftime_now": datetime.datetime.strptime(date, "%d %b %Y").strftime,
+        **tokens,
+    }
+
+    def render(messages: list[dict[str, str]]) -> str:
+        return str(compiled(template).render(messages=messages, **variables))
 
     def rendered(*contents: str) -> str:
         """The template applied to user, assistant and user turns of these contents. Raises CannotRun."""
         roles = ("user", "assistant", "user")
-        messages = [{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)]
         try:
-            return render(messages, add_generation_prompt=True, tokenize=False, **variables)
+            return render([{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)])
         except Exception as error:  # a template is a program of the model's maker
             why = " ".join(str(error).split()) or type(error).__name__
             raise CannotRun(f"{template_words(name)} cannot be applied ({why}); {_HINT}") from error
@@ -217,11 +264,10 @@ def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pi
     if _ROUGH_TEXT not in rendered(_ROUGH_TEXT):
         raise CannotRun(f"{template_words(name)} rewrites what a user turn says; {_HINT}")
     trims = f" {_USER} " not in rendered(f" {_USER} ")
-    system = system_pieces(lambda messages: render(messages, add_generation_prompt=True, tokenize=False, **variables))
-    return Pieces(begin=begin, mid=mid, next=parts[2], trims=trims, system=system, thinks=thinks)
+    return Pieces(begin=begin, mid=mid, next=parts[2], trims=trims, system=_system_pieces(render), thinks=thinks)
 
 
-def system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:
+def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:
     """The text before a system turn's content, and between it and a user turn's; None without a system role.
 
     render: messages -> text. A template without the role drops the content, or raises an error of its own.

@@ -15,7 +15,7 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.template import Limits, run_limited
 from harness.storage.file_hash import file_hash, hash_named
-from harness.storage.untrusted import check_files, read_object
+from harness.storage.untrusted import check_files, read_object, read_plain
 
 VOCABULARY = ("vocab.*", "merges.txt", "*.model")  # what tokens are made of where no tokenizer.json holds it all
 _TOKEN_FILES = ("*token*.json", "*.tiktoken", *VOCABULARY)
@@ -104,6 +104,21 @@ def template_digest(config: ModelConfig, where: Path) -> str:
     except (OSError, ValueError) as e:
         raise CannotRun(f"the tokenizer_config.json of '{config.name}' cannot be read: {e}") from e
     return hashlib.sha256(json.dumps(template).encode()).hexdigest()
+
+
+def chat_template(folder: Path) -> tuple[str | None, dict[str, str]]:
+    """The chat template, None where the folder has none that can be read; tokens it may name: "bos_token" -> "<s>"."""
+    try:
+        files = [folder / name for name in ("special_tokens_map.json", "tokenizer_config.json")]
+        settings = {key: value for path in files if path.exists() for key, value in read_object(path).items()}
+        jinja = folder / "chat_template.jinja"
+        text = read_plain(jinja).decode() if jinja.exists() else settings.get("chat_template")
+    except (OSError, ValueError):
+        return None, {}
+    if isinstance(text, list):
+        text = next((t.get("template") for t in text if isinstance(t, dict) and t.get("name") == "default"), None)
+    named = {k: v.get("content") if isinstance(v, dict) else v for k, v in settings.items() if k.endswith("_token")}
+    return text if isinstance(text, str) else None, {k: v for k, v in named.items() if isinstance(v, str)}
 
 
 def _matches_any(name: str, patterns: Iterable[str]) -> bool:

@@ -57,7 +57,7 @@ class Teacher(LanguageModel):
         self.name, self.window, self.shape = name, window, None
         self.capabilities = frozenset({"attention", "probe", "score", "sampling"})
         self.identity, self.first_prompts = {}, {}
-        pieces = cut_template(tokenizer.apply_chat_template, name, "26 Jul 2024")
+        pieces = cut_template(tokenizer.chat_template, tokenizer.special_tokens_map, name, "26 Jul 2024")
         self.text = Text(tokenizer, name, pieces)
         self.plain: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=4096)(lambda t: tuple(self.text.plain(t)))
         self.begin, self.mid = self.text.trusted(pieces.begin), self.text.trusted(pieces.mid)

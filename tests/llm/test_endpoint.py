@@ -50,7 +50,7 @@ def test_every_turn_is_sent_again_and_nothing_else():
 
 def test_counts_are_those_of_the_model_loaded_here():
     light = FastTokenizer(POCKET)
-    text, pieces = Text(light, "m"), cut_template(light.apply_chat_template, "m", "26 Jul 2024")
+    text, pieces = Text(light, "m"), cut_template(light.chat_template, light.special_tokens_map, "m", "26 Jul 2024")
     with Loopback() as loopback:
         model = loaded(loopback)
     words = "The river town of Abel lies north of the old bridge in 1902."

@@ -57,6 +57,80 @@ def test_wrong_settings_are_found_without_loading(tiny_folder, more, message):
     assert re.search(message, problem)
 
 
+TURNS = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "<|user|>Day: {{ strftime_now('%Y-%m-%d') }}<|end|>",
+        "{% set d = strftime_now('%Y-%m-%d') if strftime_now is defined else 'none' %}<|user|>Day: {{ d }}<|end|>",
+        "{% if messages[0].role != 'system' %}<|user|>Day: {{ strftime_now('%Y-%m-%d') }}<|end|>{% endif %}",
+        "{% macro day() %}{{ strftime_now('%Y-%m-%d') }}{% endmacro %}<|user|>Day: {{ day() }}<|end|>",
+    ],
+    ids=["plain", "guarded", "in a branch", "in a macro"],
+)
+def test_a_template_that_asks_for_today_is_given_the_day_of_the_settings(copy, head):
+    (copy / "chat_template.jinja").write_text("{{ bos_token }}" + head + TURNS)
+    model = load_model(config(copy))
+    assert model.pieces.begin == "<|begin|><|user|>Day: 2024-07-26<|end|><|user|>"
+    assert load_model(config(copy, template_date="01 Feb 2025")).pieces.begin.count("Day: 2025-02-01") == 1
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        TURNS,
+        "{% if tools is not none %}TOOLS{% endif %}{% if documents %}TEXTS{% endif %}" + TURNS,
+        "{{ ['<é>'] | tojson }}{{ {'b': 1, 'a': 2} | tojson(sort_keys=True, indent=1) }}" + TURNS,
+        TURNS.replace("{{ m.content }}", "{% generation %}{{ m.content }}{% endgeneration %}"),
+        "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}" + TURNS,
+        "{% for m in messages %}{% if loop.index0 > 2 %}{% break %}{% endif %}{% endfor %}\n  {% if true %}\n{% endif %}"
+        + TURNS,
+        "{% set ns = namespace(n=0) %}{% set ns.n = ns.n + 1 %}{{ bos_token }}{{ dict(a=ns.n).a }}" + TURNS,
+    ],
+)
+def test_templates_are_rendered_as_transformers_does(copy, template):
+    (copy / "chat_template.jinja").write_text(template)
+    model = load_model(config(copy))
+    turns = [
+        {"role": "user", "content": "Who?"},
+        {"role": "assistant", "content": "Mira"},
+        {"role": "user", "content": "So?"},
+    ]
+    pieces, said = model.pieces, [t["content"] for t in turns]
+    ours = pieces.begin + said[0] + pieces.mid + said[1] + pieces.next + said[2] + pieces.mid
+    assert ours == model.text.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{{ messages[0].content | upper }}", "shows a content 0 times instead of once; set model.template=none"),
+        (TURNS + "{% endfor %}", "cannot be applied \\(Encountered unknown tag 'endfor'"),
+        (
+            "{{ raise_exception('Only tools.') }}" + TURNS,
+            "cannot be applied \\(Only tools.\\); set model.template=none",
+        ),
+    ],
+)
+def test_an_unusable_template_is_found_without_loading(copy, template, message):
+    (copy / "chat_template.jinja").write_text(template)
+    (problem,) = model_facts(config(copy)).problems
+    assert re.search(f"the chat template of 'm' {message}", problem)
+
+
+def test_the_default_of_several_templates_is_checked_without_loading(copy):
+    (copy / "chat_template.jinja").unlink()
+    several = [{"name": "tool_use", "template": TURNS}, {"name": "default", "template": "{{ messages[0].nothing.x }}"}]
+    rewrite(copy / "tokenizer_config.json", chat_template=several)
+    (problem,) = model_facts(config(copy)).problems
+    assert "has no attribute 'nothing'" in problem
+
+
 def test_identity_follows_what_changes_the_output(tiny_folder, copy):
     base = model_facts(config(tiny_folder)).identity
     assert model_facts(config(copy)).identity == base  # the place does not matter

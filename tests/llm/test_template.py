@@ -1,20 +1,13 @@
 """Cutting chat templates: shapes of the common families (written here), and what is refused."""
 
 import pytest
-from jinja2 import Environment
 
 from harness.errors import CannotRun
 from harness.llm.template import cut_template
 
 
-def renderer(template):
-    compiled = Environment(autoescape=False).from_string(template)
-
-    def render(messages, add_generation_prompt, tokenize, **variables):
-        assert tokenize is False
-        return compiled.render(messages=messages, add_generation_prompt=add_generation_prompt, **variables)
-
-    return render
+def cut(template, date="26 Jul 2024", **more):
+    return cut_template(template, {"bos_token": "<s>"}, "m", date, **more)
 
 
 HEADERS = (
@@ -26,7 +19,7 @@ LINES = (
     "{% for m in messages %}<S>{{ m.role }}\n{{ m.content }}<E>\n{% endfor %}"
     "{% if add_generation_prompt %}<S>assistant\n{% endif %}"
 )
-INST = "<s>{% for m in messages %}{% if m.role == 'user' %}[I]{{ m.content }}[/I]{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+INST = "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}[I]{{ m.content }}[/I]{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
 DATED = "<B>Today: {{ date_string }}. " + LINES
 CLOCK = "<B>Today: {{ strftime_now('%Y-%m-%d') }}. " + LINES
 
@@ -43,7 +36,7 @@ CLOCK = "<B>Today: {{ strftime_now('%Y-%m-%d') }}. " + LINES
     ],
 )
 def test_cut(template, begin, mid, then, trims):
-    pieces = cut_template(renderer(template), "m", "26 Jul 2024")
+    pieces = cut(template)
     assert (pieces.begin, pieces.mid, pieces.next, pieces.trims) == (begin, mid, then, trims)
 
 
@@ -57,17 +50,17 @@ def test_cut(template, begin, mid, then, trims):
         ("{{ messages[-1].content }}?", "0 times instead of once"),
         (LINES + "{% if messages | length == 1 %}<T>{% endif %}", "changes earlier turns"),
         ("{{ messages[5].content }}", "has no element 5"),
-        ("{{ raise_exception('no') }}", "'raise_exception' is undefined"),
+        ("{{ raise_exception('no') }}", r"\(no\)"),
         ("{{ a.b.c }}", "'a' is undefined"),
     ],
 )
 def test_refused_by_name(template, why):
     with pytest.raises(CannotRun, match=f"chat template of 'm'.*{why}"):
-        cut_template(renderer(template), "m", "26 Jul 2024")
+        cut(template)
 
 
-def test_the_template_of_an_equal_key_is_cut_once(monkeypatch):
-    first = cut_template(renderer(LINES), "m", "26 Jul 2024", key="lines")
-    assert cut_template(renderer(DATED), "m", "27 Jul 2024", key="lines").begin == "<B>Today: 27 Jul 2024. <S>user\n"
+def test_an_equal_template_is_cut_once(monkeypatch):
+    first = cut(DATED)
+    assert cut(DATED, date="27 Jul 2024").begin == "<B>Today: 27 Jul 2024. <S>user\n"
     monkeypatch.setattr("os.fork", lambda: pytest.fail("it was cut before"))
-    assert cut_template(renderer(LINES), "other", "26 Jul 2024", key="lines") == first
+    assert cut(DATED) == first

@@ -75,7 +75,7 @@ def test_a_name_or_short_number_is_one_token_wherever_it_stands(own, data, place
 
 
 def test_the_template_can_be_cut(own, data):
-    found = cut_template(own.apply_chat_template, "own", "26 Jul 2024")
+    found = cut_template(own.chat_template, own.special_tokens_map, "own", "26 Jul 2024")
     assert (found.begin, found.mid, found.next) == (f"{BEGIN}<|user|>", f"{END}<|assistant|>", f"{END}<|user|>")
     assert not found.trims
     ids = {piece: data.trusted(piece) for piece in (found.begin, found.mid, found.next)}

@@ -278,29 +278,20 @@ TEMPLATES = {
 
 @pytest.mark.parametrize("attack", TEMPLATES)
 def test_a_template_of_a_hostile_model_ends(attack, tmp_path, monkeypatch):
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
     monkeypatch.setattr(template, "SECONDS", 0.5)
-
-    def render(messages, **_):
-        return ImmutableSandboxedEnvironment().from_string(TEMPLATES[attack]).render(messages=messages)
-
     began = time.monotonic()
     with pytest.raises(CannotRun, match="the chat template of 'm' .*model.template=none"):
-        template.cut_template(render, "m", "26 Jul 2024")
+        template.cut_template(TEMPLATES[attack], {}, "m", "26 Jul 2024")
     (tmp_path / "tokenizer.json").write_bytes((POCKET / "tokenizer.json").read_bytes())
     (tmp_path / "chat_template.jinja").write_text(TEMPLATES[attack])
     assert Tokens(tmp_path, "m").turn_tokens == ALLOWANCE
     assert time.monotonic() - began < 6
 
 
-def test_a_template_changes_nothing_here():
+def test_a_template_changes_nothing_here(monkeypatch):
     """It is rendered in another process."""
-    seen = []
-
-    def render(messages, **_):
-        seen.append("here")
-        return "".join(f"[{m['role']}]{m['content']}" for m in messages) + "[assistant]"
-
-    assert template.cut_template(render, "m", "26 Jul 2024").begin == "[user]"
+    seen, own = [], template.compiled
+    monkeypatch.setattr(template, "compiled", lambda text: seen.append("here") or own(text))
+    turns = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+    assert template.cut_template(turns, {}, "m", "26 Jul 2024").begin == "[user]"
     assert seen == []
