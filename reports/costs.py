@@ -14,7 +14,7 @@ step_flops(step["flops"], convention)      older runs kept the FLOPs of steps by
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
@@ -37,12 +37,14 @@ def check_convention(convention: str) -> None:
 class Costs:
     """What one phase cost, an entry for each question (or index).
 
-    tflops is None where a model's shape is unknown; tokens and seconds are [] where a run made elsewhere tells none.
+    tflops is None where a model's shape is unknown; the others are [] where a run made elsewhere, or an older one, has
+    none. seconds: of the calls themselves; queued: that they waited (harness/cost/events.py).
     """
 
     tokens: list[float]
     tflops: list[float] | None
     seconds: list[float]
+    queued: list[float] = field(default_factory=list)
 
 
 def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
@@ -68,6 +70,7 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
         tokens=_summed_costs(usages, "tokens_in", "tokens_out"),
         tflops=[_tflops(usage, convention) for usage in usages] if known else None,
         seconds=_summed_costs(usages, "seconds"),
+        queued=_summed_costs(usages, "queued"),
     )
 
 
@@ -81,6 +84,11 @@ def _summed_costs(usages: Sequence[Mapping[str, Any]], *keys: str) -> list[float
 def search_and_answer(search: list[float], answer: list[float]) -> list[float]:
     """The cost of each question: search + answer; of a run made elsewhere all is under `answer`, and `search` is []."""
     return [s + a for s, a in zip(search or [0.0] * len(answer), answer, strict=True)] if answer else []
+
+
+def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
+    """Whether the seconds of a run's calls hold no time in a queue: `queued` is known, or questions ran in turn."""
+    return bool(queued) or all((start.get("parallel") or 1) == 1 for start in run.manifest.get("starts") or ())
 
 
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:

@@ -25,7 +25,8 @@ def records(run: StoredRun) -> pd.DataFrame:
     <score>                      one column a scorer, 0 to 1
     shown steps stop_reason      numbers of texts that were shown and of search steps, and why the search stopped
     tokens tflops seconds        of search and answer together; tflops (1e12 FLOPs) under the convention all-params
-    tokens.<phase> tflops.<phase> seconds.<phase>
+    queued                       seconds that its calls waited for others; `seconds` has none of them
+    tokens.<phase> tflops.<phase> seconds.<phase> queued.<phase>
     """
     rows = []
     present = [by for by in BY if any(kind(record, by) is not None for record in run.records)]
@@ -64,9 +65,9 @@ def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | N
         costs[f"tokens.{phase}"] = _known_sum(used, "tokens_in", "tokens_out")
         known = not used.get("uncounted")
         costs[f"tflops.{phase}"] = (used.get("flops") or {}).get(DEFAULT, 0.0) / TERA if known else None
-        costs[f"seconds.{phase}"] = _known_sum(used, "seconds")
+        costs |= {f"{name}.{phase}": _known_sum(used, name) for name in ("seconds", "queued")}
     sums: dict[str, float | None] = {}
-    for name in ("tokens", "tflops", "seconds"):
+    for name in ("tokens", "tflops", "seconds", "queued"):
         values = [costs[f"{name}.{phase}"] for phase in usage if phase != "study"]
         sums[name] = None if None in values else sum(value for value in values if value is not None)
     return sums | costs

@@ -25,7 +25,10 @@ Columns of `frame`, in order:
     ratio                               tflops.whole over the reference's (same data set, model and questions), over
                                         the questions that both answered
     ratio.search                        tflops over the reference's likewise: what the papers print, without the index
-    seconds                             search + answer per question
+    seconds                             search + answer per question: the time that its own calls ran
+    seconds.p50 seconds.p95             the median of that over questions, and what 95 % of them do not exceed; missing
+                                        for an older run of several questions at once, whose times hold the queue
+    seconds.queue seconds.index         what a question's calls waited for others or before a retry; per document
     convention                          how FLOPs are counted: one of harness.cost.flops.CONVENTIONS
     scorers notes run                   versions; sentences to print below the table; the folder's name
 """
@@ -33,6 +36,7 @@ Columns of `frame`, in order:
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from harness.config.sweep import value_text
@@ -173,7 +177,13 @@ def _cost_columns(run: StoredRun, convention: str, seed: int, spent: _Tflops) ->
         values = list(spent(run, convention, with_index).values())
         row |= facts.mean_columns(name, values, answered if values else [], seed=seed, bounds=None)
     row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
-    row["seconds"] = _mean(costs.search_and_answer(search.seconds, answer.seconds))
+    seconds, queued = (
+        costs.search_and_answer(*both) for both in ((search.seconds, answer.seconds), (search.queued, answer.queued))
+    )
+    row["seconds"] = _mean(seconds)
+    known = seconds if costs.is_latency(run, queued) else []
+    row.update({f"seconds.p{p}": float(np.percentile(known, p)) if known else None for p in (50, 95)})
+    row["seconds.queue"], row["seconds.index"] = _mean(queued), _mean(phases["index"].seconds)
     return row
 
 

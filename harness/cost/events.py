@@ -20,7 +20,8 @@ class Event:
     (harness/llm/endings.py); recounted: token counts of a server that cannot be true, so that the local tokenizer's
     stand here; markers: of turns, broken up in what a request sends to a server; thinking: of `out`, tokens of a
     thinking, which has an event of its own; unclosed: 1 where it did not end by itself; recalled: 1 for a request that
-    was not sent, as an earlier run had its reply (--cache replies).
+    was not sent, as an earlier run had its reply (--cache replies); seconds: the time that the call ran, the whole
+    batch's where it shared one; queued: seconds that it waited, for other questions or before a retry.
     """
 
     role: str
@@ -45,6 +46,7 @@ class Event:
     thinking: int = 0
     unclosed: int = 0
     recalled: int = 0
+    queued: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ def _usage_of_event(e: Event, shape: ModelShape | None) -> dict[str, Any]:
         "tokens_out": e.out,
         "requests": e.requests,
         "seconds": e.seconds,
+        "queued": e.queued,
         "uncounted": int(shape is None),
         "texts": e.texts,
         "texts_cut": e.cut,

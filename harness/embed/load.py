@@ -7,7 +7,6 @@ folder of transformers alone (config.json)       its network with the pooling of
 reranker:  question and passage together ──► cross-encoder ──► score
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from harness.cost.flops import ModelShape, shape_of
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import MODULES, encoder_facts, encoder_folder, query_folder
 from harness.errors import CannotRun, ModelOutputError, import_error_as_cannot_run
-from harness.parallel.scheduler import in_forward_thread
+from harness.parallel.scheduler import in_forward_thread, timed
 
 _kept: dict[tuple[str, str], Any] = {}
 
@@ -71,18 +70,17 @@ class SentenceEncoder:
         """Vectors [len(texts), width], float32, normalised for cosine. Raises ModelOutputError on NaN."""
         if not texts:
             return np.zeros((0, int(self._net.get_embedding_dimension())), dtype=np.float32)
-        began = time.perf_counter()
         prefix = self._config.query_prefix if kind == "query" else self._config.passage_prefix
         net = self._query_net if kind == "query" else self._net
         whole = [prefix + t for t in texts]
-        vectors, lengths = in_forward_thread(lambda: self._run(net, whole))
+        with timed() as took:
+            vectors, lengths = in_forward_thread(lambda: self._run(net, whole))
         if not np.isfinite(vectors).all():
             raise ModelOutputError(f"encoder '{self.name}' gave NaN or infinite embeddings; check its weights")
         network = net[0].auto_model
         # sentence-transformers runs BERT's pooler even where mean pooling ignores it.
         logits = len(lengths) if getattr(network, "pooler", None) is not None else 0
-        phase, seconds = self._meter.current_phase, time.perf_counter() - began
-        batch = Event(self._role, self.name, phase, "embed", 0, logits=logits, seconds=seconds)
+        batch = Event(self._role, self.name, self._meter.current_phase, "embed", 0, logits=logits, **vars(took))
         self._meter.record(with_token_counts(batch, lengths, net.max_seq_length), shape_of(network.config))
         return vectors
 
@@ -143,15 +141,14 @@ class CrossEncoderReranker:
         """Raw logit of each (query, passage) pair, [passages], higher is better. Raises ModelOutputError on NaN."""
         if not passages:
             return np.zeros(0, dtype=np.float32)
-        began = time.perf_counter()
         question = self._config.query_prefix + query
         pairs = [(question, self._config.passage_prefix + p) for p in passages]
-        scores, lengths = in_forward_thread(lambda: self._run(pairs))
+        with timed() as took:
+            scores, lengths = in_forward_thread(lambda: self._run(pairs))
         if not np.isfinite(scores).all():
             raise ModelOutputError(f"reranker '{self.name}' gave NaN or infinite scores; check its weights")
         limit = self._net.max_length or self._net.tokenizer.model_max_length
-        phase, seconds = self._meter.current_phase, time.perf_counter() - began
-        batch = Event(self._role, self.name, phase, "rerank", 0, logits=len(lengths), seconds=seconds)
+        batch = Event(self._role, self.name, self._meter.current_phase, "rerank", 0, logits=len(lengths), **vars(took))
         self._meter.record(with_token_counts(batch, lengths, limit), self._shape)
         return scores
 

@@ -272,7 +272,8 @@ def _measured_run(folder: Path) -> MeasuredRun | None:
     phases += [(usage, 1) for usage in summary["index"]["usage"].values()]
     tokens = sum(times * (usage["tokens_in"] + usage["tokens_out"]) for usage, times in phases)
     together = max((start.get("parallel") or 1 for start in manifest["starts"]), default=1)
-    seconds = sum(times * usage["seconds"] for usage, times in phases) / together
+    # What calls waited for each other counts too: all of it over the questions in flight is the time that passed.
+    seconds = sum(times * (usage["seconds"] + usage.get("queued", 0.0)) for usage, times in phases) / together
     if tokens <= 0 or seconds <= 0:
         return None
     model = _model(config["model"]["name"], manifest.get("models") or {})

@@ -11,7 +11,7 @@ where it stopped. What a method raises costs that question and no more; a UserEr
 end the run with everything recorded so far on disk.
 
 With `parallel` above 1 that many questions are in flight, each in a thread (harness/parallel/); scoring and writing
-stay in this one. A question's `seconds` then hold what it waited for the others.
+stay in this one. A question's `notes.seconds` then hold what it waited for the others; those of its calls do not.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ import hashlib
 import json
 import math
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +33,7 @@ from harness.llm.kept_replies import with_reply_cache
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import split_thinking
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
+from harness.parallel.scheduler import Took, timed
 
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
 _REPLY_FRAME = 1 << 20  # of a reply around its tokens
@@ -253,12 +253,13 @@ class EndpointSession(Session):
         """Send the conversation with the fields `body`, booked as `kind` even if it fails; the answer, up to `stop`."""
         messages, markers = self._messages()
         self._model.remember_first_prompt(self._role, messages)
-        began, reply, tries = time.perf_counter(), None, Tries()
+        took, reply, tries = Took(), None, Tries()
         try:
-            reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body}, tries)
+            with timed() as took:
+                reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body}, tries)
             reply = reply.answer(self._model.thinking).cut_at_stop(stop, self._model.endings)
         finally:
-            spent = {"seconds": time.perf_counter() - began, "retries": tries.retries, "markers": markers}
+            spent = {**vars(took), "retries": tries.retries, "markers": markers}
             self._book_request(kind, reply, spent)
         return reply
 

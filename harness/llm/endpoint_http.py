@@ -34,7 +34,7 @@ import httpcore2
 from harness.errors import CannotRun, RequestFailed
 from harness.llm.api_key_mask import key_mask
 from harness.llm.endpoint_wire import Connections
-from harness.parallel.scheduler import current
+from harness.parallel.scheduler import add_queued, current
 from harness.storage.input_limits import nesting_problem
 from harness.storage.untrusted import parse_json
 
@@ -270,6 +270,7 @@ class Server:
                 return
             with contextlib.nullcontext() if scheduler is None else scheduler.outside():
                 time.sleep(min(left, _POLL))
+            add_queued(min(left, _POLL))
 
 
 def _header(reply: httpcore2.Response, name: bytes) -> str:

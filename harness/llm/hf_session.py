@@ -7,7 +7,6 @@ Every token of the context goes through the model once; `probe` and `score` are 
 """
 
 import contextlib
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,7 +34,7 @@ from harness.llm.prefix_sharing import block_names
 from harness.llm.sampling import Sampler
 from harness.llm.thinking import begins_thinking
 from harness.models import CacheLimit, Decoding, Kept, Probe, Span, Written
-from harness.parallel.scheduler import in_forward_thread
+from harness.parallel.scheduler import Took, in_forward_thread, timed
 
 
 class HFSession(Context):
@@ -80,15 +79,15 @@ class HFSession(Context):
     @contextlib.contextmanager
     def _booked(self, kind: Kind, requests: int = 0) -> Iterator[PassCost]:
         """Context manager: give a PassCost, and book it as one event, even after an error, which is rolled back."""
-        cost, cached, began = PassCost(), slot_of(self._cache).attended(), time.perf_counter()
+        cost, cached, took = PassCost(), slot_of(self._cache).attended(), Took()
         try:
-            yield cost
+            with timed() as took:
+                yield cost
         except BaseException:  # an interrupt, too: pieces may have been read or copied
             rewind(self._cache, self._cached)
             raise
         finally:
-            seconds = time.perf_counter() - began
-            self._book(kind, cached=cached, requests=requests, seconds=seconds, **vars(cost))
+            self._book(kind, cached=cached, requests=requests, **vars(took), **vars(cost))
 
     def flush(self) -> None:
         """Run what is queued, in pieces of the model's prefill_chunk tokens."""

@@ -12,6 +12,7 @@
     with scheduler.aside(): ...           wait for another member; the place is free meanwhile
     with scheduler.outside(): ...         wait for a server; no pass waits for this member meanwhile
     scheduler.stop(); scheduler.wait()    members end with Stopped at their next call; then wait for their end
+    with timed() as took: ...             took.seconds that the block ran, took.queued that it waited for others
 
 Method code stays sequential. A pass waits until all members wait, so that it holds as many asks as possible, and its
 lane takes as many of them as one pass holds (`Lane.take`), the one that waits longest among them; the others stay
@@ -27,12 +28,42 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 # Seconds that asks wait for members which are still at work (loading, encoding, long Python code).
 MAX_WAIT = 0.25
 R = TypeVar("R")
 _local = threading.local()
+
+
+@dataclass
+class Took:
+    """Time of a block: `seconds` in which it or its batch ran, and `queued` ones in which it waited."""
+
+    seconds: float = 0.0
+    queued: float = 0.0
+
+
+@contextlib.contextmanager
+def timed() -> Iterator[Took]:
+    """Context manager: the time of its block, known once it ends; the calls in a batch took the batch's time each."""
+    took, began, before = Took(), time.perf_counter(), _queued()
+    try:
+        yield took
+    finally:
+        took.queued = _queued() - before
+        took.seconds = max(time.perf_counter() - began - took.queued, 0.0)
+
+
+def add_queued(seconds: float) -> None:
+    """Count `seconds` that the calling thread waited for other calls."""
+    _local.queued = _queued() + max(seconds, 0.0)
+
+
+def _queued() -> float:
+    seconds: float = getattr(_local, "queued", 0.0)
+    return seconds
 
 
 class Stopped(BaseException):
@@ -97,11 +128,12 @@ def _openmp(function: str, *numbers: int) -> None:
 
 
 class _WaitingAsk:
-    """A queued ask with its member, lane and time of asking. gate: a lock, released once `outcome` is set."""
+    """A queued ask, its member and lane, and when it was asked. gate: released once `outcome` is set; ran: seconds."""
 
     def __init__(self, member: object, lane: Lane, ask: Any) -> None:
         self.member, self.lane, self.ask, self.since = member, lane, ask, time.monotonic()
         self.outcome: Any = None
+        self.ran = 0.0
         # A bare lock is a third of an Event's cost, and there is one for every token that is written.
         self.gate = threading.Lock()
         self.gate.acquire()
@@ -233,6 +265,7 @@ class Scheduler:
             self._forget_member(waiting.member)
             self._wake_if_ready()
         waiting.gate.acquire()
+        add_queued(time.monotonic() - waiting.since - waiting.ran)
         if isinstance(waiting.outcome, BaseException):
             raise waiting.outcome
         return waiting.outcome
@@ -257,9 +290,13 @@ class Scheduler:
                 except Exception as error:  # noqa: BLE001 - a fault of the lane is raised by every ask
                     self._hand_out(self._asks, [error] * len(self._asks))
                     continue
-            lane = taken[0].lane
+            lane, outcomes = taken[0].lane, []
             try:
-                outcomes = lane.run([w.ask for w in taken])
+                for batch in [[w] for w in taken] if lane is _CALLS else [taken]:
+                    began = time.monotonic()
+                    outcomes += lane.run([w.ask for w in batch])
+                    for waiting in batch:
+                        waiting.ran = time.monotonic() - began
             except BaseException as error:  # noqa: BLE001 - a fault of the lane itself is raised by every ask
                 outcomes = [error] * len(taken)
             with self._lock:

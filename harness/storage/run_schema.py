@@ -63,7 +63,7 @@ _USAGE_OF_PHASE = _mapping(
     {
         "flops?": Costs,
         **dict.fromkeys(("tokens_in?", "tokens_cached?", "tokens_reused?", "tokens_out?", "requests?"), Count),
-        "seconds?": float,
+        **dict.fromkeys(("seconds?", "queued?"), float),
         **dict.fromkeys(_COUNTED, Count),
         "roles?": Costs,
         "probes?": _mapping({"requests?": Count, "tokens": Count, "flops": Costs}),

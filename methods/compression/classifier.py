@@ -9,7 +9,6 @@ The classifier's own layer of two numbers a token is not counted: a 3,000th part
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from harness.cost.flops import shape_of
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, Missing, ModelOutputError
 from harness.llm.model_info import hash_files, local_folder
-from harness.parallel.scheduler import in_forward_thread
+from harness.parallel.scheduler import in_forward_thread, timed
 from harness.storage.hub_download import weights_of
 
 KEEP = 1  # the class of tokens that are kept
@@ -115,10 +114,10 @@ class TokenClassifier:
 
     def keep(self, tokens: Sequence[str]) -> np.ndarray:
         """p(keep) [tokens] of at most `max_tokens` tokens, as `tokenize` spells them; ModelOutputError on NaN."""
-        began = time.perf_counter()
         ids = self._tokenizer.convert_tokens_to_ids(list(tokens))
         row = [self._ends[0], *ids, self._ends[1]]
-        probabilities = in_forward_thread(lambda: self._keep_probabilities(row))
+        with timed() as took:
+            probabilities = in_forward_thread(lambda: self._keep_probabilities(row))
         if np.isnan(probabilities).any():
             raise ModelOutputError(f"the classifier '{self.name}' gave NaN probabilities; check its weights")
         event = Event(
@@ -129,7 +128,7 @@ class TokenClassifier:
             new=len(row),
             pairs=len(row) ** 2,
             requests=1,
-            seconds=time.perf_counter() - began,
+            **vars(took),
         )
         self._meter.record(event, shape_of(self._net.config))
         return probabilities[1:-1]

@@ -8,7 +8,9 @@ from tests.llm.loopback import Loopback
 
 
 def same(row):
-    usage = {k: {n: v for n, v in u.items() if n not in ("seconds", "recalled")} for k, u in row["usage"].items()}
+    usage = {
+        k: {n: v for n, v in u.items() if n not in ("seconds", "queued", "recalled")} for k, u in row["usage"].items()
+    }
     return {**row, "usage": usage, "notes": {}}
 
 

@@ -204,5 +204,5 @@ def go(plan, out, **more):
 
 def comparable(row):
     """A record without what may differ between two runs: seconds."""
-    usage = {phase: {k: v for k, v in u.items() if k != "seconds"} for phase, u in row["usage"].items()}
+    usage = {phase: {k: v for k, v in u.items() if k not in ("seconds", "queued")} for phase, u in row["usage"].items()}
     return {**row, "usage": usage, "notes": {k: v for k, v in row.get("notes", {}).items() if k != "seconds"}}

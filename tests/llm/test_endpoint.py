@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import time
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,20 @@ def test_counts_are_those_of_the_model_loaded_here():
     assert len(span) == len(text.plain(words))
     assert s.length() == span.end == model.turn_tokens() + len(text.plain("Read: ")) + len(span)
     assert s.room() == model.window - span.end
+
+
+def test_waiting_at_the_servers_wish_is_time_in_the_queue():
+    def slow(body):
+        time.sleep(0.2)
+        return completion()
+
+    with Loopback(["429;1", slow]) as loopback:
+        meter = Meter()
+        with loaded(loopback).session(meter) as s:
+            s.user("Who?")
+            s.write(5)
+    asked = meter.usage()["answer"]
+    assert 0.2 <= asked["seconds"] < 0.9 < asked["queued"] < 1.5
 
 
 @pytest.mark.parametrize("cached", [0, 20])

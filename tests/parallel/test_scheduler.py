@@ -14,7 +14,7 @@ from harness.cost.events import Event
 from harness.cost.meter import Meter
 from harness.parallel import scheduler as crews
 from harness.parallel.in_flight import map_together
-from harness.parallel.scheduler import Claims, Scheduler, Stopped, current
+from harness.parallel.scheduler import Claims, Scheduler, Stopped, current, timed
 from tests.engine.fakes import SHAPE
 
 pytestmark = pytest.mark.usefixtures("fake_model", "no_deadlock")
@@ -379,3 +379,29 @@ def test_a_member_may_begin_while_torch_is_being_imported(monkeypatch):
     scheduler.start_threads(lambda: done.append(1))
     scheduler.wait()
     assert done == [1]
+
+
+def test_time_in_the_queue_is_not_time_of_a_call():
+    lane, took = SlowBatches(), {}
+
+    def asks(n):
+        with timed() as own:
+            slot().call(partial(time.sleep, 0.05))
+        took[n] = own
+
+    def shares(n):
+        with timed() as own:
+            slot().do(lane, n)
+        took[n] = own
+
+    together(*(partial(asks, n) for n in range(4)))
+    assert all(0.05 <= own.seconds < 0.1 for own in took.values()), took
+    assert all(own.queued >= 0.14 for own in took.values()), "each waited for the three others"
+    together(*(partial(shares, n) for n in range(4)))
+    assert all(0.05 <= own.seconds < 0.1 for own in took.values()), "a batch's time is each member's"
+
+
+class SlowBatches(Batches):
+    def run(self, asks):
+        time.sleep(0.05)
+        return super().run(asks)

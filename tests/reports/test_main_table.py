@@ -65,6 +65,22 @@ class TestCosts:
         assert {name: row[name] for name in (*tokens, *costs)} == tokens | costs
         assert row["seconds"] == 1.0
 
+    def test_latency_is_the_time_of_a_questions_own_calls(self, tmp_path):
+        rows = [record(n, 1.0, usage={"answer": usage(1.0) | {"seconds": n + 1.0, "queued": 80.0}}) for n in range(4)]
+        waited = built("d0", 1.0, usage={"index": usage(1.0) | {"seconds": 7.0}})
+        folder = write_run(
+            tmp_path, [*rows, record(4, None)], documents=[waited], manifest={"starts": [{"parallel": 8}]}
+        )
+        row = row_of(frame([read_run(folder)]), "pecan")
+        names = ("seconds", "seconds.p50", "seconds.p95", "seconds.queue", "seconds.index")
+        assert [row[name] for name in names] == pytest.approx([2.5, 2.5, 3.85, 80.0, 7.0])
+
+    @pytest.mark.parametrize(("parallel", "known"), [(1, True), (8, False)])
+    def test_older_times_of_several_questions_at_once_are_no_latency(self, tmp_path, parallel, known):
+        folder = write_run(tmp_path, [record(0, 1.0)], manifest={"starts": [{"parallel": parallel}]})
+        row = row_of(frame([read_run(folder)]), "pecan")
+        assert (row["seconds"], row["seconds.p95"] == 1.0, math.isnan(row["seconds.queue"])) == (1.0, known, True)
+
     def test_probes_are_a_part_of_the_search_with_a_column_and_a_note_of_their_own(self, tmp_path):
         probed = {"requests": 3, "tokens": 15, "flops": dict.fromkeys(CONVENTIONS, 0.098e12)}
         rows = [record(0, 1.0), record(1, 1.0), record(2, None)]
