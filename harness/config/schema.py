@@ -162,7 +162,8 @@ class ModelConfig(_Frozen):
     predictions do not depend on --parallel or on load; shape: for the FLOPs of a model behind a server, and of a plan
     where the weights are not here; a model that is here is counted by its own config.json; temperature, top_p: of the
     reader's replies to a question that its method leaves greedy; max_tokens: most tokens of any of these replies, where
-    the method allows more.
+    the method allows more; extra: further fields of a server's requests (null: a field is left out), or further
+    variables of a loaded model's chat template (enable_thinking).
 
     backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
     api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
@@ -200,6 +201,7 @@ class ModelConfig(_Frozen):
     timeout: float = Field(default=120.0, gt=0)
     retries: int = Field(default=4, ge=0)
     logprobs: int = Field(default=0, ge=0)
+    extra: dict[str, Any] = Field(default_factory=dict)
     shape: Shape | None = None
     temperature: float = Field(default=0.0, ge=0)
     top_p: float = Field(default=1.0, gt=0, le=1)

@@ -53,10 +53,10 @@ class Context(Session):
 
     def _open(self, turn: str) -> None:
         self._queue_frame(turn_frame(self._model, self._turn, turn))
-        self._answering = self._model.thinking is None
+        self._answering = not (self._model.thinking or self._model.opens)
 
     def _skip_thinking(self) -> None:
-        if self._model.thinking:
+        if self._model.skips:
             self._queue_frame(self._model.skips)
             self._answering = True
 

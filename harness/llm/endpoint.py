@@ -166,7 +166,7 @@ class EndpointModel(LanguageModel):
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
         self.window, self.logprobs = facts.window, config.logprobs
         self.shape, self.thinking = endpoint_shape(config), config.thinking
-        self.first_prompts = {}
+        self.first_prompts, self.extra = {}, config.extra
         self.served = config.source or config.name
         self.tokens = Tokens(endpoint_tokenizer(config)[0], config.name)
         self.endings = endings_pattern({*KNOWN, *self.tokens.markers})
@@ -255,8 +255,10 @@ class EndpointSession(Session):
         self._model.remember_first_prompt(self._role, messages)
         took, reply, tries = Took(), None, Tries()
         try:
+            fields = {"model": self._model.served, "messages": messages, **body, **self._model.extra}
+            sent = {name: value for name, value in fields.items() if value is not None}
             with timed() as took:
-                reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body}, tries)
+                reply = complete(self._model.server, sent, tries)
             reply = reply.answer(self._model.thinking).cut_at_stop(stop, self._model.endings)
         finally:
             spent = {**vars(took), "retries": tries.retries, "markers": markers}

@@ -11,6 +11,8 @@
 | 400, 413, 422 and other 4xx                                         | RequestFailed at once                      |
 | 401, 402, 403, 404, 3xx: every request would end so; 400 for a      | CannotRun at once                          |
 | model that the server does not list                                 |                                            |
+| 400, 422 for a field: `max_tokens`                                  | again, and from then on, with its new name |
+| 400, 422 for another field, which changes answers                   | CannotRun at once, with the setting        |
 
 The wait before retry n is 0.5 * 2^(n-1) seconds, at most 30, half of it drawn at random so that questions in flight do
 not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike,
@@ -42,6 +44,15 @@ _RETRIED = frozenset({408, 409, 425, 429})
 _NO_MODEL = re.compile(
     r"model_not_found|model\b.*\b(not found|not exist|unknown)|(unknown|invalid|not a valid) model", re.I
 )
+_REFUSES_FIELD = re.compile(
+    r"unsupported|not support(ed)?\b|unknown|unrecogni[sz]ed|unexpected|not (allowed|permitted)|extra_forbidden", re.I
+)
+_OTHER_NAMES = {"max_tokens": "max_completion_tokens"}  # OpenAI's name of the field since 2024
+_SETTINGS = {
+    "logprobs": "model.logprobs=0",
+    "top_logprobs": "model.logprobs=0",
+    "max_completion_tokens": "model.extra.max_tokens=null",
+}
 _MOST_BYTES = 64 * 2**20
 _MAX_QUOTED = 300  # characters of a server's own words in a message
 _MAX_NAMES = 10  # models of a server that a message lists
@@ -56,6 +67,14 @@ class _Retryable(Exception):
     def __init__(self, why: str, wait: float | None = None) -> None:
         super().__init__(why)
         self.wait = wait
+
+
+class _FieldRefused(CannotRun):
+    """The server takes no `field`, a top-level one of a request."""
+
+    def __init__(self, sentence: str, field: str) -> None:
+        super().__init__(sentence)
+        self.field = field
 
 
 @dataclass(frozen=True)
@@ -107,6 +126,7 @@ class Server:
         self._lock = threading.Lock()
         self._closed_until = 0.0  # what a 429 says holds for every thread
         self._obeyed = 0.0  # seconds that the server was left alone at its wish
+        self._names: dict[str, str] = {}  # fields that the server wants under another name
         self._draw = random.Random()  # not the global generator: waiting changes no draw of a method
 
     def post(
@@ -116,7 +136,20 @@ class Server:
 
         max_bytes: of a reply; longer ones are refused; tries: counts them. Raises RequestFailed, CannotRun (see top).
         """
-        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        try:
+            return self._post(path, body, check, max_bytes, tries)
+        except _FieldRefused as e:
+            if e.field not in _OTHER_NAMES:
+                raise
+            self._names[e.field] = _OTHER_NAMES[e.field]
+            return self._post(path, body, check, max_bytes, tries)
+
+    def _post(
+        self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], max_bytes: int, tries: Tries
+    ) -> dict[str, Any]:
+        """As `post`, with fields under the names that the server is known to take."""
+        named = {self._names.get(name, name): value for name, value in body.items()}
+        content = json.dumps(named, ensure_ascii=False).encode("utf-8", "replace")
         why = ""
         for n in range(self.policy.retries + 1):
             self._wait_for_try(n)
@@ -187,7 +220,8 @@ class Server:
             # Its own words are left out: some servers repeat the key they were given, whole or in part.
             wish = f"check the key in {self.key_env}" if self.key_env else "name its key: --set model.api_key_env=NAME"
             return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
-        words, kinds = self._server_words(reply)
+        words, error = self._server_words(reply)
+        kinds = {str(error.get("code")), str(error.get("type"))}
         if code == 429 and "insufficient_quota" in kinds:  # OpenAI's code; no later try can succeed
             return CannotRun(
                 f"{self.base_url} has no quota left for this key{words}; raise it, then run the same command"
@@ -202,6 +236,13 @@ class Server:
                     f"{self.base_url} knows no such address, or no model '{model}' ({status}){names}; "
                     "correct model.base_url or model.source"
                 )
+        if code in (400, 422) and content is not None and (name := _refused_field(content, words, error)):
+            setting = _SETTINGS.get(name, f"model.extra.{name}=null")
+            return _FieldRefused(
+                f"{self.base_url} takes no '{name}' ({status}); leave it out: --set {setting} (answers may differ, so "
+                "this is part of the run)",
+                name,
+            )
         if code in _RETRIED or code >= 500:
             return _Retryable(status, _retry_after(_header(reply, b"retry-after")))
         return RequestFailed(f"{self.base_url} refused the request: {status}")
@@ -215,23 +256,21 @@ class Server:
             return []
         return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
 
-    def _server_words(self, reply: httpcore2.Response) -> tuple[str, set[object]]:
-        """The message of an error reply behind ": ", shortened and without keys, "" for none; and its code and type."""
-        kinds: set[object] = set()
+    def _server_words(self, reply: httpcore2.Response) -> tuple[str, dict[str, Any]]:
+        """The message of an error reply behind ": ", shortened and without keys, "" for none; and the parsed error."""
+        error: Any = {}
         try:
             text = next(reply.iter_stream(), b"").decode("utf-8", "replace")
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError):
-            return "", kinds
+            return "", {}
         try:
-            body = json.loads(text)
-            body = body.get("error", body.get("detail", body)) if isinstance(body, dict) else body
-            if isinstance(body, dict):
-                kinds = {str(body.get("code")), str(body.get("type"))}
-            text = str(body.get("message", body) if isinstance(body, dict) else body)
+            error = json.loads(text)
+            error = error.get("error", error.get("detail", error)) if isinstance(error, dict) else error
+            text = str(error.get("message", error) if isinstance(error, dict) else error)
         except (ValueError, RecursionError):
             pass
         text = " ".join(self.mask_key(text).split())
-        return (f": {text[:_MAX_QUOTED]}" if text else ""), kinds
+        return (f": {text[:_MAX_QUOTED]}" if text else ""), error if isinstance(error, dict) else {}
 
     def _obey_wait(self, wait: float | None) -> None:
         """Send no request for the `wait` seconds that a server asks for (Retry-After; None: nothing).
@@ -271,6 +310,19 @@ class Server:
             with contextlib.nullcontext() if scheduler is None else scheduler.outside():
                 time.sleep(min(left, _POLL))
             add_queued(min(left, _POLL))
+
+
+def _refused_field(content: bytes, words: str, error: Mapping[str, Any]) -> str | None:
+    """The field of the request `content` that the server refuses by its `words` or parsed `error`; None for none."""
+    fields = [name for name in json.loads(content) if name not in ("model", "messages")]
+    if not _REFUSES_FIELD.search(f"{words} {error.get('code')}"):
+        return None
+    if error.get("param") in fields:
+        return str(error["param"])
+    # "stop" is a field only in quotes: it is a word of other complaints, too.
+    named = {name: rf"['\"`]{name}['\"`]" if name == "stop" else rf"\b{re.escape(name)}\b" for name in fields}
+    places = {name: found.start() for name in fields if (found := re.search(named[name], words))}
+    return min(places, key=places.__getitem__, default=None)
 
 
 def _header(reply: httpcore2.Response, name: bytes) -> str:

@@ -27,6 +27,8 @@ deterministic package package_path device_map trust_remote_code adapters script 
 template template_date prefill_chunk memory_fraction
 """
 _ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs")
+_REMOVABLE = ("max_tokens", "temperature", "top_p", "seed", "stop")  # fields that a request may go without
+_FIXED = ("model", "messages", "n", "stream", "logprobs", "top_logprobs", "max_completion_tokens")
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
@@ -36,12 +38,24 @@ def misplaced_settings(config: ModelConfig) -> list[str]:
     """A sentence for every setting that the model's back end would ignore."""
     if config.backend == "endpoint":
         return [
-            f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a server; leave it out"
-            for name in _settings_given(config, _LOADED_ONLY.split())
+            *(
+                f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a server; leave it out"
+                for name in _settings_given(config, _LOADED_ONLY.split())
+            ),
+            *(
+                f"model.extra.{name}: this field of a request is set by others; leave the setting out"
+                + (", or set it to null for requests without the field" if name in _REMOVABLE else "")
+                for name, value in config.extra.items()
+                if name in _FIXED or (name in _REMOVABLE and (value is not None or name in config.sampling))
+            ),
         ]
+    unread = config.extra if config.backend == "scripted" or config.template == "none" else ()
     return [
-        f"model.{name} is for a model behind a server; leave it out, or set model.backend=endpoint"
-        for name in _settings_given(config, _ENDPOINT_ONLY)
+        *(
+            f"model.{name} is for a model behind a server; leave it out, or set model.backend=endpoint"
+            for name in _settings_given(config, _ENDPOINT_ONLY)
+        ),
+        *(f"model.extra.{name} is for a chat template, and none is in use; leave it out" for name in unread),
     ]
 
 
@@ -75,6 +89,8 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     }
     if config.logprobs:
         identity["logprobs"] = config.logprobs
+    if config.extra:
+        identity["extra"] = config.extra
     if config.thinking:
         identity["thinking"] = config.thinking.model_dump()
     room, too_long = thinking_room(config, window or 0)

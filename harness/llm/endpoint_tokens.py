@@ -7,7 +7,7 @@ A server encodes a whole conversation at once, control tokens in it included. So
 import contextlib
 from pathlib import Path
 
-from harness.config.schema import ModelConfig
+from harness.config.schema import ModelConfig, Thinking
 from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
 from harness.llm.fast_tokenizer import FastTokenizer
@@ -33,7 +33,7 @@ class Tokens(Text):
         with contextlib.suppress(CannotRun):  # templates call functions of their servers' own; the count is a budget's
             date = ModelConfig.model_fields["template_date"].default
             tokens = tokenizer.special_tokens_map
-            pieces = cut_template(template, tokens, name, date, thinking=True) if template else None
+            pieces = cut_template(template, tokens, name, date, Thinking()) if template else None
         frame = (pieces.begin, pieces.mid, pieces.thinks) if pieces else ()
         self.turn_tokens = sum(len(self.trusted(piece)) for piece in frame) or ALLOWANCE
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""

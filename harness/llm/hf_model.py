@@ -46,7 +46,7 @@ class LoadedModel(Network, LanguageModel):
     def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
         super().__init__(config, facts)
         self.identity, self.capabilities, self._refusals = facts.identity, facts.capabilities, facts.refusals
-        self.window, self.thinking = facts.window, config.thinking
+        self.window = facts.window
         self.first_prompts = {}
         if problem := memory_problem(config, folder, self._positions, free_gpu_bytes(self.device)):
             raise CannotRun(problem)
@@ -139,10 +139,10 @@ class LoadedModel(Network, LanguageModel):
             before, between = self.pieces.system
             self.system = self._with_bos(before), self.text.trusted(between)
         self.next = self.text.trusted(self.pieces.next)
-        think = config.thinking
-        self.opens = self.text.trusted(self.pieces.thinks)
+        think = None if self.pieces.closed else config.thinking
+        self.thinking, self.opens = think, self.text.trusted(self.pieces.thinks)
         self.closes = self.text.trusted(f"\n{think.close}\n\n") if think else []
-        self.skips = self.text.trusted(f"{think.open}\n\n{think.close}\n\n") if think else []
+        self.skips = self.text.trusted(f"{think.open}\n\n{think.close}\n\n") if think else self.opens
         self.stop_ids = self._find_stop_ids(tokenizer)
         added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
         template = self.pieces.begin + self.pieces.mid + self.pieces.next
@@ -234,7 +234,7 @@ def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
     except ValueError as e:
         raise CannotRun(f"'{name}' has several chat templates and none is its default; set model.template=FILE") from e
     tokens = tokenizer.special_tokens_map
-    return cut_template(template, tokens, name, config.template_date, config.thinking is not None)
+    return cut_template(template, tokens, name, config.template_date, config.thinking, config.extra)
 
 
 def _set_threads(width: int, deterministic: bool = False) -> None:

@@ -199,6 +199,7 @@ class HFSession(Context):
         """Probabilities of the labels' first tokens, from one pass that is rolled back."""
         with self.branch():
             self._open("reply")
+            self._skip_thinking()
             self._append(after)
             with self._booked("probe", requests=1) as cost:
                 logits = self._forward(cost, self.ids[self._cached :], labels=firsts)

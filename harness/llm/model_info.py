@@ -95,6 +95,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         "template_date": config.template_date,
         "window": config.window or own,
         **({"thinking": config.thinking.model_dump()} if config.thinking else {}),
+        **({"extra": config.extra} if config.extra else {}),
         **({"deterministic": True} if config.deterministic else {}),
     }
     if not problems:
@@ -309,8 +310,9 @@ def _template_pieces(config: ModelConfig, tokenizer: Path) -> Pieces | None:
     text, tokens = tokenizer_files.chat_template(tokenizer)
     if config.template != "model":
         text = read_plain(Path(config.template)).decode()
-    thinks = config.thinking is not None
-    return cut_template(text, tokens, config.name, config.template_date, thinks) if text else None
+    if not text:
+        return None
+    return cut_template(text, tokens, config.name, config.template_date, config.thinking, config.extra)
 
 
 def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: int | None = None) -> str | None:

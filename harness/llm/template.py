@@ -22,6 +22,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness.config.schema import Thinking, canonical
 from harness.errors import CannotRun
 
 _SYSTEM, _USER, _REPLY, _SECOND = "qXsystemXq", "qXuserXq", "qXreplyXq", "qXagainXq"
@@ -40,7 +41,7 @@ class Pieces:
 
     trims: the template strips white space around a content (Llama-3.1's does). system: what stands before a system
     turn's content and between it and the first user turn's, None where the template has no system role. thinks: behind
-    `mid`, what opens a reasoning model's thinking.
+    `mid`, what opens a reasoning model's thinking, or is an empty one (closed: it ends its thinking).
     """
 
     begin: str
@@ -49,6 +50,7 @@ class Pieces:
     trims: bool = False
     system: tuple[str, str] | None = None
     thinks: str = ""
+    closed: bool = False
 
 
 PLAIN = Pieces(begin="", mid="\n", next="\n\n")
@@ -95,7 +97,8 @@ def cut_template(
     tokens: Mapping[str, Any],
     name: str,
     date: str,
-    thinking: bool = False,
+    thinking: Thinking | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> Pieces:
     """Cut the chat template of the model `name` into pieces; equal templates are rendered once a process.
 
@@ -104,20 +107,24 @@ def cut_template(
         tokens: what it may name: "bos_token" -> "<s>".
         name: of the model, for messages.
         date: the day that the template is shown as today ("26 Jul 2024").
-        thinking: it may open the thinking of a reply that is to be written, which earlier replies do not have.
+        thinking: markers of a reasoning model; it may open the thinking of a reply that is to be written, which earlier
+            replies do not have.
+        extra: further variables (enable_thinking), which it must have.
 
     Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, fails, or exceeds a limit.
     """
-    key = ("cut", template, str(tokens), date, thinking)
-    begin, mid, after, trims, system, thinks = run_limited(
-        lambda: astuple(_cut(template, tokens, name, date, thinking)), template_words(name), key
+    key = ("cut", template, str(tokens), date, thinking, canonical(extra or {}))
+    begin, mid, after, trims, system, *thinks = run_limited(
+        lambda: astuple(_cut(template, tokens, name, date, thinking or Thinking(), bool(thinking), extra or {})),
+        template_words(name),
+        key,
     )
-    return Pieces(begin, mid, after, trims, tuple(system) if system else None, thinks)
+    return Pieces(begin, mid, after, trims, tuple(system) if system else None, *thinks)
 
 
 @functools.cache
-def compiled(template: str) -> Any:
-    """A chat template in Jinja's sandbox, with the functions and tags that transformers gives it.
+def environment() -> Any:
+    """Jinja's sandbox with the functions and tags that transformers gives chat templates.
 
     transformers' own `apply_chat_template` has today's date for `strftime_now`, and turns ours into a string.
     """
@@ -128,7 +135,7 @@ def compiled(template: str) -> Any:
     class Generation(Extension):
         """{% generation %} marks what a training learns; the text is as without it."""
 
-        tags = frozenset({"generation"})
+        tags = {"generation"}  # noqa: RUF012 - as its base class has it
 
         def parse(self, parser: Any) -> Any:
             next(parser.stream)
@@ -137,12 +144,12 @@ def compiled(template: str) -> Any:
     def raise_exception(message: str) -> None:
         raise TemplateError(message)
 
-    environment = ImmutableSandboxedEnvironment(
+    made = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
     )
-    environment.globals["raise_exception"] = raise_exception
-    environment.filters["tojson"] = lambda value, **how: json.dumps(value, **{"ensure_ascii": False, **how})
-    return environment.from_string(template)
+    made.globals["raise_exception"] = raise_exception
+    made.filters["tojson"] = lambda value, **how: json.dumps(value, **{"ensure_ascii": False, **how})
+    return made
 
 
 @dataclass(frozen=True)
@@ -226,8 +233,18 @@ def _lower_limit(which: int, limit: int) -> None:
     resource.setrlimit(which, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
-def _cut(template: str, tokens: Mapping[str, Any], name: str, date: str, thinking: bool) -> Pieces:
-    """Cut the template as `cut_template` does, in this process."""
+def _cut(
+    template: str,
+    tokens: Mapping[str, Any],
+    name: str,
+    date: str,
+    markers: Thinking,
+    thinking: bool,
+    extra: Mapping[str, Any],
+) -> Pieces:
+    """Cut the template as `cut_template` does, in this process. thinking: whether the model may think."""
+    from jinja2 import meta
+
     variables = {
         "tools": None,
         "documents": None,
@@ -236,9 +253,10 @@ def _cut(template: str, tokens: Mapping[str, Any], name: str, date: str, thinkin
         "strftime_now": datetime.datetime.strptime(date, "%d %b %Y").strftime,
         **tokens,
     }
+    program = functools.cache(environment().from_string)
 
     def render(messages: list[dict[str, str]]) -> str:
-        return str(compiled(template).render(messages=messages, **variables))
+        return str(program(template).render(messages=messages, **variables, **extra))
 
     def rendered(*contents: str) -> str:
         """The template applied to user, assistant and user turns of these contents. Raises CannotRun."""
@@ -249,13 +267,19 @@ def _cut(template: str, tokens: Mapping[str, Any], name: str, date: str, thinkin
             why = " ".join(str(error).split()) or type(error).__name__
             raise CannotRun(f"{template_words(name)} cannot be applied ({why}); {_HINT}") from error
 
+    if extra:
+        free = meta.find_undeclared_variables(environment().parse(template)) - {*variables, "messages"}
+        if wrong := sorted(extra.keys() - free):
+            has = f"it has {', '.join(sorted(free))}" if free else "it has none"
+            raise CannotRun(f"model.extra.{wrong[0]}: {template_words(name)} has no such variable of yours; {has}")
     once, thrice = rendered(_USER), rendered(_USER, _REPLY, _SECOND)
     begin, asked = _split_at(once, [_USER], name)
     parts = _split_at(thrice, [_USER, _REPLY, _SECOND], name)
     mid, thinks = asked, ""
     if asked != parts[1] and asked.startswith(parts[1]):
         mid, thinks = parts[1], asked.removeprefix(parts[1])
-    if parts[0] != begin or parts[3] != asked or parts[1] != mid or (thinks and not thinking):
+    closed = markers.close in thinks
+    if parts[0] != begin or parts[3] != asked or parts[1] != mid or (thinks and not (thinking or closed)):
         hint = "for a reasoning model set model.thinking.tokens=4096, else " if thinks else ""
         raise CannotRun(
             f"{template_words(name)} changes earlier turns when the conversation grows, so tokens would have to go "
@@ -264,7 +288,7 @@ def _cut(template: str, tokens: Mapping[str, Any], name: str, date: str, thinkin
     if _ROUGH_TEXT not in rendered(_ROUGH_TEXT):
         raise CannotRun(f"{template_words(name)} rewrites what a user turn says; {_HINT}")
     trims = f" {_USER} " not in rendered(f" {_USER} ")
-    return Pieces(begin=begin, mid=mid, next=parts[2], trims=trims, system=_system_pieces(render), thinks=thinks)
+    return Pieces(begin, mid, parts[2], trims, _system_pieces(render), thinks, closed)
 
 
 def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:

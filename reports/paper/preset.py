@@ -23,7 +23,7 @@ from reports.paper.printed import Value
 
 _MODEL = (  # what of a model or encoder changes a prediction, weights apart (llm/model_info, embed/encoder_info)
     "backend", "tokenizer", "dtype", "attention", "template", "template_date", "window", "thinking",
-    "trust_remote_code",
+    "trust_remote_code", "extra",
 )  # fmt: skip
 _ENCODER = ("query_source", "pooling", "similarity", "query_prefix", "passage_prefix", "max_length")
 # Settings of a data set that change no prediction, or are files of the user's; `name` is what a value is matched by.

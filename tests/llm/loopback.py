@@ -28,7 +28,7 @@ def completion(text="Paris", finish="stop", **more):
 
 @dataclass
 class Loopback:
-    """served: names in the list of models; asked: bodies of the chat requests, in order; moods: "ok", "says 400 WORDS",
+    """served: names in the list of models; asked: bodies of the chat requests, in order; moods: "ok", "says 400 WORDS" (or JSON),
     a status ("429;2": with Retry-After 2), "hang", "drip", "cut", a key of CANNED, or a function from a request to a
     reply or to one of these."""
 
@@ -126,7 +126,7 @@ def _handler(server):
                 self.send(429, {"error": error})
             elif mood.startswith("says "):
                 _, status, told = mood.split(" ", 2)
-                self.send(int(status), {"error": {"message": told}})
+                self.send(int(status), told if told.startswith("{") else {"error": {"message": told}})
             else:
                 status, _, wait = mood.partition(";")
                 more = {"Retry-After": wait} if wait else {}

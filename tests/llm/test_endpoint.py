@@ -49,6 +49,18 @@ def test_every_turn_is_sent_again_and_nothing_else():
     ]
 
 
+def test_extra_fields_reach_every_request_and_null_leaves_a_field_out():
+    extra = {"seed": None, "temperature": None, "chat_template_kwargs": {"enable_thinking": False}, "effort": "low"}
+    with Loopback([lambda _: listed(Y=0.5)]) as loopback:
+        s = loaded(loopback, extra=extra, logprobs=5).session(Meter())
+        s.user("?")
+        s.probe(["Y"])
+        s.write(5)
+    sent = [{key: body[key] for key in body if key not in ("model", "messages")} for body in loopback.asked]
+    told = {"chat_template_kwargs": {"enable_thinking": False}, "effort": "low"}
+    assert sent == [{"max_tokens": 1, "logprobs": True, "top_logprobs": 5, **told}, {"max_tokens": 5, **told}]
+
+
 def test_counts_are_those_of_the_model_loaded_here():
     light = FastTokenizer(POCKET)
     text, pieces = Text(light, "m"), cut_template(light.chat_template, light.special_tokens_map, "m", "26 Jul 2024")
@@ -255,6 +267,13 @@ def test_a_reply_without_what_was_asked_for(reply, ask, error, told):
         ({"dtype": "bfloat16"}, "model.dtype says how a model is loaded here"),
         ({"adapters": {"a": "b"}}, "model.adapters says how a model is loaded here"),
         ({"embedded": True}, "model.embedded says how"),
+        ({"extra": {"temperature": None}, "temperature": 0.7}, "model.extra.temperature: this field of a request is"),
+        ({"extra": {"temperature": 1}}, "model.extra.temperature: this field of a request is set by others; leave"),
+        (
+            {"extra": {"stream": None}},
+            "model.extra.stream: this field of a request is set by others; leave the setting",
+        ),
+        ({"backend": "scripted", "base_url": None, "extra": {"a": 1}}, "model.extra.a is for a chat template"),
         ({"backend": "hf", "source": str(POCKET)}, "model.base_url is for a model behind a server"),
         ({"backend": "scripted", "base_url": None, "retries": 2}, "model.retries is for a model behind a server"),
     ],
@@ -290,7 +309,7 @@ def test_the_identity_is_what_is_served_and_not_where():
 
     same = identity()
     assert same == identity(base_url="https://elsewhere/v1", timeout=3.0, retries=9)
-    for other in ({"source": "n"}, {"revision": "2"}, {"window": 77}, {"logprobs": 5}):
+    for other in ({"source": "n"}, {"revision": "2"}, {"window": 77}, {"logprobs": 5}, {"extra": {"seed": None}}):
         assert identity(**other) != same
 
 

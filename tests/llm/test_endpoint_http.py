@@ -82,6 +82,67 @@ def test_what_fails_the_question_or_ends_the_run_is_asked_once(mood, served, err
         assert KEY not in str(failed.value)
 
 
+WHOLE = {**BODY, "max_tokens": 9, "temperature": 0.0, "seed": 0, "stop": ["\n"]}
+NEW = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+
+
+def refusing(*fields, words="Unsupported parameter: '{}' is not supported with this model."):
+    """A server that takes no `fields`, and says so of the first one that is sent."""
+    return lambda body: next((f"says 400 {words.format(name)}" for name in fields if name in body), completion())
+
+
+def test_a_field_with_a_new_name_is_tried_once_and_remembered():
+    with Loopback([refusing("max_tokens", words=NEW)]) as loopback:
+        endpoint, tries = server(loopback.url, RetryPolicy(retries=0)), Tries()
+        for _ in range(3):
+            assert complete(endpoint, WHOLE, tries).text == "Paris"
+    named = [{key: body.get(key) for key in ("max_tokens", "max_completion_tokens")} for body in loopback.asked]
+    new = {"max_tokens": None, "max_completion_tokens": 9}
+    assert named == [{"max_tokens": 9, "max_completion_tokens": None}, new, new, new]
+    assert tries.made == 4
+
+
+MISTRAL = '{"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}'
+NAMED = '{"error": {"message": "Only 1 is supported.", "param": "temperature", "code": "unsupported_value"}}'
+
+
+@pytest.mark.parametrize(
+    ("mood", "asked", "setting"),
+    [
+        (refusing("temperature"), 1, "model.extra.temperature=null"),
+        (refusing("seed"), 1, "model.extra.seed=null"),
+        (refusing("stop"), 1, "model.extra.stop=null"),
+        (refusing("max_tokens", "max_completion_tokens"), 2, "model.extra.max_tokens=null"),
+        (
+            refusing("seed", words='Invalid JSON payload received. Unknown name "{}": Cannot find field.'),
+            1,
+            "seed=null",
+        ),
+        ("says 422 " + MISTRAL, 1, "model.extra.seed=null"),
+        ("says 400 " + NAMED, 1, "model.extra.temperature=null"),
+        ("says 400 Unrecognized request argument supplied: seed", 1, "model.extra.seed=null"),
+    ],
+)
+def test_a_field_that_changes_answers_ends_the_run_with_the_setting_that_removes_it(mood, asked, setting):
+    with Loopback([mood]) as loopback:
+        with pytest.raises(CannotRun, match=re.escape(f"leave it out: --set {setting}") if "." in setting else setting):
+            complete(server(loopback.url), WHOLE)
+        assert len(loopback.asked) == asked
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This model's window is 512 tokens, and you asked for 600 (591 in the messages, 9 in max_tokens).",
+        "max_tokens is too large: 9. This model supports at most 4 completion tokens.",
+        "An unexpected error made us stop.",
+    ],
+)
+def test_a_request_that_is_too_long_or_unlucky_fails_alone(words):
+    with Loopback([f"says 400 {words}"]) as loopback, pytest.raises(RequestFailed, match="refused the request"):
+        complete(server(loopback.url), WHOLE)
+
+
 def test_a_server_that_is_gone_is_a_bad_moment_and_no_server_at_the_start_is_an_error():
     with Loopback() as loopback:
         url = loopback.url

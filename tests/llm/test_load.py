@@ -9,6 +9,7 @@ import pytest
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
+from harness.llm.hf_session import HFSession
 from harness.llm.load import load_model
 from harness.llm.model_info import memory_problem, model_facts
 
@@ -121,6 +122,66 @@ def test_an_unusable_template_is_found_without_loading(copy, template, message):
     (copy / "chat_template.jinja").write_text(template)
     (problem,) = model_facts(config(copy)).problems
     assert re.search(f"the chat template of 'm' {message}", problem)
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """A function: the text that the last passes of a model have read since it was called last."""
+    ids, forward = [], HFSession._forward
+
+    def spy(self, cost, new, *more, **how):
+        ids.extend(new)
+        return forward(self, cost, new, *more, **how)
+
+    def taken(model):
+        text = model.text.context(ids)
+        ids.clear()
+        return text
+
+    monkeypatch.setattr(HFSession, "_forward", spy)
+    return taken
+
+
+SWITCH = TURNS.replace(
+    "<|assistant|>{% endif %}",
+    "<|assistant|>{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}",
+)
+
+
+def test_variables_of_the_user_reach_the_template_and_an_empty_thinking_is_no_part_of_the_answer(copy, read):
+    (copy / "chat_template.jinja").write_text("{{ bos_token }}" + SWITCH)
+    for more in ({}, {"thinking": {"tokens": 50}}):
+        model = load_model(config(copy, extra={"enable_thinking": False}, **more))
+        meter = Meter()
+        with model.session(meter) as s:
+            s.user("Is it?")
+            s.probe(["Yes", "No"])
+            assert read(model).endswith("Is it?<|end|><|assistant|><think>\n\n</think>\n\n")
+            written = s.write(1)
+            assert read(model) == "<|end|><|assistant|><think>\n\n</think>\n\n"
+            assert "think" not in s._text()
+        assert written.thinking == ""
+        assert meter.usage()["answer"].get("thinking") is None
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"extra": {"enable_thinkin": False}},
+            "model.extra.enable_thinkin: .* no such variable .*; it has enable_thinking$",
+        ),
+        ({"extra": {"messages": []}}, "model.extra.messages: the chat template of 'm' has no such variable of yours"),
+        (
+            {"extra": {"a": 1}, "template": "none"},
+            "model.extra.a is for a chat template, and none is in use; leave it out",
+        ),
+    ],
+)
+def test_a_variable_that_no_template_reads_is_refused(copy, more, message):
+    (copy / "chat_template.jinja").write_text(SWITCH)
+    (problem,) = model_facts(config(copy, **more)).problems
+    assert re.search(message, problem)
 
 
 def test_the_default_of_several_templates_is_checked_without_loading(copy):

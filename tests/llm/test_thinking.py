@@ -159,10 +159,17 @@ def test_an_answer_without_thinking_is_an_answer(thinker, tiny, monkeypatch):
 
 
 def test_a_probe_and_a_begun_reply_skip_the_thinking(thinker, monkeypatch):
-    meter = Meter(keeps_requests=True)
+    meter, forward, read = Meter(keeps_requests=True), sessions.HFSession._forward, []
+
+    def spy(self, cost, ids, *more, **how):
+        read.extend(ids)
+        return forward(self, cost, ids, *more, **how)
+
+    monkeypatch.setattr(sessions.HFSession, "_forward", spy)
     with thinker.session(meter) as s:
         s.user("Is it north?")
         s.probe(["Yes", "No"])
+        assert thinker.text.context(read).endswith("<think>\n\n</think>\n\n")
         monkeypatch.setattr(sessions.Sampler, "pick", lambda self, logits: min(thinker.stop_ids))
         s.write(4, begin="It is")
     probe, write = meter.requests

@@ -290,8 +290,8 @@ def test_a_template_of_a_hostile_model_ends(attack, tmp_path, monkeypatch):
 
 def test_a_template_changes_nothing_here(monkeypatch):
     """It is rendered in another process."""
-    seen, own = [], template.compiled
-    monkeypatch.setattr(template, "compiled", lambda text: seen.append("here") or own(text))
+    seen, own = [], template.environment
+    monkeypatch.setattr(template, "environment", lambda: seen.append("here") or own())
     turns = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
     assert template.cut_template(turns, {}, "m", "26 Jul 2024").begin == "[user]"
     assert seen == []
