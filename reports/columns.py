@@ -16,7 +16,9 @@ from reports.settings import settings
 
 _WHO = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
-_SHORT = (_BLEU, "evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio", "ratio.search")
+_SCORES = (_BLEU, "evidence_recall")
+_SHORT = ("tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio", "ratio.search")
+_SERVED = ("tokens.in", "tokens.out", "money", "money.run", "seconds.p50", "seconds.p95")
 _COUNTS = ("n", "failed", "truncated")
 _WHERE_ANY = ("tokens.thinking", "texts_cut", "declined")  # shown where it is not 0 throughout
 _KEPT = ("base", "hash8", "headline", "ceiling", "apart", "convention", "scorers", "notes", "run", "changed")
@@ -56,7 +58,11 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
         scores = [score] if score else [*dict.fromkeys(frame["headline"]), *own]
         scores += [c for name in scores for c in known if re.fullmatch(rf"{re.escape(name)}\.(vote|pass@\d+)", c)]
         counts = [c for c in _WHERE_ANY if c in known and frame[c].any()]
-        columns = [*(s for s in scores if s in known), *(c for c in _SHORT if c in known), *_COUNTS, *counts]
+        # Where FLOPs are unknown, as behind a server, money and time say what an answer costs.
+        served = list(frame["tflops"].isna()) if "tflops" in known else []
+        local = _SCORES if served and all(served) else (*_SCORES, *_SHORT)
+        short = [*local, *(_SERVED if any(served) else ())]
+        columns = [*(s for s in scores if s in known), *(c for c in short if c in known), *_COUNTS, *counts]
     if unknown := [name for name in columns if name not in known]:
         whole = [name for name in known if not name.endswith((".low", ".high"))]
         see = "--all prints every column; harness score RUN --scorers NAME adds a score"
@@ -102,6 +108,10 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
     told = [f"costs are per question, {' and '.join(index)} per document"] if index else []
     if "convention" in has and any(name == "printed" or name.split(".")[0] in ("tflops", "ratio") for name in has):
         told.append(f"FLOPs under the convention {', '.join(dict.fromkeys(table['convention'].dropna()))}")
+    if "money" in has:
+        told.append("money by model.price, per question with its share of the index; money.run: of the whole run")
+    if "seconds.p95" in has:
+        told.append("seconds: the time of a question's own requests, without the queue")
     if "ratio" in has:
         told.append(
             "ratio: cost against full-context (or --reference), an index shared by the questions of its document; "

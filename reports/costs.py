@@ -3,6 +3,7 @@
 phase_costs(run, "search", convention)     tokens, TFLOPs and seconds of each question answered, or index built
 part_costs(run, "probes", ["search"])      those of a part of phases
 question_tflops(run, convention)           a question's search and answer, and its share of the indexes it needed:
+question_money(run)                        likewise in money, of requests to servers (harness/cost/prices.py)
 
     share of an index = what building it cost / questions of this run that were asked of its document
 
@@ -13,11 +14,12 @@ step_flops(step["flops"], convention)      older runs kept the FLOPs of steps by
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
+from harness.cost.prices import money
 from harness.cost.usage import add_usage, sum_phases
 from harness.engine.document_view import joined_id
 from harness.errors import UnknownName
@@ -44,6 +46,8 @@ class Costs:
     tokens: list[float]
     tflops: list[float] | None
     seconds: list[float]
+    tokens_in: list[float] = field(default_factory=list)
+    tokens_out: list[float] = field(default_factory=list)
     queued: list[float] = field(default_factory=list)
 
 
@@ -70,6 +74,8 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
         tokens=_summed_costs(usages, "tokens_in", "tokens_out"),
         tflops=[_tflops(usage, convention) for usage in usages] if known else None,
         seconds=_summed_costs(usages, "seconds"),
+        tokens_in=_summed_costs(usages, "tokens_in"),
+        tokens_out=_summed_costs(usages, "tokens_out"),
         queued=_summed_costs(usages, "queued"),
     )
 
@@ -107,19 +113,49 @@ def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bo
 
     {} where a model's FLOPs are not known, or the run folder lacks indexes that its summary counts.
     """
+    return _by_question(run, lambda usage: None if usage.get("uncounted") else _tflops(usage, convention), with_index)
+
+
+def question_money(run: StoredRun) -> dict[str, float]:
+    """Money by answered question, with its share of indexes; {} where no server took any, or a price is unknown."""
+    costs = _by_question(run, lambda usage: money(usage, run.config), with_index=True)
+    return costs if is_billed(run) else {}
+
+
+def is_billed(run: StoredRun) -> bool:
+    """Whether a server took money for any question or index of the run."""
+    return any("billed" in phase for row in [*run.records, *run.documents] for phase in row["usage"].values())
+
+
+def index_money(run: StoredRun) -> list[float]:
+    """Money of each index; [] where no server took any, or a price is unknown."""
+    spent = [money(row["usage"].get("index", {}), run.config) for row in run.documents if row["status"] != "failed"]
+    return [value for value in spent if value is not None] if is_billed(run) and None not in spent else []
+
+
+def run_money(run: StoredRun) -> float | None:
+    """Money of the whole run, failed questions included; an index that the cache held costs what building it did."""
+    spent = [money(sum_phases([row["usage"]]), run.config) for row in [*run.records, *run.documents]]
+    return sum(map(float, spent)) if is_billed(run) and None not in spent else None  # type: ignore[arg-type]
+
+
+def _by_question(
+    run: StoredRun, cost: Callable[[Mapping[str, Any]], float | None], with_index: bool
+) -> dict[str, float]:
+    """The cost of each answered question, by `cost` of a phase's usage, with its share of indexes; {}: not known."""
     answered = [record for record in run.records if record["error"] is None]
-    usages = [record["usage"].get(phase, {}) for record in answered for phase in ("search", "answer")]
+    phases = {r["question_id"]: [cost(r["usage"].get(phase, {})) for phase in ("search", "answer")] for r in answered}
     built = {(row["document_id"], row.get("question_id")): row for row in run.documents if row["status"] != "failed"}
-    indexes = {key: row["usage"].get("index", {}) for key, row in built.items()} if with_index else {}
-    if any(usage.get("uncounted") for usage in [*usages, *indexes.values()]):
+    indexes = {key: cost(row["usage"].get("index", {})) for key, row in built.items()} if with_index else {}
+    if None in indexes.values() or any(None in own for own in phases.values()):
         return {}
     if with_index and len({document for document, _ in built}) < (run.summary.get("index") or {}).get("documents", 0):
         return {}
     asked = Counter(key for record in (run.whole or run).records for key in _index_keys(record) if key in indexes)
-    price = {key: _tflops(indexes[key], convention) / n for key, n in asked.items()}
+    share = {key: (indexes[key] or 0.0) / n for key, n in asked.items()}
     return {
-        r["question_id"]: sum(_tflops(r["usage"].get(phase, {}), convention) for phase in ("search", "answer"))
-        + sum(price.get(key, 0.0) for key in _index_keys(r))
+        r["question_id"]: sum(own or 0.0 for own in phases[r["question_id"]])
+        + sum(share.get(key, 0.0) for key in _index_keys(r))
         for r in answered
     }
 

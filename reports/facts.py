@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
+from harness.cost.prices import price_of
 from harness.cost.usage import texts_and_cut
 from harness.engine import model_warnings as embedded
 from harness.errors import UnknownName, UserError
@@ -310,11 +311,16 @@ def _model_notes(run: StoredRun) -> list[str]:
         of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
         found.append(f"{shortened} {of} were longer than the encoder reads, and cut")
     if recounted := sum(usage.get("recounted", 0) for usage in usages):
-        found.append(f"{recounted} token counts of the server cannot be true; the local tokenizer's are used instead")
+        found.append(f"{recounted} token counts of the server are missing or cannot be true; those made here are used")
     if recalled := sum(usage.get("recalled", 0) for usage in usages):
         found.append(f"{recalled} replies came from earlier runs (--cache replies); costs are those of sending them")
     if any(usage.get("uncounted") for usage in usages):
         found.append("FLOPs unknown: a model of this run has no known sizes")
+    billed = {role for usage in usages for role in usage.get("billed") or ()}
+    if unpriced := sorted(role for role in billed if price_of(run.config, role) is None):
+        found.append(
+            f"money unknown: model.price of the {unpriced[0]} is not set; set it and run the same command again"
+        )
     return found
 
 

@@ -6,10 +6,12 @@ from typing import Any
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
+from harness.cost.prices import money
+from harness.cost.usage import sum_phases
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind
 from reports.columns import Section
-from reports.costs import TERA
+from reports.costs import TERA, is_billed
 from reports.html_tables import table
 from reports.markup import el, joined
 
@@ -25,6 +27,7 @@ def records(run: StoredRun) -> pd.DataFrame:
     <score>                      one column a scorer, 0 to 1
     shown steps stop_reason      numbers of texts that were shown and of search steps, and why the search stopped
     tokens tflops seconds        of search and answer together; tflops (1e12 FLOPs) under the convention all-params
+    money                        of its requests to servers; None without a price
     queued                       seconds that its calls waited for others; `seconds` has none of them
     tokens.<phase> tflops.<phase> seconds.<phase> queued.<phase>
     """
@@ -47,6 +50,7 @@ def records(run: StoredRun) -> pd.DataFrame:
                 "steps": len(record["steps"]),
                 "stop_reason": record["stop_reason"],
                 **_cost_columns(record["usage"]),
+                "money": _money(record["usage"], run),
             }
         )
     return pd.DataFrame(rows)
@@ -55,7 +59,16 @@ def records(run: StoredRun) -> pd.DataFrame:
 def documents(run: StoredRun) -> pd.DataFrame:
     """A row an index: document_id, question_id (None where an index serves all questions), status, and its costs."""
     names = ("document_id", "question_id", "status")
-    return pd.DataFrame([{**{n: row.get(n) for n in names}, **_cost_columns(row["usage"])} for row in run.documents])
+    return pd.DataFrame(
+        [
+            {**{n: row.get(n) for n in names}, **_cost_columns(row["usage"]), "money": _money(row["usage"], run)}
+            for row in run.documents
+        ]
+    )
+
+
+def _money(usage: Mapping[str, Mapping[str, Any]], run: StoredRun) -> float | None:
+    return money(sum_phases([usage]), run.config) if is_billed(run) else None
 
 
 def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:

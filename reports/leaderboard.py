@@ -17,7 +17,7 @@ from reports.markup import Html, el
 from reports.provenance import date
 from reports.table_formats import Cells
 
-_NUMERIC = ("score", "tokens", "tflops", "ratio", "ratio.search", "seconds.p50", "seconds.p95", "n", "failed")
+_NUMERIC = ("score", "tokens", "tflops", "ratio", "ratio.search", "money", "seconds.p50", "seconds.p95", "n", "failed")
 _COLUMNS = ("method", "model", "data set", *_NUMERIC, "date", "suite", "folder")
 
 
@@ -46,9 +46,9 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
             "p",
             "Scores are means of each data set's first score × 100 with 95 % intervals; TFLOPs and the ratio to "
             "full-context are per question, the index shared by the questions asked of its document; tokens and "
-            "ratio.search are search and answer alone, seconds the time of a question's own calls. (c): a ceiling, "
-            "which was shown the evidence. (q): was asked other questions, or for another task, than most runs of its "
-            "data set, and is ranked with none.",
+            "ratio.search are search and answer alone, money is that of a server, seconds the time of a "
+            "question's own calls. (c): a ceiling, which was shown the evidence. (q): was asked other questions, or "
+            "for another task, than most runs of its data set, and is ranked with none.",
             class_="legend",
         ),
         id="leaderboard",

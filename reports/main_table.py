@@ -18,7 +18,9 @@ Columns of `frame`, in order:
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
     tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
     tokens.thinking / tflops.thinking   the part of search + answer that a reasoning model thought; else missing
-    tokens                              search + answer per question
+    tokens tokens.in tokens.out         search + answer per question; read and written
+    money money.index money.run         of requests to servers (harness/cost/prices.py): per question with its share of
+                                        the index; per document; of all questions and indexes
     tflops.index / .search / .answer    1e12 FLOPs likewise
     tflops tflops.low tflops.high       search + answer per question, with its interval
     tflops.whole .low .high             the same with the index, shared by the questions asked of its document
@@ -172,6 +174,10 @@ def _cost_columns(run: StoredRun, convention: str, seed: int, spent: _Tflops) ->
         row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(own.tokens), _mean(own.tflops)
     search, answer = phases["search"], phases["answer"]
     row["tokens"] = _mean(costs.search_and_answer(search.tokens, answer.tokens))
+    row["tokens.in"] = _mean(costs.search_and_answer(search.tokens_in, answer.tokens_in))
+    row["tokens.out"] = _mean(costs.search_and_answer(search.tokens_out, answer.tokens_out))
+    row["money"] = _mean([*costs.question_money(run).values()])
+    row["money.index"], row["money.run"] = _mean(costs.index_money(run)), costs.run_money(run)
     answered = facts.answered_clusters(run)
     for name, with_index in (("tflops", False), ("tflops.whole", True)):
         values = list(spent(run, convention, with_index).values())

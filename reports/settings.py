@@ -33,7 +33,7 @@ _PARTS = ("method", "dataset", "model", "roles", "encoder", "reranker", "seed")
 _LEFT_OUT = re.compile(
     r"(method|dataset|model)\.name|method\.(implementation|mark|encoder|reranker)"
     r"|dataset\.(scorers|data|licence|citation|keep_texts)"
-    r"|(.+\.)?(batch_size|device|device_map|prefill_chunk|memory_fraction|embedded|small|offers\..*|timeout|retries)"
+    r"|(.+\.)?(batch_size|device|device_map|prefill_chunk|memory_fraction|embedded|small|offers\..*|timeout|retries|price|price\..*)"
 )
 _BY_A_PRESET = ("configs/", "$", "profile ")  # beginnings of the origins of values that no user set
 _COUNTED = re.compile(r"(\d+) settings")  # a mark of more settings than it names

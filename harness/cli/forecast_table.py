@@ -12,9 +12,10 @@
 
 import json as json_
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from harness.cli.output import say
 from harness.cli.run_options import Execution
@@ -39,13 +40,22 @@ NOTES = (
 )
 
 
-def _texts(tokens: float | None, tflops: float | None, hours: float | None) -> tuple[str, str, str]:
-    """The three amounts as the table shows them, "unknown" for None."""
-    return (
-        "unknown" if tokens is None else short_count(tokens),
-        "unknown" if tflops is None else f"{tflops:.3g}",
-        "unknown" if hours is None else duration(3600 * hours),
-    )
+_AMOUNTS: dict[str, Callable[[float], str]] = {
+    "tokens": short_count,
+    "TFLOPs": lambda tflops: f"{tflops:.3g}",
+    "money": money,
+    "time": lambda hours: duration(3600 * hours),
+}
+
+
+def _texts(amounts: Sequence[float | None]) -> list[str]:
+    """The amounts of _AMOUNTS as the table shows them, "unknown" for None."""
+    pairs = zip(_AMOUNTS.values(), amounts, strict=True)
+    return ["unknown" if amount is None else write(amount) for write, amount in pairs]
+
+
+def _amounts(row: Forecast) -> tuple[float | None, ...]:
+    return row.tokens, row.tflops, row.money, row.hours
 
 
 def as_table(
@@ -55,17 +65,20 @@ def as_table(
 
     convention: of the FLOPs; workers: among whom the time is divided; price: of an hour of one worker's GPUs.
     """
-    head = ("method", "data set", "questions", "tokens", "TFLOPs", "time", "how")
-    left, tokens, tflops, hours = _totals(rows)
-    missing = sum(row.tokens is None or row.tflops is None for row in rows)
+    head = ["method", "data set", "questions", *_AMOUNTS, "how"]
+    left, *sums = _totals(rows)
+    hours = sums[-1]
+    missing = sum(row.tokens is None or (row.tflops is None and row.money is None) for row in rows)
     note = f"without the {missing} row{'s'[: missing > 1]} with something unknown" if missing else ""
-    cells: list[tuple[str, ...]] = [head]
+    cells = [head]
     for row in rows:
         asked = f"{row.questions - row.done} of {row.questions}" if row.done else str(row.questions or "unknown")
-        cells.append((row.method, row.dataset, asked, *_texts(row.tokens, row.tflops, row.hours), row.how))
-    cells.append(("together", "", str(left), *_texts(tokens, tflops, hours), note))
-    if hours is None or not any(row.hours for row in rows):  # no run here tells a speed: no column of it
-        cells = [each[:5] + each[6:] for each in cells]
+        cells.append([row.method, row.dataset, asked, *_texts(_amounts(row)), row.how])
+    cells.append(["together", "", str(left), *_texts(sums), note])
+    # No column of times where no run here tells a speed, of money where no server takes any, of FLOPs where money is.
+    hidden = {"time"} if hours is None or not any(row.hours for row in rows) else set()
+    hidden |= {"money"} if sums[2] is None else {"TFLOPs"} if all(row.tflops is None for row in rows) else set()
+    cells = [[cell for name, cell in zip(head, each, strict=True) if name not in hidden] for each in cells]
     wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
     right = range(2, len(wide) - 1)  # numbers stand to the right, names to the left
     aligned = (
@@ -75,19 +88,19 @@ def as_table(
     return "\n".join(lines + _time_and_money(rows, hours, workers, price))
 
 
-def _totals(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None, float | None]:
-    """Sums over the rows: questions to answer, tokens, TFLOPs, hours of one worker; None where no row has a value."""
-    columns = [[row.tokens for row in rows], [row.tflops for row in rows], [row.hours for row in rows]]
+def _totals(rows: Sequence[Forecast]) -> tuple[Any, ...]:
+    """Questions to answer, then the sum of each of `_amounts` over the rows, None where no row has a value."""
+    columns = [*zip(*map(_amounts, rows), strict=True)] or [()] * len(_AMOUNTS)
     known = [[value for value in column if value is not None] for column in columns]
-    tokens, tflops, hours = (sum(values) if values or not rows else None for values in known)
-    return sum(row.questions - row.done for row in rows), tokens, tflops, hours
+    sums = (sum(values) if values or not rows else None for values in known)
+    return sum(row.questions - row.done for row in rows), *sums
 
 
 def suite_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
     """The sum of the forecasts in a line, printed when a suite begins to run; workers: share the time."""
     left, *sums = _totals(rows)
-    tokens, tflops, _ = _texts(*sums)
-    about = f", about {duration(3600 * sums[2] / workers)}" if sums[2] else ""
+    tokens, tflops, *_ = _texts(sums)
+    about = f", about {duration(3600 * sums[-1] / workers)}" if sums[-1] else ""
     needed = f"{left} questions to answer, {tokens} tokens, {tflops} TFLOPs{about}"
     return f"suite {suite}: {len(rows)} rows, {needed} (each row: --plan)"
 

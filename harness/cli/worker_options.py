@@ -57,7 +57,8 @@ class WorkerOptions:
         execution("--max-hours H", "The same for the time of this command and of earlier ones, unless killed.", min=0),
     ] = None
     max_money: Annotated[
-        float | None, execution("--max-money M", "The same for hours at --price-per-gpu-hour.", min=0)
+        float | None,
+        execution("--max-money M", "The same for requests at model.price and hours at --price-per-gpu-hour.", min=0),
     ] = None
 
     @property

@@ -130,6 +130,14 @@ class Shape(_Frozen):
     tied: bool = False
 
 
+class Price(_Frozen):
+    """Money of a million tokens of a server; cached: of those that it had in its prefix cache (None: as input)."""
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
 class Thinking(_Frozen):
     """How a reasoning model thinks before it answers.
 
@@ -167,7 +175,8 @@ class ModelConfig(_Frozen):
 
     backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
     api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
-    try; logprobs: how many tokens the server gives probabilities of, 0 for one that gives none.
+    try; logprobs: how many tokens the server gives probabilities of, 0 for one that gives none; price: of its tokens;
+    tokenizer: None = lengths are estimated (harness/llm/endpoint_tokens.py).
     """
 
     name: str
@@ -203,6 +212,7 @@ class ModelConfig(_Frozen):
     logprobs: int = Field(default=0, ge=0)
     extra: dict[str, Any] = Field(default_factory=dict)
     shape: Shape | None = None
+    price: Price | None = None
     temperature: float = Field(default=0.0, ge=0)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, gt=0)

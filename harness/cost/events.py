@@ -21,7 +21,8 @@ class Event:
     stand here; markers: of turns, broken up in what a request sends to a server; thinking: of `out`, tokens of a
     thinking, which has an event of its own; unclosed: 1 where it did not end by itself; recalled: 1 for a request that
     was not sent, as an earlier run had its reply (--cache replies); seconds: the time that the call ran, the whole
-    batch's where it shared one; queued: seconds that it waited, for other questions or before a retry.
+    batch's where it shared one; queued: seconds that it waited, for other questions or before a retry; billed: of a
+    request to a server, which takes money for `new` tokens and for these that it wrote.
     """
 
     role: str
@@ -47,6 +48,7 @@ class Event:
     unclosed: int = 0
     recalled: int = 0
     queued: float = 0.0
+    billed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     that went to an encoder or reranker; the other counts are sums of fields of Event, of which markers_broken
     (docs/security.md#forged-turns) and recalled are left out where they are 0. `roles` splits FLOPs (convention
     "all-params") by role. Parts of a phase that had any: `probes`, {requests, tokens, flops}, which read what closes
-    the turn; `thinking`, {tokens, unclosed, flops}, and how often it was ended at its limit.
+    the turn; `thinking`, {tokens, unclosed, flops}, and how often it was ended at its limit; `billed`, role -> {input,
+    cached, output}, the tokens that a server takes money for (prices.py).
     """
     usage: dict[str, dict[str, Any]] = {}
     for event in events:
@@ -47,6 +48,8 @@ def _usage_of_event(e: Event, shape: ModelShape | None) -> dict[str, Any]:
     usage |= {name: count for name, count in (("markers_broken", e.markers), ("recalled", e.recalled)) if count}
     if e.kind == "probe":
         usage["probes"] = {"requests": e.requests, "tokens": e.new, "flops": spent}
+    if e.billed is not None:
+        usage["billed"] = {e.role: {"input": e.new - e.reused, "cached": e.reused, "output": e.billed}}
     if e.thinking:
         usage["thinking"] = {"tokens": e.thinking, "unclosed": e.unclosed, "flops": spent}
     return usage

@@ -25,13 +25,19 @@ class LimitHook(Hook):
     def __init__(
         self, budget: Budget, plans: Sequence[Plan], out: Path, command: Sequence[str], note: Callable[[str], None]
     ) -> None:
-        """command: as typed, to be printed with a higher limit. Raises UserError if --max-tflops cannot be counted."""
+        """command: as typed, to be printed with a higher limit. Raises UserError for a limit that cannot be counted."""
         self._budget, self._out, self._command, self._note = budget, out, command, note
         for plan in plans if "tflops" in budget.limits else ():
             if unknown := sorted(role for role in plan.facts if shape_of_role(plan, role) is None):
                 raise UserError(
                     f"--max-tflops: the FLOPs of the {unknown[0]} of {plan.row_name} are not counted, as its sizes are "
                     "unknown; give them (model.shape), or use --max-tokens"
+                )
+        for plan in plans if "money" in budget.limits and not budget.price else ():
+            if unpriced := [model.name for model in plan.models.values() if model.price is None]:
+                raise UserError(
+                    f"--max-money: what '{unpriced[0]}' takes is not known; give its prices per million tokens (--set "
+                    "model.price.input=... model.price.output=...), or that of an hour (--price-per-gpu-hour P)"
                 )
 
     def ready(self, plan: Plan) -> Plan:
@@ -42,7 +48,7 @@ class LimitHook(Hook):
 
     def started(self, plan: Plan) -> None:
         """Count what earlier starts of the row spent."""
-        self._budget.open_row(self._out / plan.folder)
+        self._budget.open_row(self._out / plan.folder, plan.config.model_dump())
 
     def closed(self) -> int:
         """Print the command that resumes, where a limit was hit. Returns 0."""
@@ -60,12 +66,16 @@ def first_limit_hit(budget: Budget, plans: Sequence[Plan], rows: Sequence[Foreca
     stored, needed = Budget({}, budget.price), dict.fromkeys(budget.limits, 0.0)
     unknown: dict[str, None] = {}
     for plan, row in zip(plans, rows, strict=True):
-        stored.open_row(out / plan.folder)
+        stored.open_row(out / plan.folder, plan.config.model_dump())
         asked = {e.question.id for e in plan.dataset.examples[: plan.config.limit]}
         for record in read_lines(out / plan.folder / RECORDS, "question_id"):
             if record["question_id"] in asked:
                 stored.spend(record["usage"])
-        spent, money = stored.spent(), None if row.hours is None else row.hours * budget.price
+        hours = None if row.hours is None else row.hours * budget.price
+        spent, money = (
+            stored.spent(),
+            row.money if not budget.price else None if hours is None else hours + (row.money or 0),
+        )
         needs = {"tokens": row.tokens, "tflops": row.tflops, "hours": row.hours, "money": money}
         hit: list[tuple[float, str]] = []
         for name, most in budget.limits.items():

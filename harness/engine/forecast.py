@@ -24,7 +24,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ from typing import Any
 
 from harness.cost.events import Event, Kind
 from harness.cost.flops import DEFAULT, ModelShape, flops
+from harness.cost.prices import money, price_of
 from harness.cost.usage import sum_phases, tokens_of
 from harness.engine.manifest import describe_gpu, shape_of_role
 from harness.engine.plan import Plan
@@ -48,7 +49,8 @@ _NOT_THE_TEXTS = ("questions", "seed", "files")  # options of a data set that le
 class Forecast:
     """One row of a plan. done: questions recorded; tokens, tflops: of the others, None if unknown; how: from what.
 
-    questions: 0 if unknown; hours: of one worker like this machine, None if no run here says it; speed: by which runs.
+    questions: 0 if unknown; hours: of one worker like this machine, None if no run here says it; speed: by which runs;
+    money: of requests to servers, None where a price is unknown.
     """
 
     method: str
@@ -60,23 +62,25 @@ class Forecast:
     how: str
     hours: float | None = None
     speed: str = ""
+    money: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Tokens and FLOPs; flops None if a model's are not counted."""
+    """Tokens, FLOPs and money of requests to servers; flops, money: None where they are unknown."""
 
     tokens: float
     flops: float | None
+    money: float | None = None
 
     def plus(self, other: Cost, times: float = 1.0) -> Cost:
-        """This cost and `times` the `other`; FLOPs are None if those of one are."""
-        known = self.flops is not None and other.flops is not None
-        total = (self.flops or 0.0) + times * (other.flops or 0.0) if known else None
-        return Cost(self.tokens + times * other.tokens, total)
+        """This cost and `times` the `other`; FLOPs and money are None if those of one are."""
+        pairs = (self.flops, other.flops), (self.money, other.money)
+        flops, money = (None if a is None or b is None else a + times * b for a, b in pairs)
+        return Cost(self.tokens + times * other.tokens, flops, money)
 
 
-_NO_COST = Cost(0.0, 0.0)
+_NO_COST = Cost(0.0, 0.0, 0.0)
 
 
 class _RemainingWork:
@@ -135,13 +139,15 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         return Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how)
     work = _RemainingWork(plan, own, convention)
     head = (plan.method_name, plan.config.dataset.name, len(work.asked), work.done)
+    priced = any(model.price for model in plan.models.values())
     if not work.left:
-        return Forecast(*head, 0.0, 0.0, "done: every question is stored")
+        return Forecast(*head, 0.0, 0.0, "done: every question is stored", money=0.0 if priced else None)
     cost: Cost | None
     for run in _comparable_runs(plan, out, own):
         answered = [row["usage"] for row in run.records if row["error"] is None]
         built = [row["usage"] for row in run.documents if row["status"] != "failed"]
-        question, index = _mean_cost(answered, convention), _mean_cost(built, convention)
+        config = plan.config.model_dump()
+        question, index = _mean_cost(answered, convention, config), _mean_cost(built, convention, config)
         if question is not None and (index is not None or not work.indexes):
             cost = _NO_COST.plus(question, len(work.left)).plus(index or _NO_COST, work.indexes)
             how = f"stored: means of {len(answered)} question{'s'[: len(answered) > 1]} of {run.path.name}"
@@ -150,7 +156,8 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         cost, how = _declared_cost(work), "declared: what the method says it reads"
     if cost is None:
         return Forecast(*head, None, None, "unknown: no stored run with these settings; --limit 3 would give one")
-    return Forecast(*head, cost.tokens, None if cost.flops is None else cost.flops / 1e12, how)
+    tflops = None if cost.flops is None else cost.flops / 1e12
+    return Forecast(*head, cost.tokens, tflops, how, money=cost.money if priced else None)
 
 
 def _read_or_none(folder: Path) -> StoredRun | None:
@@ -186,13 +193,18 @@ def _cost_settings(config: dict[str, Any]) -> tuple[Any, ...]:
     return (config["method"]["params"], config["method"].get("view"), *dataset_settings, *named)
 
 
-def _mean_cost(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
-    """The mean cost of questions or indexes, None for none; usages: of each, phase -> sums, as records hold them."""
+def _mean_cost(usages: Sequence[dict[str, Any]], convention: str, config: dict[str, Any]) -> Cost | None:
+    """The mean cost of questions or indexes, None for none; usages: of each, phase -> sums, as records hold them.
+
+    config: has the prices.
+    """
     if not usages:
         return None
     spent = sum_phases(usages)
     tokens, flops = tokens_of(spent), spent.get("flops", {convention: 0.0})[convention]
-    return Cost(tokens / len(usages), None if spent.get("uncounted") else flops / len(usages))
+    paid = money(spent, config)
+    means = None if spent.get("uncounted") else flops / len(usages), None if paid is None else paid / len(usages)
+    return Cost(tokens / len(usages), *means)
 
 
 def text_tokens(text: str) -> float:
@@ -208,6 +220,7 @@ def _declared_cost(work: _RemainingWork) -> Cost | None:
         return None
     shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
     total, embeds, convention = _NO_COST, False, work.convention
+    price = price_of(plan.config.model_dump(), "reader")
     for example in work.left:
         frame = FRAME + 2 * text_tokens(plan.task.instruction) + text_tokens(example.question.text)
         frame += sum(text_tokens(option) for option in example.question.options or ())
@@ -216,8 +229,8 @@ def _declared_cost(work: _RemainingWork) -> Cost | None:
         if reading is None:
             return None
         prompt, requests = round(frame + reading.shown / max(reading.requests, 1)), reading.requests
-        total = total.plus(event_cost("prefill", prompt, 0, shapes["reader"], convention), requests)
-        total = total.plus(event_cost("decode", cap, prompt, shapes["reader"], convention), requests)
+        total = total.plus(event_cost("prefill", prompt, 0, shapes["reader"], convention, price), requests)
+        total = total.plus(event_cost("decode", cap, prompt, shapes["reader"], convention, price), requests)
         if reading.ranked:
             total = total.plus(event_cost("rerank", reading.ranked, 0, shapes["reranker"], convention))
         embeds = embeds or reading.embedded > 0
@@ -226,15 +239,25 @@ def _declared_cost(work: _RemainingWork) -> Cost | None:
     return total
 
 
-def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, convention: str = DEFAULT) -> Cost:
+def event_cost(
+    kind: Kind,
+    new: int,
+    cached: int,
+    shape: ModelShape | None,
+    convention: str = DEFAULT,
+    price: Mapping[str, float] | None = None,
+) -> Cost:
     """The cost of one call of `new` tokens behind `cached` ones, by formula; FLOPs None for an unknown `shape`.
 
-    Logits: of the last position in a prefill, of each token in decoding. An encoder's attention is not counted.
+    price: as of harness.cost.prices.price_of; encoders and rerankers run here, and take no money. Logits: of the last
+    position in a prefill, of each token in decoding. An encoder's attention is not counted.
     """
     logits = {"prefill": 1, "decode": new}.get(kind, 0)
     pairs = new * cached + new * (new + 1) // 2 if logits else 0
     event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
-    return Cost(new, None if shape is None else flops(event, shape, convention))
+    served = {"prefill": "input", "decode": "output"}.get(kind)
+    paid = 0.0 if served is None else None if price is None else new * price[served] / 1e6
+    return Cost(new, None if shape is None else flops(event, shape, convention), paid)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ how to go on, and forecasts which limit will be hit.
 
 Tokens and TFLOPs (convention all-params) are those of the tables: the whole cost of what was answered, indexes and
 replies that a cache gave included. Hours are the time of this command and of earlier starts that were not killed; money
-is hours times the price of one.
+is that of requests to servers (harness/cost/prices.py), and hours times the price of one.
 """
 
 import threading
@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from harness.cost import prices
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money
 from harness.cost.usage import sum_phases, tokens_of
@@ -36,15 +37,18 @@ class Budget:
         self.price, self.hit = price or 0.0, ""
         if nothing := next((name for name, limit in self.limits.items() if limit <= 0), None):
             raise UserError(f"--max-{nothing} {number_text(self.limits[nothing])}: should be more than 0")
-        if "money" in self.limits and not self.price:
-            raise UserError("--max-money counts hours at a price; give it: --price-per-gpu-hour P")
-        self._tokens, self._tflops, self._earlier = 0.0, 0.0, 0.0
+        self._tokens, self._tflops, self._money, self._earlier = 0.0, 0.0, 0.0, 0.0
+        self._config: Mapping[str, Any] = {"model": {}}  # of the row that is open
         self._begun = time.monotonic()
         self._indexes: set[tuple[str, ...]] = set()
         self._lock = threading.Lock()
 
-    def open_row(self, folder: Path) -> None:
-        """Count what a row's run folder has cost so far: the hours of its earlier starts, and its indexes."""
+    def open_row(self, folder: Path, config: Mapping[str, Any]) -> None:
+        """Count what a row's run folder has cost so far: the hours of its earlier starts, and its indexes.
+
+        config: of the row, whose prices hold for it.
+        """
+        self._config = config
         starts = read_json(folder / MANIFEST).get("starts") or ()
         ends = [(start["started"], start["finished"]) for start in starts if start.get("finished")]
         took = (datetime.fromisoformat(b) - datetime.fromisoformat(a) for a, b in ends)
@@ -59,6 +63,7 @@ class Budget:
         with self._lock:
             self._tokens += tokens_of(spent)
             self._tflops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT] / 1e12
+            self._money += prices.money(spent, self._config) or 0.0
         return usage
 
     def spend_index(self, row: Mapping[str, Any]) -> None:
@@ -71,7 +76,8 @@ class Budget:
     def spent(self) -> dict[str, float]:
         """What was spent so far: {"tokens", "tflops", "hours", "money"}."""
         hours = self._earlier + (time.monotonic() - self._begun) / 3600
-        return {"tokens": self._tokens, "tflops": self._tflops, "hours": hours, "money": hours * self.price}
+        spent = self._money + hours * self.price
+        return {"tokens": self._tokens, "tflops": self._tflops, "hours": hours, "money": spent}
 
     def may_continue(self) -> bool:
         """Whether a further question may be begun; sets `hit` at the first that may not, and none may after it."""

@@ -9,6 +9,7 @@
 A server keeps nothing that we may count on, so every write and probe reads the whole context again, and that is booked;
 what its prefix cache holds is told apart (`Event.reused`), not taken off. Tokens are the server's counts (`usage`), or
 the local tokenizer's where it sends none or an impossible one (`Event.recounted`); spans and room are counted here.
+Where lengths are estimated, the length of a context is the server's own count from its first reply on.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import KNOWN, endings_pattern, reply_end
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import api_key, endpoint_shape, endpoint_tokenizer
-from harness.llm.endpoint_tokens import Tokens
+from harness.llm.endpoint_tokens import EstimatedTokens, Tokens
 from harness.llm.kept_replies import with_reply_cache
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import split_thinking
@@ -168,7 +169,8 @@ class EndpointModel(LanguageModel):
         self.shape, self.thinking = endpoint_shape(config), config.thinking
         self.first_prompts, self.extra = {}, config.extra
         self.served = config.source or config.name
-        self.tokens = Tokens(endpoint_tokenizer(config)[0], config.name)
+        found = endpoint_tokenizer(config)
+        self.tokens = EstimatedTokens() if found is None else Tokens(found[0], config.name)
         self.endings = endings_pattern({*KNOWN, *self.tokens.markers})
         policy = RetryPolicy(config.timeout, config.retries)
         self.server = Server(config.base_url, api_key(config), policy, config.api_key_env)
@@ -180,8 +182,13 @@ class EndpointModel(LanguageModel):
             raise CannotRun(f"'{self.name}' runs behind a server and takes no adapter '{adapter}'")
         return EndpointSession(self, meter, role)
 
+    @property
+    def estimates(self) -> bool:
+        """Whether lengths are estimated, as no tokenizer is at hand."""
+        return isinstance(self.tokens, EstimatedTokens)
+
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character range of every token of `text`, by the local tokenizer."""
+        """Character range of every token of `text`, by the local tokenizer or by estimate."""
         return self.tokens.offsets(text)
 
     def turn_tokens(self) -> int:
@@ -271,25 +278,25 @@ class EndpointSession(Session):
             self._book(kind, 0, requests=1, **spent)
             return
         read = self._length if reply.tokens_in is None else reply.tokens_in
-        counts = {"logits": 1, "pairs": read * (read + 1) // 2, "reused": min(reply.tokens_cached, read)}
-        found = {"endings": int(reply.ending), "recounted": reply.counts_refused}
-        self._book(kind, read, requests=1, **counts, **found, **spent)
-        if kind == "prefill":
-            self._book_writing(reply, read)
-
-    def _book_writing(self, reply: Reply, read: int) -> None:
-        """Book the tokens of a reply, which were written behind `read` others: thinking and answer as an event each."""
-        count = self._model.tokens.count
+        reused, count = min(reply.tokens_cached, read), self._model.tokens.count
         thought = count(reply.thinking) if reply.thinking_tokens is None else reply.thinking_tokens
         out = thought + count(reply.text) if reply.tokens_out is None else reply.tokens_out
-        thought = min(thought, out)
+        counts = {"logits": 1, "pairs": read * (read + 1) // 2, "reused": reused, "billed": out}
+        unsure = reply.counts_refused + (self._model.estimates and (reply.tokens_in, reply.tokens_out).count(None))
+        self._book(kind, read, requests=1, endings=int(reply.ending), recounted=unsure, **counts, **spent)
+        if kind == "prefill":
+            self._book_writing(min(thought, out), out, read, reply.unclosed)
+            if self._model.estimates:
+                self._length = read
+
+    def _book_writing(self, thought: int, out: int, read: int, unclosed: bool) -> None:
+        """Book the `out` tokens of a reply behind `read` others: the `thought` ones and the answer as an event each."""
         first = 1  # the first token came out of the prefill
         for part, thinking in ((thought, thought), (out - thought, 0)):
             if part:
                 new = part - first
-                pairs, unclosed = new * read + new * (new + 1) // 2, int(reply.unclosed and thinking > 0)
-                counts = {"logits": new, "pairs": pairs, "out": part, "thinking": thinking, "unclosed": unclosed}
-                self._book("decode", new, read, **counts)
+                pairs, cut = new * read + new * (new + 1) // 2, int(unclosed and thinking > 0)
+                self._book("decode", new, read, logits=new, pairs=pairs, out=part, thinking=thinking, unclosed=cut)
                 read, first = read + new, 0
 
     def _request(self) -> Any:
@@ -298,13 +305,13 @@ class EndpointSession(Session):
         return [self._model.server.base_url, hashlib.sha256(messages.encode()).hexdigest(), self._length]
 
     def _reply_state(self, before: int) -> dict[str, Any]:
-        return {}
+        return {"length": self._length}
 
     def _restore_reply(self, values: Mapping[str, Any]) -> None:
         self._model.remember_first_prompt(self._role, self._messages()[0])
         if "text" in values:
             self._turns[-1] = "assistant", values["text"]
-            self._length += values["size"]
+            self._length = values.get("length", self._length + values["size"])
 
     def _first_token(self, label: str) -> str | None:
         return self._model.tokens.first_token_text(label) or None
@@ -352,7 +359,7 @@ class EndpointSession(Session):
         return Written(text, span, finish, offsets, ending=reply.ending, thinking=reply.thinking)
 
     def length(self) -> int:
-        """Tokens in the context, by the local tokenizer, the frames of its turns included."""
+        """Tokens in the context, counted here or by the server (see the module), the frames of its turns included."""
         return self._length
 
 

@@ -22,11 +22,15 @@ from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.file_hash import hash_named
 from harness.storage.untrusted import read_object
 
+MARGIN = 0.2
+"""Without a tokenizer: how much longer than estimated texts may be. A window of 1,200 takes 1,000 estimated ones."""
+ESTIMATE = "estimated, 1"
+"""Without a tokenizer: what identifies the estimate; raise the number when endpoint_tokens.py cuts otherwise."""
 _LOADED_ONLY = """
 deterministic package package_path device_map trust_remote_code adapters script embedded dtype device attention
 template template_date prefill_chunk memory_fraction
 """
-_ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs")
+_ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "price")
 _REMOVABLE = ("max_tokens", "temperature", "top_p", "seed", "stop")  # fields that a request may go without
 _FIXED = ("model", "messages", "n", "stream", "logprobs", "top_logprobs", "max_completion_tokens")
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.
@@ -78,13 +82,13 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     attempt(problems, api_key, config)
     tokenizer = attempt(problems, endpoint_tokenizer, config)
     window = config.window or (_window_in_config(tokenizer[0]) if tokenizer else None)
-    if tokenizer and not window:
+    if not window and (tokenizer or not config.tokenizer):
         unknown = f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS"
         problems.append(UserError(unknown))
     identity: dict[str, Any] = {
         "served": config.source or config.name,
         "revision": config.revision,
-        "tokenizer": tokenizer[1] if tokenizer else None,
+        "tokenizer": tokenizer[1] if tokenizer else ESTIMATE,
         "window": window,
     }
     if config.logprobs:
@@ -93,26 +97,40 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
         identity["extra"] = config.extra
     if config.thinking:
         identity["thinking"] = config.thinking.model_dump()
-    room, too_long = thinking_room(config, window or 0)
+    usable = window or 0
+    if not config.tokenizer:
+        usable = int(usable / (1 + MARGIN))
+    room, too_long = thinking_room(config, usable)
     # The first token of a reasoning model's reply opens its thinking, and a chat has no way to skip it.
-    capabilities = {"sampling", "probe"} if config.logprobs and not config.thinking else {"sampling"}
+    probes = config.logprobs and not config.thinking and config.tokenizer
+    capabilities = {"sampling", "probe"} if probes else {"sampling"}
+    unknown = "the first token of an answer is not known without its tokenizer; name it: --set model.tokenizer=FOLDER"
+    refusals = {"probe": unknown} if config.logprobs and not config.tokenizer else {}
     sentences = [*map(str, problems), *too_long]
     absent = {str(problem): problem.thing for problem in problems if isinstance(problem, Missing)}
-    return ModelFacts(config.name, frozenset(capabilities), room, identity, sentences, _warnings(config), absent=absent)
+    return ModelFacts(
+        config.name, frozenset(capabilities), room, identity, sentences, _warnings(config), refusals, absent
+    )
 
 
 def _warnings(config: ModelConfig) -> list[str]:
-    """Warnings about sizes that are assumed or unknown, and about a key that travels unencrypted."""
+    """Warnings about lengths and sizes that are assumed or unknown, and about a key that travels unencrypted."""
     warnings = []
+    if not config.tokenizer:
+        warnings.append(
+            f"lengths of texts for '{config.name}' are estimates, so chunks of N tokens are about that long, and "
+            f"{100 * MARGIN:.0f} % of what is sent is kept free in the window; exact: --set model.tokenizer=FOLDER"
+        )
     if config.shape is None and endpoint_shape(config) is not None:
         warnings.append(
             f"FLOPs of '{config.name}' are counted with the sizes in config.json beside its tokenizer; if the server "
             "runs a model of another size, give its sizes: --set model.shape.layers=..."
         )
-    elif config.shape is None:
+    elif config.shape is None and config.price is None:
         warnings.append(
-            f"FLOPs of '{config.name}' are unknown, as it runs behind a server; to count them give its sizes: "
-            "--set model.shape.layers=... width, heads, kv_heads, head_size, mlp, vocab"
+            f"FLOPs of '{config.name}' are unknown, as it runs behind a server; for money give its prices per million "
+            "tokens: --set model.price.input=... model.price.output=...; for FLOPs its sizes: --set "
+            "model.shape.layers=... width, heads, kv_heads, head_size, mlp, vocab"
         )
     url = urlsplit(config.base_url or "")
     if config.api_key_env and url.scheme == "http" and not is_loopback(url.hostname):
@@ -174,7 +192,9 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
     if config.shape is not None:
         return ModelShape(**config.shape.model_dump())
     try:
-        settings = read_object(endpoint_tokenizer(config)[0] / "config.json")
+        if (found := endpoint_tokenizer(config)) is None:
+            return None
+        settings = read_object(found[0] / "config.json")
         if "num_key_value_heads" not in settings:  # without it nothing tells a gated MLP from a plain one
             return None
         return ModelShape(**Shape(**asdict(shape_of(SimpleNamespace(**settings)))).model_dump())
@@ -182,13 +202,10 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
         return None
 
 
-def endpoint_tokenizer(config: ModelConfig) -> tuple[Path, str]:
-    """The folder with tokenizer.json, and what identifies it. Raises CannotRun where there is none."""
+def endpoint_tokenizer(config: ModelConfig) -> tuple[Path, str] | None:
+    """The folder with tokenizer.json, and what identifies it; None where none is named. Raises CannotRun."""
     if not config.tokenizer:
-        raise CannotRun(
-            f"tokens of '{config.name}' are counted here, so its tokenizer must be at hand; name it with "
-            "--set model.tokenizer=FOLDER, or owner/name on the hub"
-        )
+        return None
     folder = tokenizer_folder(config, Path())
     if not (folder / "tokenizer.json").is_file():
         raise CannotRun(

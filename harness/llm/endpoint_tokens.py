@@ -1,10 +1,13 @@
-"""Tokens of a model that runs elsewhere, counted here with its tokenizer: for budgets, spans and the first label token.
+"""Tokens of a model that runs elsewhere, for budgets, spans and the first label token: counted here with its tokenizer.
 
 A server encodes a whole conversation at once, control tokens in it included. So that a document cannot forge a turn,
 `break_markers` puts a space into every marker that a text spells, also those of widespread models (docs/security.md).
+
+Without a tokenizer lengths are estimates (`EstimatedTokens`), and the window is kept with a margin (endpoint_info.py).
 """
 
 import contextlib
+import re
 from pathlib import Path
 
 from harness.config.schema import ModelConfig, Thinking
@@ -17,6 +20,35 @@ from harness.llm.text import Text
 from harness.llm.tokenizer_files import check_tokenizer
 
 ALLOWANCE = 16  # tokens that a turn's frame is taken to have without a chat template; Llama-3's has 11 to 36
+
+
+# Characters of Chinese, Japanese and Korean, most of which are a token or more.
+_CJK = r"\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\uffef\U00020000-\U0003ffff"
+# One token: such a character; six letters; a digit; white space; any other sign.
+_PIECE = re.compile(rf"[{_CJK}]| ?[^\W\d_{_CJK}]{{1,6}}| ?\d|\n+| +|[^\w\s]|\s|\w")
+
+
+class EstimatedTokens:
+    """Estimates tokens of a model whose tokenizer is not at hand, by its pieces of text (docs/guide.md#api)."""
+
+    markers: frozenset[str] = frozenset()
+    turn_tokens = ALLOWANCE
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character range of every estimated token of `text`."""
+        return [match.span() for match in _PIECE.finditer(text)]
+
+    def count(self, text: str) -> int:
+        """Estimated number of tokens of `text`."""
+        return sum(1 for _ in _PIECE.finditer(text))
+
+    def first_token_text(self, text: str) -> str:
+        """ "", as no first token is known; the plan refuses methods that need it."""
+        return ""
+
+    def break_markers(self, text: str) -> tuple[str, int]:
+        """`text` with the markers of widespread models broken up, and their number."""
+        return break_in_text(text, {*KNOWN, *OPENING})
 
 
 class Tokens(Text):

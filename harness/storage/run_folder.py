@@ -44,6 +44,7 @@ Hold = Literal["all", "numbers", "nothing"]
 _TEXT_KEYS = {"question", "options", "gold", "document_characters", "prediction", "shown", "steps"}
 _STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}
 _COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
+_KEPT = {*_COSTS, "queued"}  # 0 is another thing than unknown
 
 _Pointers = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
 
@@ -204,7 +205,7 @@ def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a record that tables read, a quarter of its memory: no texts, scores of nodes or zero counters."""
     steps = [{key: value for key, value in step.items() if key not in _STEP_KEYS} for step in row["steps"]]
     usage = {
-        phase: {key: value for key, value in used.items() if value or key in _COSTS} if used.keys() >= _COSTS else used
+        phase: {key: value for key, value in used.items() if value or key in _KEPT} if used.keys() >= _COSTS else used
         for phase, used in row["usage"].items()
     }
     return {**{key: value for key, value in row.items() if key not in _TEXT_KEYS}, "usage": usage, "steps": steps}

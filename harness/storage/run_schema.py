@@ -67,6 +67,7 @@ _USAGE_OF_PHASE = _mapping(
         **dict.fromkeys(_COUNTED, Count),
         "roles?": Costs,
         "probes?": _mapping({"requests?": Count, "tokens": Count, "flops": Costs}),
+        "billed?": _dict[str, _mapping({"input": Count, "cached": Count, "output": Count})],
         "thinking?": _mapping({"tokens": Count, "unclosed": Count, "flops": Costs}),
     }
 )

@@ -4,7 +4,8 @@
 TFLOPs                          search + answer a question, counted by the convention that the tag `flops` names
 failed, n, truncated            questions
 uncertainty/<name>.low, .high   95 % interval of a scorer or of TFLOPs; bootstrap clustered by document
-usage/...                       tokens.<phase>, TFLOPs.<phase>, seconds, seconds.p50, .p95, .queue, .index
+usage/...                       tokens.<phase>, TFLOPs.<phase>, money, money.run, seconds, seconds.p50, .p95, .queue,
+                                .index
 
 A step is a number of questions: the headline score, TFLOPs and failed have one for each question, the mean (or count)
 so far; the others have that of all questions. MLflow draws a metric of several steps as lines, one of a single step as
@@ -64,6 +65,7 @@ def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     values |= {f"uncertainty/TFLOPs{end}": round_digits(row.get(f"tflops.whole{end}")) for end in _ENDS}
     values |= {f"usage/tokens.{phase}": round_digits(row.get(f"tokens.{phase}"), 6) for phase in _PHASES}
     values |= {f"usage/TFLOPs.{phase}": round_digits(row.get(f"tflops.{phase}")) for phase in _PHASES}
+    values |= {f"usage/{name}": round_digits(row.get(name)) for name in ("money", "money.run")}
     times = ("seconds", *(f"seconds.{part}" for part in ("p50", "p95", "queue", "index")))
     values |= {f"usage/{name}": round_digits(row.get(name)) for name in times}
     known = {metric_name(name): _number(value) for name, value in values.items()}

@@ -108,7 +108,7 @@ def test_requests(folder):
 def test_usage(folder):
     known = {key for row in lines(folder / "records.jsonl") for phase in row["usage"].values() for key in phase}
     assert {"probes", "flops", "encoder_requests"} <= known
-    rare = {"markers_broken", "recalled", "thinking"}
+    rare = {"markers_broken", "recalled", "thinking", "billed"}
     assert known == documented("usage") - rare
     assert all(name in (usage_of.__doc__ or "") for name in rare)
 

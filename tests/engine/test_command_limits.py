@@ -78,11 +78,31 @@ def test_hours_of_earlier_starts_count(tmp_path):
     told = {"starts": [{"started": a, "finished": b} for a, b in starts]}
     (tmp_path / "manifest.json").write_text(json.dumps(told))
     budget = Budget({"hours": 1.0, "money": 100.0}, price=4.0)
-    budget.open_row(tmp_path)
+    budget.open_row(tmp_path, {"model": {}})
     assert budget.spent()["hours"] == pytest.approx(1.5, abs=0.01)
     assert budget.spent()["money"] == pytest.approx(6.0, abs=0.05)
     assert not budget.may_continue()
     assert budget.hit.startswith("--max-hours 1 (1.5 h spent)")
+
+
+def test_money_is_that_of_requests_and_of_hours(tmp_path):
+    billed = {"billed": {"reader": {"input": 1e6, "cached": 1e6, "output": 5e5}}}
+    for price, config, most in [
+        (None, {"price": {"input": 2.0, "output": 4.0}}, 6.0),
+        (None, {"price": {"input": 2.0, "output": 4.0, "cached": 0.5}}, 4.5),
+        (3600.0, {"price": None}, 0.0),
+    ]:
+        budget = Budget({"money": 100.0}, price)
+        budget.open_row(tmp_path, {"model": config})
+        budget.spend({"answer": billed})
+        assert most <= budget.spent()["money"] < most + 2
+
+
+def test_a_limit_of_money_needs_a_price(tmp_path):
+    plan = make_plan()
+    with pytest.raises(UserError, match=r"model\.price\.input.*--price-per-gpu-hour P"):
+        LimitHook(Budget({"money": 1.0}), [plan], tmp_path, [], print)
+    LimitHook(Budget({"money": 1.0}, 2.0), [plan], tmp_path, [], print)
 
 
 def test_this_command_counts_its_hours(monkeypatch):

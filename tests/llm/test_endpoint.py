@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoConfig
 
-from harness.config.schema import Shape
+from harness.config.schema import Price, Shape
 from harness.cost.flops import ModelShape, flops, shape_of
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, RequestFailed, WindowExceeded
@@ -22,6 +22,7 @@ from harness.llm.text import Text
 from tests.llm.endpoints import POCKET, asked, config, loaded
 from tests.llm.loopback import Loopback, completion
 
+PRICE = Price(input=1.0, output=2.0)
 SHAPE = {"layers": 2, "width": 8, "heads": 2, "kv_heads": 1, "head_size": 4, "mlp": 16, "vocab": 50}
 
 
@@ -89,6 +90,40 @@ def test_waiting_at_the_servers_wish_is_time_in_the_queue():
             s.write(5)
     asked = meter.usage()["answer"]
     assert 0.2 <= asked["seconds"] < 0.9 < asked["queued"] < 1.5
+
+
+def test_without_a_tokenizer_lengths_are_estimates_that_the_server_corrects():
+    reply = completion("Paris")
+    reply["usage"] = {"prompt_tokens": 70, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 20}}
+    with Loopback([lambda body: reply]) as loopback:
+        model, meter = loaded(loopback, tokenizer=None, window=1200), Meter()
+        assert (model.window, model.count("Read the manuals"), model.offsets("x 12")) == (
+            1000,
+            4,
+            [(0, 1), (1, 3), (3, 4)],
+        )
+        with model.session(meter) as s:
+            s.user("Where is it?")
+            assert s.length() == 16 + 4
+            s.write(5)
+            assert s.length() == 70 + model.count("Paris")
+    assert meter.usage()["answer"]["billed"] == {"reader": {"input": 50, "cached": 20, "output": 4}}
+
+
+def test_without_a_tokenizer_a_server_that_tells_no_usage_is_counted():
+    reply = {key: value for key, value in completion("Paris town").items() if key != "usage"}
+    _, meter, model = asked(reply, "Where?", tokenizer=None, window=2048)
+    usage = meter.usage()["answer"]
+    assert (usage["tokens_in"], usage["tokens_out"], usage["recounted"]) == (16 + model.count("Where?"), 2, 2)
+
+
+def test_without_a_tokenizer_the_window_has_a_margin_and_probes_are_refused():
+    facts = model_facts(config("http://127.0.0.1:9/v1", tokenizer=None, window=1200, logprobs=5, price=PRICE))
+    assert (facts.problems, facts.window, facts.capabilities) == ([], 1000, {"sampling"})
+    assert "model.tokenizer=FOLDER" in facts.refusals["probe"]
+    (told,) = facts.warnings
+    assert "are estimates" in told
+    assert "20 %" in told
 
 
 @pytest.mark.parametrize("cached", [0, 20])
@@ -258,7 +293,11 @@ def test_a_reply_without_what_was_asked_for(reply, ask, error, told):
         ({"base_url": "http://h\u00e9/v1"}, "model.base_url is no address"),
         ({"base_url": "https://me:pa55@h/v1"}, "must be a plain address"),
         ({"base_url": "https://h/v1?key=pa55"}, "must be a plain address"),
-        ({"tokenizer": None}, "name it with --set model.tokenizer=FOLDER"),
+        ({"tokenizer": None}, "set model.window=TOKENS"),
+        (
+            {"backend": "hf", "source": str(POCKET), "base_url": None, "price": PRICE},
+            "model.price is for a model behind",
+        ),
         ({"tokenizer": "/nowhere"}, "no folder '/nowhere'"),
         ({"tokenizer": "tests"}, "no folder 'tests'" if not Path("tests").is_dir() else "has no tokenizer"),
         ({"api_key_env": "NOT_SET"}, "variable NOT_SET, which should hold the key of 'm', is not set"),

@@ -17,6 +17,7 @@ from reports.facts import notes
 from tests.cli.conftest import Ended
 from tests.llm.endpoints import KEY, content, last, records, told, words
 from tests.llm.loopback import Loopback, completion
+from tests.stand_in_server import StandIn
 
 Run = Callable[..., Ended]
 
@@ -162,3 +163,32 @@ def test_the_key_is_in_no_file_and_in_no_message(here, uri, tmp_path, monkeypatc
     names = [Path(p).name for p in found(tmp_path, "SOME_KEY")]
     assert {"run.yaml", "manifest.json", "mlflow.db"} <= set(names)
     assert os.environ["SOME_KEY"] == KEY
+
+
+def test_money_and_latency_are_those_of_the_servers_own_account(here, tmp_path):
+    """No tokenizer, a price, questions in flight, and moments in which the server is unwell."""
+    (tmp_path / "wiki").mkdir()
+    for n in range(6):
+        (tmp_path / f"wiki/p{n}.md").write_text(f"# Page {n}\nThe code of room {n} is: {n}{n}.\n")
+    rows = [{"question": f"What is the code of room {n}?", "answer": f"{n}{n}.", "document": f"p{n}"} for n in range(6)]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["run", "--method", "bm25,full-context", "--documents", "wiki", "--questions", "q.jsonl"]
+    words += ["--model", "endpoint", "--parallel", "4", "--mlflow", "off"]
+    stand_in = StandIn(delay=0.05)
+    with stand_in.server() as server:
+        prices = ["model.price.input=1", "model.price.cached=0.5", "model.price.output=2"]
+        sets = ["--set", f"model.base_url={server.url}", "model.source=stand-in", "model.window=4000", *prices]
+        planned = here(*words, "--plan", *sets).checked().stdout.splitlines()
+        assert planned[1].split() == ["method", "data", "set", "questions", "tokens", "money", "how"]
+        here(*words, *sets).checked()
+        billed, took = dict(stand_in.billed), list(stand_in.took)
+        cut = here(*words, "--max-money", "1e-9", "--out", "cut", *sets).checked(3)
+        assert "--max-money 1e-09 (below 0.01 spent)" in cut.stderr
+    found = json.loads(here("report", "results", "--format", "json").checked().stdout)
+    own = (billed["input"] * 1 + billed["cached"] * 0.5 + billed["output"] * 2) / 1e6
+    assert stand_in.refused
+    assert sum(row["money.run"] for row in found) == pytest.approx(own)
+    assert sum(row["money"] * row["n"] for row in found) == pytest.approx(own)
+    assert max(row["seconds.p95"] for row in found) < max(took) + 0.1
+    assert min(row["seconds.p50"] for row in found) >= min(took)
+    assert " seconds.p95 " in here("report", "results").stdout

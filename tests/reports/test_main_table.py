@@ -6,6 +6,7 @@ from harness.cost.flops import CONVENTIONS
 from harness.errors import UserError
 from harness.storage.run_folder import read_run
 from harness.storage.run_summary import summarise
+from reports.columns import sections
 from reports.main_table import frame
 from reports.table_formats import render
 from tests.reports.build import SCORE, built, record, stored, usage, write_run
@@ -74,6 +75,31 @@ class TestCosts:
         row = row_of(frame([read_run(folder)]), "pecan")
         names = ("seconds", "seconds.p50", "seconds.p95", "seconds.queue", "seconds.index")
         assert [row[name] for name in names] == pytest.approx([2.5, 2.5, 3.85, 80.0, 7.0])
+
+    def test_money_is_by_the_prices_of_the_run_with_the_index_and_with_failed_questions(self, tmp_path):
+        def billed(new, cached, out):
+            return usage(0.0, uncounted=1) | {"billed": {"reader": {"input": new, "cached": cached, "output": out}}}
+
+        rows = [record(n, 1.0, usage={"answer": billed(1000, 200, 10)}) for n in range(2)]
+        rows.append(record(2, None) | {"usage": {"answer": billed(500, 0, 0)}})
+        documents = [built("d0", 0.0, usage={"index": billed(4000, 0, 100)})]
+        price = {"price": {"input": 2.0, "cached": 0.5, "output": 10.0}}
+        model = {"name": "m", "backend": "endpoint"}
+
+        def run(hash8, **more):
+            settings = {"model": model | more}
+            return read_run(write_run(tmp_path, rows, documents=documents, settings=settings, hash8=hash8))
+
+        row = row_of(frame([run("00000000", **price)]), "pecan")
+        question, index = (1000 * 2 + 200 * 0.5 + 10 * 10) / 1e6, (4000 * 2 + 100 * 10) / 1e6
+        assert (row["money"], row["money.index"]) == (pytest.approx(question + index / 2), pytest.approx(index))
+        assert row["money.run"] == pytest.approx(2 * question + 500 * 2 / 1e6 + index)
+        text = render(sections(frame([run("00000001", **price)]))[0].frame, "text")
+        assert "tokens.in  tokens.out    money  money.run  seconds.p50" in text
+        assert "tflops" not in text
+        row = row_of(frame([run("00000002")]), "pecan")
+        assert math.isnan(row["money"] + row["money.run"])
+        assert any("money unknown: model.price of the reader is not set" in note for note in row["notes"])
 
     @pytest.mark.parametrize(("parallel", "known"), [(1, True), (8, False)])
     def test_older_times_of_several_questions_at_once_are_no_latency(self, tmp_path, parallel, known):
