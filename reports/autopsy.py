@@ -148,7 +148,7 @@ def _loss_class(
 
 def _right_by_another_score(record: Mapping[str, Any], example: Any, lost_below: float) -> bool:
     """Whether another score of the answer is at least `lost_below`, or the gold answer stands in it in whole words."""
-    others = (v for name, v in record["scores"].items() if not name.startswith("evidence_recall") and v is not None)
+    others = (v for name, v in record["scores"].items() if not name.startswith("evidence_") and v is not None)
     if any(value >= lost_below for value in others):
         return True
     options = example is not None and example.question.options  # a letter stands in any text

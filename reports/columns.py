@@ -16,7 +16,7 @@ from reports.settings import settings
 
 _WHO = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
-_SCORES = (_BLEU, "evidence_recall")
+_SCORES = (_BLEU, "evidence_recall", "evidence_hit", "evidence_mrr", "evidence_pages")
 _SHORT = ("tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio", "ratio.search")
 _SERVED = ("tokens.in", "tokens.out", "money", "money.run", "seconds.p50", "seconds.p95")
 _COUNTS = ("n", "failed", "truncated")

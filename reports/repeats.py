@@ -64,7 +64,7 @@ def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> 
     names = dict.fromkeys(name for record in records for name in record["scores"])
     scores = {name: statistics.fmean(record["scores"].get(name, 0.0) for record in records) for name in names}
     if drawn:
-        judging = [name for name in names if name in drawn and not name.startswith("evidence_recall")]
+        judging = [name for name in names if name in drawn and not name.startswith("evidence_")]
         scores |= _vote_and_best(records, judging)
     errors = [record["error"] for record in records]
     error = errors[0] if all(error is not None for error in errors) else None

@@ -158,7 +158,7 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     Chinese scorers go with Chinese ones; a question with options is scored by its own scorers alone, because a letter
     is an answer there; a scorer whose extra inputs or package are missing is left out.
     """
-    own = [name for name in facts.score_names(run) if not name.startswith("evidence_recall")]
+    own = [name for name in facts.score_names(run) if not name.startswith("evidence_")]
     table = _CHINESE if any("_zh" in name for name in own) else FAMILIES
     families = {name: family for family, names in table.items() for name in names}
     judged = set(facts.judges(run))

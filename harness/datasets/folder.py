@@ -1,19 +1,20 @@
 """A folder of documents and a file of questions about it.
 
-    --documents wiki      guide/setup.md, faq.txt, page.html, pages.jsonl ({"id": "..", "title": "..", "text": ".."})
+    --documents wiki      guide/setup.md, faq.txt, page.html, manual.pdf, pages.jsonl ({"id", "title", "text"})
     --questions q.jsonl   {"question": "How long is the warranty?", "answer": "two years", "document": "guide/setup",
                             "gold_pages": ["guide/setup#Warranty"]}; also .json, .csv, .tsv and .yaml
 
 A page's id is its path in the folder, without the suffix. Only "question" and an answer ("answer" or "answers") are
 needed. A question that names no "document" (or "documents") is asked about the whole folder: its document is all pages,
-one after another. A page is its sections: Markdown headings outside of code blocks start one. They are the document's
-passages, so "gold_pages", a page or a page and a heading, mark what supports an answer.
+one after another. A page is its sections: Markdown headings outside of code blocks start one, and each page of a PDF is
+one ("manual#page 3"). They are the document's passages, so "gold_pages", a page or a page and a heading, mark what
+supports an answer.
 """
 
 import csv
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ from harness.types import Document, Example, Gold, Passage, Question, Support
 SEPARATOR = "\n\n"
 NO_PAGE = "question names a page that is not in the folder"  # the reason of a Skip
 _MARKDOWN, _PLAIN, _HTML, _ROWS = (".md", ".markdown"), (".txt", ".rst"), (".html", ".htm"), (".jsonl",)
+_PDF = ".pdf"
+_NEEDS_PYPDF = "needs pypdf: pip install 'longdoc-harness[pdf]'"
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+?)[ \t#]*$")
 _FENCE = re.compile(r"[ ]{0,3}(```+|~~~+)")
@@ -44,7 +47,7 @@ _FENCE = re.compile(r"[ ]{0,3}(```+|~~~+)")
 class Options(FileOptions):
     """Those of every data set that is read from files, and the folder."""
 
-    documents: str | None = Field(default=None, description="the folder of pages: .md, .txt, .rst, .html, .jsonl")
+    documents: str | None = Field(default=None, description="the folder of pages: .md, .txt, .rst, .html, .pdf, .jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +129,21 @@ def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
         suffix = path.suffix.lower()
         if any(part.startswith(".") for part in Path(name).parts):
             continue
-        if suffix not in (*_MARKDOWN, *_PLAIN, *_HTML, *_ROWS):
+        if suffix not in (*_MARKDOWN, *_PLAIN, *_HTML, *_ROWS, _PDF):
             unread.append(f"{name} ({suffix or 'no suffix'} is not read)")
             continue
         try:
-            found = _read_page_rows(path) if suffix in _ROWS else [_read_page(path, name, suffix)]
+            if suffix == _PDF:
+                page, blank = _read_pdf(path, name[: -len(suffix)])
+                found: Iterable[Page] = [page]
+                unread += [f"{name} ({blank} of its pages have no text)"] if blank and page.sections else []
+            else:
+                found = _read_page_rows(path) if suffix in _ROWS else [_read_page(path, name, suffix)]
         except UnicodeDecodeError:
             unread.append(f"{name} (not text in UTF-8)")
+            continue
+        except _Unreadable as error:
+            unread.append(f"{name} ({error})")
             continue
         for page in found:
             if not any(heading.strip() or text.strip() for heading, text in page.sections):
@@ -142,7 +153,7 @@ def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
             else:
                 pages[page.id] = page
     if not pages:
-        raise DataError(folder.name, None, None, "the folder has no page (.md, .txt, .rst, .html or .jsonl)")
+        raise DataError(folder.name, None, None, "the folder has no page (.md, .txt, .rst, .html, .pdf or .jsonl)")
     return list(pages.values()), unread
 
 
@@ -151,6 +162,27 @@ def _read_page(path: Path, name: str, suffix: str) -> Page:
     if "\0" in text:
         raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "binary")
     return _page(name[: -len(suffix)], suffix, text)
+
+
+class _Unreadable(Exception):
+    """Why a file cannot be read, as a phrase."""
+
+
+def _read_pdf(path: Path, name: str) -> tuple[Page, int]:
+    """The page `name` whose sections are the pages of a PDF, and how many of these have no text. Raises _Unreadable."""
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import PyPdfError
+    except ImportError:
+        raise _Unreadable(_NEEDS_PYPDF) from None
+    try:
+        reader = PdfReader(path)
+        texts = [page.extract_text().strip() for page in reader.pages]
+        title = str((reader.metadata and reader.metadata.title) or name)
+    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:  # a damaged file
+        raise _Unreadable(f"cannot be read: {' '.join(str(error).split()) or type(error).__name__}") from None
+    sections = tuple((f"page {n}", text) for n, text in enumerate(texts, start=1) if text)
+    return Page(name, title, sections), len(texts) - len(sections)
 
 
 def _read_page_rows(path: Path) -> Iterator[Page]:
@@ -277,14 +309,15 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         if not there:
             raise ConfigError([f"{what}: {path} is not there"])
     pages, unread = read_pages(folder)
-    suffixes = (*_MARKDOWN, *_PLAIN, *_HTML)
+    suffixes = (*_MARKDOWN, *_PLAIN, *_HTML, _PDF)
     checker = Checker(_Questions(pages, {page.id + suffix: page.id for page in pages for suffix in suffixes}))
     digest = hashlib.sha256()
     for page in pages:
         digest.update(canonical_line(page) + b"\n")
     checker.hash.update(digest.digest())
     examples, kept = checker.check_rows(_question_rows(file), limit)
-    note = f"{len(unread)} files of {folder.name} were not read: {', '.join(unread)}" if unread else ""
+    what = "file was" if len(unread) == 1 else "files were"
+    note = f"{len(unread)} {what} not read, or not in full, in {folder.name}: {', '.join(unread)}" if unread else ""
     source = Source([file], file.name)
     return checker.dataset(
         config.name, source, f" with {folder.resolve().name}", examples, kept, (note,) if note else ()

@@ -1,6 +1,7 @@
 """A folder of documents and a file of questions: what is read, what is counted, what is refused."""
 
 import json
+import sys
 
 import pytest
 import yaml
@@ -123,9 +124,50 @@ def test_files_that_cannot_be_read_are_named(wiki):
     (wiki / ".hidden.md").write_text("secret")
     (note,) = load(config(wiki, [{"question": "a?", "answer": "b"}])).notes
     assert note == (
-        "4 files of wiki were not read: binary.md (not text in UTF-8), empty.md (empty), "
+        "4 files were not read, or not in full, in wiki: binary.md (not text in UTF-8), empty.md (empty), "
         "latin.txt (not text in UTF-8), logo.png (.png is not read)"
     )
+
+
+def pdf(*texts):
+    """The bytes of a PDF with a page for each text."""
+    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(texts)))
+    parts = ["<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Kids[{kids}]/Count {len(texts)}>>"]
+    parts.append("<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>")
+    for n, text in enumerate(texts):
+        shown = f"BT /F 12 Tf 72 720 Td ({text}) Tj ET"
+        parts.append(f"<</Type/Page/Parent 2 0 R/Contents {5 + 2 * n} 0 R/Resources<</Font<</F 3 0 R>>>>>>")
+        parts.append(f"<</Length {len(shown)}>>stream\n{shown}\nendstream")
+    out, at = "%PDF-1.4\n", []
+    for n, part in enumerate(parts, start=1):
+        at.append(len(out))
+        out += f"{n} 0 obj\n{part}\nendobj\n"
+    rows = "".join(f"{place:010d} 00000 n \n" for place in at)
+    size = f"{len(parts) + 1}"
+    return f"{out}xref\n0 {size}\n0000000000 65535 f \n{rows}trailer<</Size {size}/Root 1 0 R>>\nstartxref\n{len(out)}\n%%EOF".encode()
+
+
+def test_pages_of_a_pdf_are_passages_and_what_cannot_be_read_is_named(wiki):
+    pytest.importorskip("pypdf", reason="the extra 'pdf' is not installed")
+    (wiki / "manual.pdf").write_bytes(pdf("Open the lid.", "", "Press the red button."))
+    (wiki / "scan.pdf").write_bytes(pdf("", ""))
+    (wiki / "torn.pdf").write_bytes(pdf("Some text.")[:60])
+    row = {"question": "Which?", "answer": "red", "document": "manual.pdf", "gold_pages": "manual#page 3"}
+    data = load(config(wiki, [row]))
+    (document,), (example,) = data.documents.values(), data.examples
+    (support,) = example.gold.supporting
+    assert [p.title for p in document.passages] == ["manual: page 1", "manual: page 3"]
+    assert document.text[support.start : support.end] == "manual: page 3\nPress the red button."
+    (note,) = data.notes
+    assert note.startswith("3 files were not read, or not in full, in wiki: manual.pdf (1 of its pages have no text), ")
+    assert "scan.pdf (empty), torn.pdf (cannot be read: " in note
+
+
+def test_without_pypdf_a_pdf_is_named(wiki, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    (wiki / "manual.pdf").write_bytes(pdf("Open the lid."))
+    (note,) = load(config(wiki, [{"question": "a?", "answer": "b"}])).notes
+    assert note.endswith("manual.pdf (needs pypdf: pip install 'longdoc-harness[pdf]')")
 
 
 def test_two_pages_with_one_id_are_refused(wiki):
@@ -225,3 +267,30 @@ def test_a_question_that_retrieval_found_nothing_for_is_answered_from_no_text(tm
         run = read_run(folder)
         assert (run.records[0]["document_ids"], run.records[0]["error"]) == ([], None)
         assert (run.summary["n_asked"], run.summary["n_scored"]) == (2, 2)
+
+
+def test_retriever_k_and_chunk_size_are_swept_and_scored_by_page(wiki, tmp_path, capsys, monkeypatch):
+    """One word of the question leads to the page; the page `far` is ranked second, behind one with more of its words."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    (wiki / "near.md").write_text("The pump of the red mill is the red pump. " * 9)
+    (wiki / "far.md").write_text("The pump stands in Kelford. " * 9)
+    rows = [{"question": "Where does the red pump of the mill stand?", "answer": "Kelford", "gold_pages": ["far"]}]
+    config(wiki, [*rows, {"question": "What is the code?", "answer": "77", "gold_pages": ["k1"]}])
+    (tmp_path / "replies.yaml").write_text("replies: [{reply: Kelford}]")
+    words = ["run", "-m", "bm25", "--documents", str(wiki), "--questions", str(tmp_path / "q.jsonl"), "--mlflow", "off"]
+    words += [
+        "--model",
+        "scripted",
+        "--set",
+        f"model.script={tmp_path / 'replies.yaml'}",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert code_of([*words, "--sweep", "method.k=1,3", "method.chunk_tokens=60"]) == 0
+    capsys.readouterr()
+    assert code_of(["report", str(tmp_path / "out"), "--format", "json"]) == 0
+    rows = {row["method.k"]: row for row in json.loads(capsys.readouterr().out)}
+    found = {k: [row[name] for name in ("evidence_hit", "evidence_pages", "n")] for k, row in rows.items()}
+    assert found == {1: [0.5, 0.5, 2], 3: [1.0, 1.0, 2]}
+    assert rows[1]["evidence_mrr"] == 0.5 < rows[3]["evidence_mrr"] < 1

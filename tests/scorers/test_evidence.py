@@ -46,6 +46,28 @@ def test_known_answers(shown, supporting, value):
     assert score("evidence_recall", shown, supporting) == pytest.approx(value)
 
 
+PAGE, LINE = mark(1000, 9000), mark(20, 40)
+
+
+@pytest.mark.parametrize(
+    ("shown", "supporting", "hit", "mrr", "pages"),
+    [
+        ((), (PAGE,), 0.0, 0.0, 0.0),
+        ((span(0, 300), span(2000, 2300)), (PAGE,), 1.0, 0.5, 1.0),  # a chunk of a long page
+        ((span(0, 300),), (LINE,), 1.0, 1.0, 1.0),  # a short page in a chunk
+        ((span(900, 1049),), (PAGE,), 0.0, 0.0, 0.0),  # a chunk that only touches the page
+        ((span(900, 1100),), (PAGE,), 1.0, 1.0, 1.0),
+        ((span(2000, 2300, "other"), span(0, 300), span(2000, 2300)), (PAGE, LINE), 1.0, 0.5, 1.0),
+        ((span(2000, 2300),), (PAGE, LINE), 1.0, 1.0, 0.5),
+        ((Shown("generated", text="x", sources=(("d", 2000, 2300),)),), (PAGE,), 0.0, 0.0, 0.0),
+    ],
+)
+def test_pages_that_were_found(shown, supporting, hit, mrr, pages):
+    names = ("evidence_hit", "evidence_mrr", "evidence_pages")
+    assert [score(name, shown, supporting) for name in names] == [hit, mrr, pages]
+    assert [score(name, shown, ()) for name in names] == [None, None, None]
+
+
 def test_sources_of_generated_text_are_counted_apart():
     shown = (Shown("generated", text="a summary", sources=(("d", 100, 104),)), span(104, 105))
     assert score("evidence_recall", shown, TEN) == 0.0
