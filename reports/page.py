@@ -1,10 +1,11 @@
 """One self-contained HTML page of all runs: no network, no other file, text from data escaped everywhere.
 
     page(runs) ─► "<!doctype html>..."
-      top            whether each ranking survives its choices        (stability.py)
-      head           date, models, code, commands, each run            (provenance.py)
+      top            title, description, a sentence a data set         (finding.py)
       leaderboard    all runs, grouped by data set, method or model    (leaderboard.py), if they differ
       a data set     means · score against FLOPs · paired differences · differences by question · questions
+      rankings       whether each survives its choices                 (stability.py)
+      end            date, models, code, commands, each run            (provenance.py)
 
 Tables and the first figure need no script. Questions, their searches and the figures' files follow the tables as
 compressed blocks (compressed_json.py), which templates/*.js unpack when they are read: what is seen first does not wait
@@ -32,6 +33,7 @@ from reports.compressed_json import block, compress_bytes
 from reports.details import Limits, Questions, questions
 from reports.figures import autopsy as autopsy_figure
 from reports.figures import front
+from reports.finding import finding
 from reports.gold_rows import Rows, rows_of
 from reports.html_tables import read_template, sha256, table
 from reports.leaderboard import leaderboard
@@ -80,6 +82,7 @@ def page(
     runs: Sequence[StoredRun],
     *,
     title: str = "Runs",
+    description: str = "",
     how: Comparison = PLAIN,
     limits: Limits = LIMITS,
     written: Written | None = None,
@@ -87,8 +90,9 @@ def page(
 ) -> str:
     """The page as text. Raises UserError for no runs, unless it is live, or runs without records.
 
-    written: when and by which command, None for a page that equal runs make again. live: for a page that
-    `harness watch` serves, seconds between two versions of it; what runs answer meanwhile stands on top.
+    title, description: the heading, and a paragraph below it; written: when and by which command, None for a page that
+    equal runs make again; live: for a page that `harness watch` serves, seconds between two versions of it; what runs
+    answer meanwhile stands on top.
     """
     if runs or live is None:
         facts.check_runs(runs)
@@ -108,9 +112,13 @@ def page(
         packs = {**{f"front-{form}": compress_bytes(file) for form, file in files.items()}, **asked.blocks}
         blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
     following = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
-    told = _stability_sentences(groups) if live is None else ()  # while runs go on, a ranking has not been found
-    head = el("header", el("h1", title), *(el("p", sentence, class_="stability") for sentence in told))
-    body = joined(head, following, _contents(groups), *parts, header(runs, written) if runs else None)
+    # While runs go on, nothing has been found yet.
+    findings = [_finding(group, len(groups) > 1) for group in groups if live is None]
+    told = [*_stability_sentences(groups)] if live is None else []
+    top = [description] * bool(description)
+    head = el("header", el("h1", title), *(el("p", text, class_="finding") for text in [*top, *findings]))
+    stable = el("section", el("h2", "Do the rankings hold?"), *(el("p", text) for text in told)) if told else None
+    body = joined(head, following, _contents(groups), *parts, stable, header(runs, written) if runs else None)
     return _filled_template(title, body, heads, joined(*blocks), following is not None)
 
 
@@ -125,6 +133,12 @@ def _group(name: str, runs: list[StoredRun], how: Comparison) -> _Group:
         found, problem = SideBySide(ordered(means), None), str(e)
     place = {run: i for i, run in enumerate(found.means["run"])}  # every list on the page has the table's order
     return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, how)
+
+
+def _finding(group: _Group, named: bool) -> str:
+    """The sentence about a data set, behind its name where there are several."""
+    sentence = finding(group.found.means, group.runs, group.problem is None)
+    return f"{group.name}: {sentence}" if named else sentence
 
 
 def _stability_sentences(groups: Sequence[_Group]) -> Iterator[str]:

@@ -48,6 +48,8 @@ class Page:
     """The page, and published numbers in tables and on the page."""
 
     html: Annotated[str | None, output("--html FILE", "Write one self-contained page.")] = None
+    title: Annotated[str | None, output("--title TEXT", "Heading of the page.", "the names of the folders")] = None
+    description: Annotated[str, output("--description TEXT", "A paragraph below the heading.")] = ""
     questions: Annotated[
         int | None, output("--questions N", "Questions per data set with details on the page.", "all")
     ] = None
@@ -108,7 +110,7 @@ def report(
 
         runs = split_by_kind(runs, table.by)
     if page.html is not None:
-        title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
+        title = page.title or " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
         write(_page(runs, title, table, page), page.html)
     if page.html is None or table.out is not None:
         write(_text(runs, form, columns, (table, page, wide)), table.out)
@@ -117,8 +119,9 @@ def report(
 
 def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
     """Raise UserError for options that would have no effect."""
-    if page.html is None and page.questions is not None:
-        raise UserError("--questions is a setting of the page; add --html FILE")
+    of_page = {"--questions": page.questions is not None, "--title": page.title, "--description": page.description}
+    if page.html is None and (flag := next((flag for flag, given in of_page.items() if given), None)):
+        raise UserError(f"{flag} is a setting of the page; add --html FILE")
     if page.html is None and page.force and not (wide.wide and table.reference):
         raise UserError("--force is a setting of --html FILE and --wide --reference; or use: harness compare --force")
     if page.questions is not None and page.questions < 0:
@@ -162,7 +165,8 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
     margin = (options.margin or MARGIN) if options.paper else None
     how = Comparison(table.reference, options.force, table.convention, margin)
     written = Written(datetime.now(UTC), command)
-    return page(runs, title=title, how=how, limits=Limits(options.questions), written=written)
+    limits = Limits(options.questions)
+    return page(runs, title=title, description=options.description, how=how, limits=limits, written=written)
 
 
 def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: tuple[TableOutput, Page, Wide]) -> str:

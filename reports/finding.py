@@ -1,0 +1,69 @@
+"""The sentence with which a page opens: what the runs of a data set say about quality and cost, for who reads no table.
+
+    "bm25 k=2 cannot be told from bm25 k=5, the best of 3 (60.1 and 61.2 points), and takes 45 % of its money; 20
+    questions settle no difference below 11.8 points."
+
+It follows from the tables alone: the best by the headline, and the cheapest run that is not really worse (Holm's p of
+the paired differences from the best, 0.05). Ceilings and runs of other questions take no part.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pandas as pd
+
+from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
+from reports import facts
+from reports.compare import compare
+
+_COSTS = {"money": "money", "tflops.whole": "FLOPs", "tokens": "tokens"}
+_REAL = 0.05
+
+
+def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) -> str:
+    """The sentence.
+
+    Args:
+        means: The rows of reports.main_table.frame for `runs`, which are of one data set.
+        runs: The runs.
+        comparable: Whether their differences may be tested (reports.compare.compare).
+    """
+    rows = [row for row in facts.records(means) if not (row["ceiling"] or row["apart"])] or facts.records(means)
+    score = rows[0]["headline"]
+    rows.sort(key=lambda row: -row[score] if pd.notna(row[score]) else 1.0)
+    best = rows[0]
+    cost = next((name for name in _COSTS if best[name] and all(pd.notna(row[name]) for row in rows)), "")
+    failed = f", of which {best['failed']:.0f} failed and count 0" if best["failed"] else ""
+    asked = f"{best['n']:.0f} questions{failed}"
+    if len(rows) == 1:
+        return f"{best['method']} scores {_points(best, score)} ({score}) on {asked}."
+    tested = _differences(rows, runs, best) if comparable else {}
+    settled = [row["detectable"] for row in tested.values() if pd.notna(row["detectable"])]
+    end = f"; {asked} settle no difference below {100 * max(settled):.1f} points." if settled else f" on {asked}."
+    head = f"the best of {len(rows)} ({_points(best, score)}, {score})"
+    cheapest = min(rows, key=lambda row: row[cost]) if cost else best
+    if cheapest is best:
+        return f"{best['method']} is {head}{' and the cheapest' if cost else ''}{end}"
+    equal = [row for row in rows[1:] if row["run"] in tested and not tested[row["run"]]["p_holm"] < _REAL]
+    cheap = min([row for row in equal if row[cost] < best[cost]], key=lambda row: row[cost], default=cheapest)
+    takes = f"takes {100 * cheap[cost] / best[cost]:.0f} % of its {_COSTS[cost]}"
+    if cheap not in equal:
+        less = f"scores {100 * (best[score] - cheap[score]):.1f} points less"
+        return f"{best['method']} is {head}; {cheap['method']}, the cheapest, {takes} and {less}{end}"
+    both = f"{100 * cheap[score]:.1f} and {_points(best, score)}, {score}"
+    return f"{cheap['method']} cannot be told from {best['method']}, the best of {len(rows)} ({both}), and {takes}{end}"
+
+
+def _differences(rows: Sequence[dict[str, Any]], runs: Sequence[StoredRun], best: Mapping[str, Any]) -> dict[str, Any]:
+    """Run folder -> its row of paired differences from the best run; {} where they cannot be tested."""
+    wanted = {row["run"] for row in rows}
+    with suppress(UserError):
+        table = compare([run for run in runs if run.path.name in wanted], reference=best["run"])
+        return {row["run"]: row for row in facts.records(table)}
+    return {}
+
+
+def _points(row: Mapping[str, Any], score: str) -> str:
+    return f"{100 * row[score]:.1f} points"

@@ -1,0 +1,73 @@
+"""The sentence that opens a page, worked out by hand from the scores and costs of a few runs."""
+
+import pytest
+
+from harness.storage.run_folder import read_run
+from reports.finding import finding
+from reports.main_table import frame
+from reports.page import page
+from tests.reports.build import record, usage, write_run
+
+HIGH, LOW = [1.0] * 19 + [0.0], [0.0] * 19 + [1.0]
+ALIKE = [1.0] * 18 + [0.0, 0.0]
+
+
+def runs(root, *methods):
+    """Runs of 20 questions on a document each; methods: (name, scores, TFLOPs a question)."""
+    found = []
+    for name, scores, cost in methods:
+        rows = [
+            record(2 * n, value, usage={"answer": usage(cost)}) if value is not None else record(2 * n, None)
+            for n, value in enumerate(scores)
+        ]
+        found.append(read_run(write_run(root, rows, method=name)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("methods", "begins", "ends"),
+    [
+        ([("bm25", HIGH, 2.0)], "bm25 scores 95.0 points (longbench.qa_f1) on 20 questions.", ""),
+        (
+            [("pecan", HIGH, 4.0), ("bm25", ALIKE, 1.0), ("lead", LOW, 0.5)],
+            "bm25 cannot be told from pecan, the best of 3 (90.0 and 95.0 points, longbench.qa_f1), and takes 25 % of ",
+            " points.",
+        ),
+        (
+            [("pecan", HIGH, 4.0), ("lead", LOW, 0.5)],
+            "pecan is the best of 2 (95.0 points, longbench.qa_f1); lead, the cheapest, takes 12 % of its FLOPs and scores",
+            " points.",
+        ),
+        (
+            [("pecan", HIGH, 1.0), ("lead", LOW, 2.0)],
+            "pecan is the best of 2 (95.0 points, longbench.qa_f1) and the cheapest; 20 questions settle",
+            " points.",
+        ),
+        (
+            [("pecan", [*HIGH[:-1], None], 1.0)],
+            "pecan scores 95.0 points (longbench.qa_f1) on 20 questions, of which 1 failed and count 0.",
+            "",
+        ),
+    ],
+)
+def test_the_sentence_follows_from_the_numbers(methods, begins, ends, tmp_path):
+    found = runs(tmp_path, *methods)
+    sentence = finding(frame(found), found, comparable=True)
+    assert sentence.startswith(begins)
+    assert sentence.endswith(ends)
+
+
+def test_runs_that_must_not_be_compared_are_not_called_alike(tmp_path):
+    found = runs(tmp_path, ("pecan", HIGH, 4.0), ("bm25", ALIKE, 1.0))
+    told = finding(frame(found), found, comparable=False)
+    assert told.startswith("pecan is the best of 2")
+    assert told.endswith("scores 5.0 points less on 20 questions.")
+
+
+def test_a_page_opens_with_title_description_and_the_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr("reports.page._RESCORED", 5)
+    found = runs(tmp_path, ("pecan", HIGH, 4.0), ("bm25", ALIKE, 1.0))
+    body = page(found, title="Support wiki", description="Who answers our tickets?").partition("<body>")[2]
+    parts = ["<h1>Support wiki", "Who answers our tickets?", "bm25 cannot be told from pecan", "Score against cost"]
+    places = [body.index(part) for part in [*parts, "Do the rankings hold?", "About these runs"]]
+    assert places == sorted(places)
