@@ -62,7 +62,8 @@ def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
 def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> dict[str, Any]:
     """One question's records as one, with mean scores and costs; drawn: scores that also get a vote and pass@k."""
     names = dict.fromkeys(name for record in records for name in record["scores"])
-    scores = {name: statistics.fmean(record["scores"].get(name, 0.0) for record in records) for name in names}
+    # A failed question has zeros; one that lacks a score was not scored by it.
+    scores = {name: statistics.fmean(r["scores"][name] for r in records if name in r["scores"]) for name in names}
     if drawn:
         judging = [name for name in names if name in drawn and not name.startswith("evidence_")]
         scores |= _vote_and_best(records, judging)

@@ -1,10 +1,12 @@
 # ruff: noqa: N999 - a command is in a module of its name, which is imported by that name
 """`harness import FILE... --from TOOL`: results of other harnesses as run folders, which every other command reads."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,11 +16,15 @@ from harness.cli.output import columns, say
 from harness.config import registry
 from harness.errors import UnknownName, UserError, printable
 from harness.exchange.foreign_tools import READERS, read_foreign
-from harness.exchange.import_runs import Imported, prepare_import
+from harness.exchange.import_runs import Imported, prepare_import, write_all
 from harness.storage.paths import local_folder
 from harness.storage.run_schema import LOGGED
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _SHOWN = 10
+_FAILED = "\0failed"  # no score has this name
 _TOLERANCE = 1e-9
 
 
@@ -50,45 +56,65 @@ def import_(
     names = tuple(split_names([scorers or ""]))
     registry.trust(*names)
     ready = [prepare_import(read_foreign(tool, Path(file)), dataset, data, names) for file in dict.fromkeys(files)]
-    places = [one.place for one in ready]
+    runs = [one for repeats in ready for one in repeats]
+    places = [one.place for one in runs]
     if twice := [place for place in places if places.count(place) > 1]:
         raise UserError(f"two of the files would become the same run {twice[0]}; leave one out")
     folder = local_folder(out)
     if there := [place for place in places if (folder / place).exists()]:
         raise UserError(f"{folder / there[0]} is there already; delete it to import the file again")
-    for one in ready:
-        _print_import(one, one.write(folder, say))
-    return 3 if any(one.lost for one in ready) else 0
+    write_all(runs, folder, say)
+    for repeats in ready:
+        _print_import(repeats, folder)
+    return 3 if any(one.lost for one in runs) else 0
 
 
-def _print_import(one: Imported, folder: Path) -> None:
-    """Print the means of a run that was written, and on stderr what was left out."""
-    print(printable(f"{folder}: {len(one.records)} questions, made elsewhere by {one.run.tool}"))
-    print(columns(_mean_rows(one)) or "  no question was answered")
-    for sentence in one.lost[:_SHOWN]:
+def _print_import(repeats: Sequence[Imported], results: Path) -> None:
+    """Print the means of a file's runs that were written below `results`, and on stderr what was left out."""
+    for one in repeats:
+        number = f", repeat {one.config['seed'] + 1}" if len(repeats) > 1 else ""
+        asked = f"{len(one.scores.ids)} questions{number}"
+        print(printable(f"{results / one.place}: {asked}, made elsewhere by {one.run.tool}"))
+    print(columns(_mean_rows(repeats)) or "  no question was answered")
+    lost = [sentence for one in repeats for sentence in one.lost]
+    for sentence in lost[:_SHOWN]:
         say(printable(f"left out: {sentence}"))
-    if len(one.lost) > _SHOWN:
-        say(f"left out: {len(one.lost) - _SHOWN} more (manifest.json lists all)")
-    for warning in one.manifest["warnings"]:
+    if len(lost) > _SHOWN:
+        say(f"left out: {len(lost) - _SHOWN} more (manifest.json lists all)")
+    for warning in dict.fromkeys(warning for one in repeats for warning in one.manifest["warnings"]):
         say(printable(f"note: {warning}"))
 
 
-def _mean_rows(one: Imported) -> list[tuple[str, ...]]:
-    """A row for each score: its name, mean ± standard error over the answers that have it, what the tool printed.
+def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
+    """A row for each score: its name, mean ± standard error, the questions that it is over, what the tool printed.
 
-    Failed questions are left out, as the other tools do; the tables of this project count them 0.
+    A question's score is the mean over the repeats that have one; a failed question counts 0. The other tools leave
+    failed ones out, so theirs are compared with the mean over the answered ones.
     """
     import pandas as pd
 
-    scores = pd.DataFrame([row["scores"] for row in one.records if row["error"] is None])
+    told = repeats[0].run.told
+    columns_of = ({**one.scores.values, _FAILED: one.scores.failed} for one in repeats)
+    asked = pd.concat([pd.DataFrame(c, one.scores.ids) for c, one in zip(columns_of, repeats, strict=True)])
+    answered = asked[asked[_FAILED] == 0]
     rows: list[tuple[str, ...]] = []
-    for name, *here in zip(map(str, scores), scores.mean(), scores.sem(), strict=True):
-        told = one.run.told.get(name.removeprefix(LOGGED)) if name.startswith(LOGGED) else None
-        pairs = [(there, own) for there, own in zip(told or (), here, strict=False) if there is not None]
+    for name in asked.columns.drop(_FAILED):
+        whole, part = (_mean_and_error(frame[name], len(repeats) > 1) for frame in (asked, answered))
+        printed = told.get(name.removeprefix(LOGGED), (None, None)) if name.startswith(LOGGED) else (None, None)
+        found = zip(printed, part[:2], strict=True)  # one value has no standard error: Inspect prints 0
+        pairs = [(there, own) for there, own in found if there is not None and not math.isnan(own)]
         same = all(math.isclose(there, own, rel_tol=0, abs_tol=_TOLERANCE) for there, own in pairs)
-        verdict = "as printed there" if same else f"printed there: {_plus_minus([there for there, _ in pairs])}"
-        rows.append((f"  {name}", _plus_minus(here), verdict if pairs else ""))
+        over = "" if len(answered) == len(asked) else f" over the {part[2]} answered"
+        verdict = f"{_plus_minus(part[:2])}{over}, as printed there" if over else "as printed there"
+        verdict = verdict if same else f"printed there{over}: {_plus_minus([there for there, _ in pairs])}"
+        rows.append((f"  {name}", _plus_minus(whole[:2]), f"of {whole[2]}", verdict if pairs else ""))
     return rows
+
+
+def _mean_and_error(values: pd.Series[float], repeated: bool) -> tuple[float, float, int]:
+    """Mean, its standard error, and number of the questions that have a score. repeated: the index names them again."""
+    values = values.groupby(level=0).mean() if repeated else values
+    return float(values.mean()), float(values.sem()), int(values.count())  # type: ignore[arg-type]
 
 
 def _plus_minus(values: Sequence[float]) -> str:

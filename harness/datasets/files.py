@@ -87,6 +87,8 @@ def _refuse_constant(text: str) -> NoReturn:  # NaN or Infinity, which Python wo
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated_keys, parse_constant=_refuse_constant)
+PYTHON_JSON = json.JSONDecoder(object_pairs_hook=_refuse_repeated_keys)
+"""Takes NaN and Infinity, which Python's json writes for such numbers; for files of tools that do."""
 
 
 def _json_problem(error: Exception) -> str:
@@ -103,10 +105,10 @@ def as_row(value: Any) -> dict[str, Any] | Broken:
     return value if isinstance(value, dict) else Broken(f"a row should be a JSON object, is {type_name(value)}")
 
 
-def parse_line(line: bytes) -> dict[str, Any] | Broken:
+def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> dict[str, Any] | Broken:
     """Parse one line of a JSON lines file: its row, or a Broken that says why there is none."""
     try:
-        value = _DECODER.decode(line.decode("utf-8"))
+        value = decoder.decode(line.decode("utf-8"))
         if too_deep(value, line.count(b"[") + line.count(b"{")):
             raise RecursionError
         return as_row(value)
@@ -116,20 +118,20 @@ def parse_line(line: bytes) -> dict[str, Any] | Broken:
         return Broken(_json_problem(error))
 
 
-def _read_lines(name: str, stream: _Stream) -> Rows:
+def _read_lines(name: str, stream: _Stream, decoder: json.JSONDecoder) -> Rows:
     """Yield the rows of a JSON lines file, blank lines left out. name: the file. Raises DataError for a huge line."""
     for number, line in numbered_lines(name, stream):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line.isspace():
-            yield RowPlace(name, line=number), parse_line(line.strip())
+            yield RowPlace(name, line=number), parse_line(line.strip(), decoder)
 
 
 class _JsonText:
     """A JSON text, parsed value by value. name: of the file, for errors; inside: begin behind the first bracket."""
 
-    def __init__(self, name: str, stream: _Stream, *, inside: bool = True) -> None:
-        self.name = name
+    def __init__(self, name: str, stream: _Stream, decoder: json.JSONDecoder, *, inside: bool = True) -> None:
+        self.name, self._decoder = name, decoder
         data = stream.read().removeprefix(codecs.BOM_UTF8)
         try:
             self.text = data.decode("utf-8")
@@ -161,7 +163,7 @@ class _JsonText:
     def take(self, number: int) -> Any:
         """Parse and return the next value. number: its row, for errors. Raises DataError for broken JSON."""
         try:
-            value, end = _DECODER.raw_decode(self.text, self.at)
+            value, end = self._decoder.raw_decode(self.text, self.at)
             if too_deep(value, self.text.count("[", self.at, end) + self.text.count("{", self.at, end)):
                 raise RecursionError
             self.at = end
@@ -178,9 +180,9 @@ class _JsonText:
             raise self._fail(self.at, f"text after the end of the {noun}")
 
 
-def _read_list_or_object(name: str, stream: _Stream, keyed: bool) -> Rows:
+def _read_list_or_object(name: str, stream: _Stream, keyed: bool, decoder: json.JSONDecoder) -> Rows:
     """Yield the rows of a JSON list or, if `keyed`, of an object {id: row, ...}; the latter get their key as "id"."""
-    whole = _JsonText(name, stream)
+    whole = _JsonText(name, stream, decoder)
     last, number = "}" if keyed else "]", 0
     more = whole.next_character() != last
     while more:
@@ -251,10 +253,10 @@ def _read_table(name: str, stream: _Stream) -> Rows:
         raise DataError(name, reader.line_num + 1, None, f"not a table in UTF-8 ({error})") from None
 
 
-def json_value(source: Path | Member) -> Any:
+def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> Any:
     """The one JSON value that a file holds. Raises DataError."""
     with opened(source) as stream:
-        text = _JsonText(str(source) if isinstance(source, Member) else source.name, stream, inside=False)
+        text = _JsonText(str(source) if isinstance(source, Member) else source.name, stream, decoder, inside=False)
         value = text.take(1)
         text.expect_end("value")
         return value
@@ -289,12 +291,12 @@ def content_digest(source: Path | Member) -> bytes:
     return whole.digest()
 
 
-def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> Rows:
+def read_rows(source: Path | Member, row_keys: Collection[str] = (), decoder: json.JSONDecoder = _DECODER) -> Rows:
     """Yield (place, row) for each row of a file, in order; a Broken where a line or an entry is no row.
 
     row_keys: the keys of a row; given, a file that starts with an object whose first key is none of them holds one
-    object {id: row, ...}. A file {"data": [row, ...]}, with a version or a name before it, holds that list. Raises
-    DataError for a file that cannot be read on: not the format its name says, not UTF-8, broken list.
+    object {id: row, ...}. A file {"data": [row, ...]}, with a version or a name before it, holds that list. decoder:
+    of JSON. Raises DataError for a file that cannot be read on: not the format its name says, not UTF-8, broken list.
     """
     if file_kind(source) == "parquet":
         if isinstance(source, Member):
@@ -310,9 +312,13 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> Rows:
         stream.seek(0)
         if _WRAPPED.match(head):
             yield from (
-                (RowPlace(name, row=n), as_row(row)) for n, row in enumerate(json_value(source)["data"], start=1)
+                (RowPlace(name, row=n), as_row(row))
+                for n, row in enumerate(json_value(source, decoder)["data"], start=1)
             )
             return
         keyed = bool(row_keys) and head.startswith(b"{") and _first_key_in(head) not in (None, *row_keys)
         listed = head.startswith(b"[")
-        yield from _read_list_or_object(name, stream, keyed) if listed or keyed else _read_lines(name, stream)
+        if listed or keyed:
+            yield from _read_list_or_object(name, stream, keyed, decoder)
+        else:
+            yield from _read_lines(name, stream, decoder)

@@ -3,15 +3,18 @@
     parse_answers(rows, FORMS["flashrag"])      the rows of a file as ForeignAnswer, or an error that names the line
     check_run(run)                          the run, if it may be imported
 
-A file is parsed as data; the other tool is never imported. What a file does not say is None or empty, never 0.
+A file is parsed as data; the other tool is never imported. What a file does not say is None or empty, never 0. Answers
+are parsed anew at each use, so that memory holds one at a time.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+import string
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from harness.datasets.files import Broken, RowPlace
 from harness.errors import DataError
@@ -19,6 +22,8 @@ from harness.errors import DataError
 COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
 _OWN = ("id", "question", "answers", "prediction", "scores", "options", "error", "model", "method", *COSTS)
 _COLUMN = 100  # characters of a value that questions may be divided by
+_LETTER = re.compile(r"\(?([A-Z])[).]?")  # an option as a right answer
+T = TypeVar("T")
 
 # Field of ForeignAnswer -> where a row has it; of several places the first that the row has. "." is the row itself.
 FORMS: Mapping[str, Mapping[str, str]] = {
@@ -32,11 +37,13 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "extra": "metadata",
         "seconds": "working_time",
         "model": "output.model",
+        "repeat": "epoch",
     },
     "lm-eval": {
         "id": "doc._id doc.id doc.question_id doc_id",
         "question": "doc.question doc.input doc.query arguments.gen_args_0.arg_0",
         "answers": "doc.answers doc.golden_answers target",
+        "options": "doc.choices doc.options",
         "prediction": "resps.0.0",
         "extra": "doc",
     },
@@ -69,6 +76,17 @@ def _as_texts(value: Any) -> Any:
     return tuple(dict.fromkeys(text for text in texts if not isinstance(text, str) or text.strip()))
 
 
+def as_options(value: Any) -> Any:
+    """Turn a list of texts, or {"text": [...]} (ARC), into a tuple; None for options of another shape."""
+    value = value.get("text") if isinstance(value, Mapping) else value
+    return tuple(value) if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value) else None
+
+
+def _without_nan(scores: dict[str, float]) -> dict[str, float]:
+    """Leave out scores that are NaN, by which Inspect and lm-eval mark what is not scored."""
+    return {name: value for name, value in scores.items() if value == value}
+
+
 def _short_columns(row: Any) -> Any:
     """The short values of a row, by which questions can be divided (harness compare --by), and lists of classes."""
     told = {k: v for k, v in row.items() if k not in _OWN and isinstance(v, str | int)}
@@ -85,7 +103,8 @@ class ForeignAnswer(BaseModel):
     """A question with its answer, as another tool's file has them. place: the file and the line.
 
     question may be a prompt that contains the question; scores: the tool's own, by its names; extra: further columns;
-    tokens and seconds: of the whole question; error: why it has no answer.
+    tokens and seconds: of the whole question; error: why it has no answer; repeat: the number of this answer among
+    those to one question, from 1.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -95,8 +114,8 @@ class ForeignAnswer(BaseModel):
     question: _Text | None = None
     answers: _Texts = ()
     prediction: _Text = ""
-    scores: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = {}
-    options: tuple[str, ...] | None = None
+    scores: Annotated[dict[str, float], AfterValidator(_without_nan)] = {}
+    options: Annotated[tuple[str, ...] | None, BeforeValidator(as_options)] = None
     extra: Annotated[dict[str, Any], BeforeValidator(_short_columns)] = {}
     error: _Text | None = None
     model: str | None = None
@@ -105,6 +124,17 @@ class ForeignAnswer(BaseModel):
     tokens_out: _Count | None = None
     tokens_cached: _Count | None = None
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    repeat: Annotated[int, Field(ge=1)] = 1
+
+
+@dataclass(frozen=True)
+class Anew(Generic[T]):
+    """An iterable that `make` begins anew at each use."""
+
+    make: Callable[[], Iterable[T]]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.make())
 
 
 @dataclass(frozen=True)
@@ -112,22 +142,26 @@ class ForeignRun:
     """A file of another tool. tool: with its version, if the file says it; dataset: its name there.
 
     files: all that were read; form: the format of the tool's own data sets, of which one of ours may be the same; told:
-    mean and standard error that the tool printed, by its names of scores; asked: questions that it was to ask; state:
-    as in a run's summary; lost: sentences on what cannot be taken over.
+    mean and standard error that the tool printed, by its names of scores; asked: questions that it was to ask, each
+    repeat; state: as in a run's summary; lost: sentences on what cannot be taken over; total: answers; repeats: the
+    numbers of answers to one question, from 1; scores: names of the tool's own.
     """
 
     tool: str
     model: str
     method: str
     dataset: str
-    answers: Sequence[ForeignAnswer]
+    answers: Iterable[ForeignAnswer]
     files: Sequence[Path]
     form: str | None = None
     told: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     asked: int = 0
     state: str = "finished"
     started: str | None = None
-    lost: Sequence[str] = ()
+    lost: Iterable[str] = ()
+    total: int = 0
+    repeats: Sequence[int] = (1,)
+    scores: Sequence[str] = ()
 
 
 def value_at(row: Any, path: str) -> Any:
@@ -144,55 +178,89 @@ def parse_answers(
     rows: Iterable[tuple[RowPlace, Mapping[str, Any] | Broken]],
     form: Mapping[str, str],
     adjust: Callable[[Mapping[str, Any], dict[str, Any]], None] = lambda row, values: None,
-) -> list[ForeignAnswer]:
+) -> Iterator[ForeignAnswer]:
     """Parse rows by `form` (field -> paths in a row). adjust(row, values): changes values before they are checked.
 
-    Raises DataError, naming the line, for a row that is broken, has no prediction, or has a value of another type.
+    A row with several "replies" is an answer each, of which the first is its prediction. Raises DataError, naming the
+    line, for a row that is broken, has no prediction, or has a value of another type.
     """
-    found = []
+    paths = {name: places.split() for name, places in form.items()}
     for place, row in rows:
         if isinstance(row, Broken):
             raise place.error(None, f"{row.problem}; is the file cut?")
-        told = {name: [value_at(row, path) for path in places.split()] for name, places in form.items()}
-        known = ((name, [value for value in found if value is not None]) for name, found in told.items())
+        told = {name: [value_at(row, path) for path in own] for name, own in paths.items()}
+        # NaN is not equal to itself.
+        known = ((name, [v for v in found if v is not None and v == v]) for name, found in told.items())
         values = {name: found[0] for name, found in known if found}
         try:
             adjust(row, values)
             if "prediction" not in values and "error" not in values:
                 raise place.error(form["prediction"], "is missing; a file of another tool, or of another version?")
-            found.append(ForeignAnswer(place=place, **values))
+            replies = values.pop("replies", [])
+            answer = _with_options(ForeignAnswer(place=place, **values))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0])
             raise place.error(form.get(key, key), f"{first['msg'].lower()}; another version?") from None
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise place.error(None, f"is not of the form that is read ({error}); another version?") from None
-    return found
+        yield answer
+        for number, reply in enumerate(replies[1:], start=2):
+            yield answer.model_copy(update={"prediction": str(reply), "repeat": number})
+
+
+def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
+    """Give scorers the options to choose from, with a letter as right answer replaced by its option."""
+    options = answer.options
+    if not options:
+        return answer
+    letters = dict(zip(string.ascii_uppercase, options, strict=False))
+
+    def named(right: str) -> str:
+        found = None if right in options else _LETTER.fullmatch(right.strip())
+        return letters.get(found[1], right) if found else right
+
+    answers = tuple(map(named, answer.answers))
+    numbers = {options.index(right) + 1 for right in answers if right in options}
+    label = {"gold_label": numbers.pop()} if len(numbers) == 1 else {}
+    extra = {"all_classes": list(options), **label, **answer.extra}
+    return answer.model_copy(update={"answers": answers, "extra": extra})
 
 
 def check_run(run: ForeignRun) -> ForeignRun:
-    """Check a run; returns it without the scores that are not from 0 to 1.
+    """Read all answers once; returns the run with their number, repeats and the scores that are from 0 to 1.
 
     Raises DataError for no answers, several models, a question that comes twice, or an answer that names no question.
     """
-    if not run.answers:
-        raise DataError(run.files[0], None, None, "holds no answered question")
-    seen: dict[str, RowPlace] = {}
-    model = next((answer.model for answer in run.answers if answer.model), None)
+    seen: set[tuple[str, int]] = set()
+    repeats: set[int] = set()
+    names: dict[str, None] = {}
+    wrong: dict[str, None] = {}
+    total, model = 0, None
     for answer in run.answers:
+        total, model = total + 1, model or answer.model
+        repeats.add(answer.repeat)
         if answer.model not in (None, "", model):
             raise answer.place.error(
                 None, f"the model is '{answer.model}', and '{model}' before; split the file by model"
             )
-        key = answer.id or answer.question
-        if key is None and not answer.answers:
+        if (name := answer.id or answer.question) is None and not answer.answers:
             raise answer.place.error(None, "an answer without id, question and right answer: nobody knows to what")
-        if key is not None and (earlier := seen.setdefault(key, answer.place)) is not answer.place:
-            raise answer.place.error(None, f"question '{key[:80]}' is answered at {earlier} too; keep one of them")
-    names = dict.fromkeys(name for answer in run.answers for name in answer.scores)
-    wrong = [n for n in names if not all(0 <= answer.scores.get(n, 0) <= 1 for answer in run.answers)]
-    kept = [
-        answer.model_copy(update={"scores": {n: v for n, v in answer.scores.items() if n not in wrong}})
-        for answer in run.answers
-    ]
-    return replace(run, answers=kept, lost=[*run.lost, *(f"{n} is not from 0 to 1, so it is left out" for n in wrong)])
+        if name is not None and (key := (name, answer.repeat)) in seen:
+            earlier = next(one.place for one in run.answers if (one.id or one.question, one.repeat) == key)
+            raise answer.place.error(None, f"question '{name[:80]}' is answered at {earlier} too; keep one of them")
+        if name is not None:
+            seen.add((name, answer.repeat))
+        names |= dict.fromkeys(answer.scores)
+        wrong |= dict.fromkeys(n for n, value in answer.scores.items() if not 0 <= value <= 1)
+    if not total:
+        raise DataError(run.files[0], None, None, "holds no answered question")
+
+    def kept() -> Iterator[ForeignAnswer]:
+        for answer in run.answers:
+            scores = {name: value for name, value in answer.scores.items() if name not in wrong}
+            yield answer.model_copy(update={"scores": scores}) if wrong else answer
+
+    lost = [*run.lost, *(f"{name} is not from 0 to 1, so it is left out" for name in wrong)]
+    own = [name for name in names if name not in wrong]
+    return replace(run, answers=Anew(kept), total=total, repeats=sorted(repeats), scores=own, lost=lost)

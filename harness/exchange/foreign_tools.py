@@ -1,7 +1,8 @@
 """Files of other tools as foreign runs: `read_foreign(tool, path)`.
 
-inspect          .eval and .json logs of version 2, as inspect_ai 0.3.285 writes them
-lm-eval          samples_TASK_DATE.jsonl of lm_eval 0.4.13 (--log_samples), with results_DATE.json beside it if there
+inspect          .eval and .json logs of version 2, as inspect_ai 0.3.285 writes them; epochs are repeats
+lm-eval          samples_TASK_DATE.jsonl of lm_eval 0.4.13 (--log_samples), with results_DATE.json beside it if there;
+                 the scores of a filter are METRIC,FILTER; several replies to a question are repeats
 flashrag         intermediate_data.json of FlashRAG; config.yaml beside it
 longbench        pred/MODEL/TASK.jsonl of LongBench, results/MODEL.jsonl of LongBench v2
 infinitebench    results/MODEL/preds_TASK.jsonl of InfiniteBench
@@ -12,19 +13,19 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from harness.datasets.files import Broken, RowPlace, json_value, parse_line, read_rows
+from harness.datasets.files import PYTHON_JSON, Broken, RowPlace, json_value, parse_line, read_rows
 from harness.errors import DataError
 from harness.exchange.bundle import zip_problems
-from harness.exchange.foreign import FORMS, ForeignRun, check_run, parse_answers, value_at
+from harness.exchange.foreign import FORMS, Anew, ForeignRun, as_options, check_run, parse_answers, value_at
 from harness.exchange.inspect_logs import STATES, USED, VERSION
-from harness.storage.input_limits import limit
+from harness.storage.input_limits import check_ratio, limit
 from harness.storage.untrusted import parse_yaml, read_plain, regular_only
 
 _Row = Mapping[str, Any]
@@ -35,54 +36,65 @@ _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.jsonl
 _LETTERS = "ABCD"
 
 
+def _rows(path: Path) -> _Rows:
+    """The rows of a file; NaN and Infinity are numbers, as the tools are written in Python."""
+    return read_rows(path, decoder=PYTHON_JSON)
+
+
 def _read_inspect(path: Path) -> ForeignRun:
-    """Read a log of Inspect, .eval or .json. Raises DataError for another version, and for repeated questions."""
-    log, rows = _read_eval_log(path) if path.suffix == ".eval" else _read_json_log(path)
+    """Read a log of Inspect, .eval or .json. Raises DataError for another version."""
+    log, samples = _read_eval_log(path) if path.suffix == ".eval" else _read_json_log(path)
     if log.get("version") != VERSION:
         raise DataError(path, None, "version", f"is {log.get('version')}, and logs of version {VERSION} are read")
     if not value_at(log, "eval.model") or not value_at(log, "eval.task"):
         raise DataError(path, None, "eval", "says no model or no task; this is no log of Inspect, or a cut one")
-    rows = list(rows)
-    if repeated := [place for place, row in rows if value_at(row, "epoch") not in (None, 1)]:
-        raise repeated[0].error("epoch", "a question is asked several times; run it with --epochs 1")
     steps = "+".join(str(value_at(step, "solver")) for step in value_at(log, "plan.steps") or ())
     version, states = value_at(log, "eval.packages.inspect_ai"), {told: own for own, told in STATES.items()}
+    asked, epochs = value_at(log, "results.total_samples"), value_at(log, "eval.config.epochs")
     return ForeignRun(
         tool=f"inspect_ai {version}" if version else "inspect_ai",
         model=str(value_at(log, "eval.model")),
         method=str(value_at(log, "eval.solver") or steps or "inspect"),
         dataset=str(value_at(log, "eval.dataset.name") or value_at(log, "eval.task")),
-        answers=parse_answers(rows, FORMS["inspect"], _adjust_inspect),
+        answers=Anew(lambda: parse_answers(samples, FORMS["inspect"], _adjust_inspect)),
         files=[path],
-        told=dict(map(_printed_mean, value_at(log, "results.scores") or ())),
-        asked=int(value_at(log, "results.total_samples") or value_at(log, "eval.dataset.samples") or 0),
+        told=dict(_printed_mean(score) for score in value_at(log, "results.scores") or () if _is_mean(score)),
+        asked=int(asked or 0) // int(epochs or 1) or int(value_at(log, "eval.dataset.samples") or 0),
         state=states.get(str(log.get("status")), "interrupted"),
         started=datetime.fromisoformat(started).isoformat() if (started := value_at(log, "stats.started_at")) else None,
     )
 
 
 def _read_json_log(path: Path) -> tuple[_Row, _Rows]:
-    log = json_value(path)
-    samples = enumerate(value_at(log, "samples") or (), start=1)
-    return log if isinstance(log, dict) else {}, ((RowPlace(path.name, row=n), sample) for n, sample in samples)
+    log = json_value(path, PYTHON_JSON)
+    samples = value_at(log, "samples") or ()
+    places = (RowPlace(path.name, row=n) for n in range(1, len(samples) + 1))
+    return log if isinstance(log, dict) else {}, list(zip(places, samples, strict=True))
 
 
 def _read_eval_log(path: Path) -> tuple[_Row, _Rows]:
     """Read (header, samples with their places) of an .eval file, a zip of header.json and samples/ID_epoch_1.json."""
+    (_, header), *_ = [*_eval_entries(path, lambda name: name == "header.json"), (None, None)]
+    if not isinstance(header, dict):
+        raise DataError(path, None, None, "has no header.json that can be read; has the evaluation ended?")
+    return header, Anew(lambda: _eval_entries(path, lambda name: name.startswith("samples/")))
+
+
+def _eval_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[RowPlace, _Row | Broken]]:
+    """Yield the entries of an .eval file whose names are `wanted`, sorted by name. Raises DataError."""
     try:
         with open(path, "rb", opener=regular_only) as file, zipfile.ZipFile(file) as archive:
-            wanted = [e for e in archive.infolist() if e.filename == "header.json" or e.filename.startswith("samples/")]
-            if problems := list(zip_problems(wanted)):
+            entries = [e for e in archive.infolist() if wanted(e.filename)]
+            if problems := list(zip_problems(entries)):
                 raise ValueError(problems[0])
-            data = {entry.filename: parse_line(_read_entry(file, archive, entry)) for entry in wanted}
+            check_ratio(path.name, sum(e.file_size for e in entries), path.stat().st_size)
+            for entry in sorted(entries, key=lambda e: e.filename):
+                data = _read_entry(file, archive, entry)
+                yield RowPlace(f"{path.name}, {entry.filename}"), parse_line(data, PYTHON_JSON)
     except OSError as error:
         raise DataError(path, None, None, f"cannot be read ({error.strerror})") from None
     except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(path, None, None, f"cannot be read ({error}); is the file cut?") from None
-    header = data.pop("header.json", None)
-    if not isinstance(header, dict):
-        raise DataError(path, None, None, "has no header.json that can be read; has the evaluation ended?")
-    return header, ((RowPlace(f"{path.name}, {name}"), data[name]) for name in sorted(data))
 
 
 def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
@@ -121,6 +133,11 @@ def _adjust_inspect(row: _Row, values: dict[str, Any]) -> None:
     values["scores"] = {name: v for name, v in numbers.items() if isinstance(v, int | float)}
 
 
+def _is_mean(score: _Row) -> bool:
+    """Whether a printed score is a mean over questions of the mean over epochs, and not of the best of k, say."""
+    return score.get("reducer") in (None, "mean")
+
+
 def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
     """(name, (mean, standard error)) of a score in Inspect's results; the mean of C, P, I, N is named accuracy."""
     name = str(score["name"] if score["name"] == score.get("scorer") else f"{score.get('scorer')}.{score['name']}")
@@ -132,38 +149,85 @@ def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
 def _read_lm_eval(path: Path) -> ForeignRun:
     """Read samples of lm-eval, and printed means from the results file beside it. Raises DataError for another name."""
     if (named := _SAMPLES.fullmatch(path.name)) is None:
-        raise DataError(path, None, None, "should be named samples_TASK_DATE.jsonl, as lm-eval names it")
+        example = "samples_longbench_hotpotqa_2026-01-02T03-04-05.123456.jsonl"
+        raise _misnamed(path, "lm-eval", f"samples_TASK_DATE.jsonl, as in {example}")
     task, beside = named["task"], path.with_name(f"results_{named['date']}.json")
     lost: set[str] = set()
+    together: set[str] = set()
+    table = _scores_by_filter(path)
 
     def scored(row: _Row, values: dict[str, Any]) -> None:
         if not isinstance(values.get("prediction"), str):
             raise TypeError("answers are log-likelihoods, not texts")
-        values["scores"] = {name: row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
-        lost.update({*row["metrics"]} - values["scores"].keys())
+        own = _numbers(row)
+        lost.update({*row["metrics"]} - {name.partition(",")[0] for name in own})
+        values["scores"] = table.get(row["doc_id"], own)
+        if len(replies := row["resps"][0]) > 1:
+            values["replies"] = replies
+            together.add("the scores of lm-eval are of all replies to a question together")
+        right, options = str(values.get("answers")), as_options(values.get("options")) or ()
+        if right.isdigit() and right not in options and int(right) < len(options):  # the number of the right choice
+            values["answers"] = options[int(right)]
 
-    found = parse_answers(read_rows(path), FORMS["lm-eval"], scored)
-    results = json_value(beside) if beside.exists() else {}
+    def asked_once() -> Iterator[tuple[RowPlace, _Row | Broken]]:
+        asked: set[Any] = set()  # the rows of a document differ in their filter
+        for place, row in _rows(path):
+            number = value_at(row, "doc_id")
+            if not table or number is None or number not in asked:
+                yield place, row
+                asked |= {number} if table else set()
+
+    results = json_value(beside, PYTHON_JSON) if beside.exists() else {}
     version, shots, told = (value_at(results, key) for key in ("lm_eval_version", f"n-shot.{task}", f"results.{task}"))
-    printed = {
-        key.partition(",")[::2]: v for key, v in (told or {}).items() if isinstance(v, int | float) and "," in key
-    }
+    printed = {key.removesuffix(",none"): v for key, v in (told or {}).items() if _is_number(v) and "," in key}
+    means = {name: value for name, value in printed.items() if "_stderr" not in name}
+    errors = {name: printed.get(re.sub("(,|$)", r"_stderr\1", name, count=1)) for name in means}
     return ForeignRun(
         tool=f"lm_eval {version}" if version else "lm_eval",
         model=str(value_at(results, "model_name") or value_at(results, "model_source") or path.resolve().parent.name),
         method="lm-eval" if shots is None else f"{shots}-shot",
         dataset=task,
-        answers=found,
+        answers=Anew(lambda: parse_answers(asked_once(), FORMS["lm-eval"], scored)),
         files=[path, *([beside] if results else [])],
-        told={name: (mean, printed.get((f"{name}_stderr", mark))) for (name, mark), mean in printed.items()},
+        told={name: (mean, errors[name]) for name, mean in means.items()},
         asked=int(value_at(results, f"n-samples.{task}.effective") or 0),
-        lost=[f"{name} has no value for a single question, so it is left out" for name in sorted(lost)],
+        lost=Anew(
+            lambda: [
+                *(f"{name} has no value for a single question, so it is left out" for name in sorted(lost)),
+                *together,
+            ]
+        ),
     )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and value == value  # NaN is none
+
+
+def _numbers(row: _Row) -> dict[str, float]:
+    """The scores of a row of lm-eval that are numbers, NaN included, by METRIC or METRIC,FILTER."""
+    mark = "" if row.get("filter") in (None, "none") else f",{row['filter']}"
+    return {f"{name}{mark}": row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
+
+
+def _scores_by_filter(path: Path) -> dict[Any, dict[str, float]]:
+    """doc_id -> scores of all its filters, where a file has several; else {}. Raises DataError for a doubled row."""
+    rows = Anew(lambda: ((place, dict(row)) for place, row in _rows(path) if not isinstance(row, Broken)))
+    if len({row.get("filter") for _, row in rows}) < 2:
+        return {}
+    table: dict[Any, dict[str, float]] = {}
+    for place, row in rows:
+        own, scores = _numbers(row), table.setdefault(row.get("doc_id"), {})
+        if own.keys() & scores.keys():
+            raise place.error(None, f"document {row.get('doc_id')} is answered twice; keep one of them")
+        scores |= own
+    return table
 
 
 def _read_flashrag(path: Path) -> ForeignRun:
     """Read answers of FlashRAG; model, method and data set are those of config.yaml beside it, else "unknown"."""
-    found, beside = parse_answers(read_rows(path), FORMS["flashrag"]), path.with_name("config.yaml")
+    found = Anew(lambda: parse_answers(_rows(path), FORMS["flashrag"]))
+    beside = path.with_name("config.yaml")
     told = parse_yaml(read_plain(beside)) if beside.exists() else {}
     keys = ("generator_model", "save_note", "dataset_name")
     model, method, dataset = (str(value_at(told, key) or "unknown") for key in keys)
@@ -171,7 +235,7 @@ def _read_flashrag(path: Path) -> ForeignRun:
 
 
 def _read_longbench(path: Path) -> ForeignRun:
-    found = parse_answers(read_rows(path), FORMS["longbench"], _adjust_longbench_v2)
+    found = Anew(lambda: parse_answers(_rows(path), FORMS["longbench"], _adjust_longbench_v2))
     if any(answer.id for answer in found):
         return ForeignRun("LongBench v2", path.stem, "longbench-v2", path.stem, found, [path], "longbench-v2")
     return ForeignRun("LongBench", path.resolve().parent.name, "longbench", path.stem, found, [path], "longbench")
@@ -196,15 +260,20 @@ def _read_infinitebench(path: Path) -> ForeignRun:
             values |= {"answers": right[:-1], "extra": {"gold_label": _LETTERS.index(right[-1]) + 1}}
 
     if not path.stem.startswith("preds_"):
-        raise DataError(path, None, None, "should be named preds_TASK.jsonl, as InfiniteBench names it")
-    found, task = parse_answers(read_rows(path), FORMS["infinitebench"], labelled), path.stem.removeprefix("preds_")
+        raise _misnamed(path, "InfiniteBench", "preds_TASK.jsonl, as in preds_longbook_qa_eng.jsonl")
+    found = Anew(lambda: parse_answers(_rows(path), FORMS["infinitebench"], labelled))
+    task = path.stem.removeprefix("preds_")
     model = path.resolve().parent.name
     return ForeignRun("InfiniteBench", model, "infinitebench", task, found, [path], "infinitebench")
 
 
+def _misnamed(path: Path, tool: str, name: str) -> DataError:
+    return DataError(path, None, None, f"should have the name that {tool} gives it: {name}")
+
+
 def _read_jsonl(path: Path) -> ForeignRun:
-    found = parse_answers(read_rows(path), FORMS["jsonl"])
-    first = found[0] if found else None
+    found = Anew(lambda: parse_answers(_rows(path), FORMS["jsonl"]))
+    first = next(iter(found), None)
     model, method = (str(getattr(first, name, None) or "unknown") for name in ("model", "method"))
     return ForeignRun("jsonl", model, method, path.stem, found, [path])
 

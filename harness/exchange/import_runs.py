@@ -1,18 +1,25 @@
 """Answers that another tool has written, as an ordinary run folder.
 
-    imported = prepare_import(run, dataset_name="hotpotqa")    all is matched and scored, nothing is written
-    folder = imported.write(Path("results"), note)  a temporary folder, moved into its place at the end
+    imported = prepare_import(run, dataset_name="hotpotqa")    all is read and matched, nothing is written
+    write_all(imported, Path("results"), note)      in temporary folders, moved into their places at the end
+
+A file with several answers to a question (epochs, repeats) becomes as many runs, which differ in their seed. Records
+are made one by one while they are written, so a file may have any number of lines.
 
 Records hold what the file says. Its scores are "logged.NAME" beside those that are computed here. Its costs stand in
 the phase "answer", since other tools do not divide them; a cost that is not known of every answered question is left
 out, and FLOPs are not known.
 """
 
+from __future__ import annotations
+
 import os
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +33,7 @@ from harness.engine.manifest import utc_now
 from harness.engine.record_texts import with_texts
 from harness.engine.scoring import scored_record
 from harness.errors import ConfigError, UserError
-from harness.exchange.foreign import COSTS, ForeignAnswer, ForeignRun
+from harness.exchange.foreign import COSTS, Anew, ForeignAnswer, ForeignRun
 from harness.scorers.squad import exact, normalize_answer
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
@@ -40,47 +47,88 @@ from harness.storage.serialize import json_values
 from harness.types import VERSION, Example, Gold, Question, Record
 
 _NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}  # how questions were asked there
-_Pairs = Sequence[tuple[ForeignAnswer, Example]]
+_Pair = tuple[ForeignAnswer, Example]
+
+
+@dataclass
+class ScoreColumns:
+    """The scores of a run's records, a number each: what means need of them.
+
+    ids, failed: of each record its question and whether it has no answer; values: NaN where a question has no score.
+    """
+
+    ids: list[str] = field(default_factory=list)
+    failed: array[int] = field(default_factory=lambda: array("b"))
+    values: dict[str, array[float]] = field(default_factory=dict)
+
+    def pass_on(self, records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield the records, and keep their scores."""
+        for row in records:
+            for name in row["scores"]:
+                if name not in self.values:
+                    self.values[name] = array("d", [float("nan")] * len(self.ids))
+            for name, values in self.values.items():
+                values.append(row["scores"].get(name, float("nan")))
+            self.ids.append(row["question_id"])
+            self.failed.append(row["error"] is not None)
+            yield row
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A run that can be written, with the contents of its folder. lost: a sentence for every answer left out."""
+    """A run that can be written, with the contents of its folder. lost: a sentence for every answer left out.
+
+    scores: filled while the records are written.
+    """
 
     run: ForeignRun
     config: dict[str, Any]
     manifest: dict[str, Any]
-    records: Sequence[dict[str, Any]]
+    records: Iterable[dict[str, Any]]
     lost: Sequence[str]
+    scores: ScoreColumns = field(default_factory=ScoreColumns)
 
     @property
     def place(self) -> Path:
         """The run's folder below the results."""
         return run_path(self.config["dataset"]["name"], self.run.method, self.run.model, self.manifest["hash"])
 
-    def write(self, results: Path, note: Callable[[str], None]) -> Path:
-        """Write a new run folder below `results` and return it; note: as in RunStore.open. Raises SaveError."""
-        folder = results / self.place
+    def draft(self, folder: Path, note: Callable[[str], None], stack: ExitStack) -> Path:
+        """Write the run into a temporary folder beside `folder`, which `stack` deletes; returns it."""
         state = {"state": self.run.state, "n_asked": self.manifest["dataset"]["questions"]}
-        numbers = summarise(self.records, (), form=self.config["dataset"]["format"])
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)), "run")
+        with RunStore.open(RunPlace(draft), None, note) as store:
+            store.replace(self.scores.pass_on(self.records))
+            store.write(MANIFEST, self.manifest)
+            numbers = summarise(store.records(), (), form=self.config["dataset"]["format"])
+            store.write(SUMMARY, {**state, **numbers})
+            store.describe(self.config, {})  # last: a folder without it is no run
+        return draft
+
+
+def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], None]) -> list[Path]:
+    """Write new run folders below `results`, all or none, and return them; note: as in RunStore.open.
+
+    Raises SaveError, and UserError where a scorer fails.
+    """
+    folders, folder = [results / one.place for one in runs], results
+    with ExitStack() as stack:
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent) as draft:
-                with RunStore.open(RunPlace(Path(draft, "run")), None, note) as store:
-                    store.replace(self.records)
-                    store.write(MANIFEST, self.manifest)
-                    store.write(SUMMARY, {**state, **numbers})
-                    store.describe(self.config, {})  # last: a folder without it is no run
-                os.replace(Path(draft, "run"), folder)
+            drafts = []
+            for one, folder in zip(runs, folders, strict=True):
+                drafts.append(one.draft(folder, note, stack))
+            for draft, folder in zip(drafts, folders, strict=True):
+                os.replace(draft, folder)
         except OSError as error:
             raise save_error(folder, error) from error
-        return folder
+    return folders
 
 
 def prepare_import(
     run: ForeignRun, dataset_name: str | None = None, data: str | None = None, own: Sequence[str] = ()
-) -> Imported:
-    """Match a run's answers to questions and score them; nothing is written.
+) -> list[Imported]:
+    """Match a run's answers to questions, for each of its repeats; nothing is written.
 
     dataset_name: the data set whose questions these are, data: the file of its rows; own: scorers in place of its own.
     Raises UserError where that cannot be done, DataError naming the line.
@@ -89,16 +137,26 @@ def prepare_import(
     if problems := scorers.problems(config.scorers):
         raise ConfigError(problems)
     dataset = None if dataset_name is None else load(config, None)
-    pairs, lost = (_own_questions(run.answers), []) if dataset is None else match_answers(run.answers, dataset.examples)
-    if not pairs:
-        raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
+    return [_prepare_repeat(run, repeat, config, dataset) for repeat in run.repeats]
+
+
+def _prepare_repeat(run: ForeignRun, repeat: int, config: DatasetConfig, dataset: Dataset | None) -> Imported:
+    """The run of those answers that have this number among the answers to their question, from 1."""
+    answers = Anew(lambda: (answer for answer in run.answers if answer.repeat == repeat))
+    pairs: Iterable[_Pair] = Anew(lambda: _own_questions(answers))
+    lost: list[str] = []
+    total = sum(1 for _ in answers) if len(run.repeats) > 1 else run.total
+    if dataset is not None:
+        pairs, lost = match_answers(answers, dataset.examples)
+        if not pairs:
+            raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
     notes = list(run.lost)
     if lost:
-        notes.append(f"{len(lost)} of {len(run.answers)} answers match no question and are left out")
+        notes.append(f"{len(lost)} of {total} answers match no question and are left out")
     if dataset is None:
         notes.append("documents are not known, so intervals take each question for a document of its own")
-    computed, records = _score_answers(config, pairs, dataset, notes)
-    logged = list(dict.fromkeys(LOGGED + name for answer in run.answers for name in answer.scores))
+    logged = [LOGGED + name for name in run.scores]
+    computed, records = _score_answers(config, pairs, dataset, logged, notes)
     if not (names := [*computed, *logged]):
         why = "; ".join(["name some with --scorers (harness list scorers)", *run.lost])
         raise UserError(f"{run.files[0]} holds no score; {why}")
@@ -106,7 +164,7 @@ def prepare_import(
         "method": {"name": run.method, "implementation": ELSEWHERE, "mark": "made elsewhere"},
         "dataset": {**config.model_dump(mode="json", exclude=_NOT_KNOWN), "scorers": names},
         "model": {"name": run.model},
-        "seed": 0,
+        "seed": repeat - 1,
     }
     files = [{"name": path.name, "sha256": file_hash(path)} for path in run.files]
     rows = {} if dataset is None else {"fingerprint": dataset.fingerprint, "source": dataset.source}
@@ -114,7 +172,7 @@ def prepare_import(
         "started": run.started,
         "method": run.method,
         "hash": digest([settings, files, rows])[:8],
-        "dataset": {"name": config.name, "questions": max(run.asked, len(run.answers)), **rows},
+        "dataset": {"name": config.name, "questions": max(run.asked, total), **rows},
         "scorers": {**{name: scorers.version(name) for name in computed}, **dict.fromkeys(logged, run.tool)},
         "packages": {"longdoc-harness": VERSION},
         "warnings": notes,
@@ -146,7 +204,7 @@ def _preset_of(run: ForeignRun) -> str | None:
     return None
 
 
-def match_answers(answers: Sequence[ForeignAnswer], examples: Sequence[Example]) -> tuple[_Pairs, list[str]]:
+def match_answers(answers: Iterable[ForeignAnswer], examples: Sequence[Example]) -> tuple[list[_Pair], list[str]]:
     """Pair the answers with their questions; also returns a sentence for each answer without one.
 
     By id, where nothing that the file says speaks against it: the same id can be another question in another version
@@ -185,43 +243,52 @@ def _is_about(answer: ForeignAnswer, example: Example) -> bool:
     return not answer.answers or any(exact(a, gold) for a in answer.answers for gold in example.gold.answers)
 
 
-def _own_questions(answers: Sequence[ForeignAnswer]) -> _Pairs:
+def _own_questions(answers: Iterable[ForeignAnswer]) -> Iterator[_Pair]:
     """Pair the answers with the file's own questions, making up missing ids. Raises DataError for no right answer."""
-    pairs: dict[str, tuple[ForeignAnswer, Example]] = {}
+    seen: set[str] = set()
     for answer in answers:
         if not answer.answers:
             raise answer.place.error(None, "has no right answer; name the data set with --dataset")
         key = answer.id or made_id("q", digest([answer.question, answer.answers, answer.extra.get("length")]))
-        while key in pairs:  # other questions with the same right answers
+        while key in seen:  # other questions with the same right answers
             key += "-again"
+        seen.add(key)
         question = Question(key, answer.question or "", (), answer.options)
-        pairs[key] = answer, Example(question, Gold(answer.answers, extra=answer.extra))
-    return list(pairs.values())
+        yield answer, Example(question, Gold(answer.answers, extra=answer.extra))
 
 
 def _score_answers(
-    config: DatasetConfig, pairs: _Pairs, dataset: Dataset | None, notes: list[str]
-) -> tuple[Sequence[str], list[dict[str, Any]]]:
-    """Return (scorers that do not flag all of these answers, records with their scores). Adds sentences to `notes`."""
+    config: DatasetConfig, pairs: Iterable[_Pair], dataset: Dataset | None, logged: Sequence[str], notes: list[str]
+) -> tuple[Sequence[str], Iterable[dict[str, Any]]]:
+    """Return (scorers that do not flag all of these answers, records with their scores and those `logged`).
 
-    def flag(name: str, answer: ForeignAnswer, example: Example) -> str | None:
-        return scorers.score_record([name], answer.prediction, (), example.gold).flags.get(name)
+    Adds sentences to `notes`.
+    """
+    answered, told = 0, Counter[str]()
+    for answer, _ in pairs:
+        if answer.error is None:
+            answered += 1
+            told.update(name for name in COSTS if getattr(answer, name) is not None)
+    judged = Anew(lambda: (pair for pair in pairs if pair[0].error is None or not answered))
 
-    answered = [pair for pair in pairs if pair[0].error is None]
-    judged = answered or pairs
-    useless = {name: flag(name, *pairs[0]) for name in config.scorers if all(flag(name, *pair) for pair in judged)}
+    def flags(name: str) -> Iterator[str | None]:
+        for answer, example in judged:
+            yield scorers.score_record([name], answer.prediction, (), example.gold).flags.get(name)
+
+    useless = {name: next(flags(name)) for name in config.scorers if all(flags(name))}
     notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
     config = config.model_copy(update={"scorers": tuple(name for name in config.scorers if name not in useless)})
-    told = {name: sum(getattr(answer, name) is not None for answer, _ in answered) for name in COSTS}
-    notes += [f"{n} is not known of all questions, so it is left out" for n, c in told.items() if 0 < c < len(answered)]
-    known = {name for name, count in told.items() if count == len(answered)}
-    failed = dict.fromkeys([name for answer, _ in answered for name in answer.scores], 0.0)
-    records = []
-    for answer, example in pairs:
-        row = scored_record(_record(answer, example, known, dataset), config, example.gold)
-        logged = {LOGGED + name: value for name, value in (answer.scores if answer.error is None else failed).items()}
-        records.append({**row, "scores": {**row["scores"], **logged}})
-    return config.scorers, records
+    notes += [f"{n} is not known of all questions, so it is left out" for n in COSTS if 0 < told[n] < answered]
+    known = {name for name in COSTS if told[name] == answered}
+
+    def records() -> Iterator[dict[str, Any]]:
+        for answer, example in pairs:
+            row = scored_record(_record(answer, example, known, dataset), config, example.gold)
+            own = {LOGGED + name: value for name, value in answer.scores.items()}
+            own = own if answer.error is None else dict.fromkeys(logged, 0.0)
+            yield {**row, "scores": {**row["scores"], **own}}
+
+    return config.scorers, Anew(records)
 
 
 def _record(answer: ForeignAnswer, example: Example, known: set[str], dataset: Dataset | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 from harness.exchange import inspect_logs
 from harness.exchange.foreign_tools import read_foreign
-from harness.exchange.import_runs import prepare_import
+from harness.exchange.import_runs import prepare_import, write_all
 from harness.storage.run_folder import StoredRun, find_runs, read_run
 from reports.compare import compare
 from reports.facts import notes
@@ -176,7 +176,8 @@ def jsonl(root: Path, **fields) -> Path:
 
 
 def imported(tool: str, path: Path, root: Path, *arguments) -> StoredRun:
-    return read_run(prepare_import(read_foreign(tool, path), *arguments).write(root, lambda note: None))
+    (run,) = write_all(prepare_import(read_foreign(tool, path), *arguments), root, lambda note: None)
+    return read_run(run)
 
 
 # Form -> tool, its file, who made it, model, data set, a score and its mean by the file or by the tool's own scorer.
@@ -210,8 +211,8 @@ def test_what_the_tool_printed_stands_beside_what_its_answers_give(command: Comm
     out = str(tmp_path / "results")
     code, said, _ = command("import", str(inspect(tmp_path)), "--from", "inspect", "--out", out)
     assert code == 0
-    assert "logged.f1       0.666667 ± 0.235702  as printed there" in said
-    assert "logged.match    0.5 ± 0.288675       printed there: 0.75 ± 0.25" in said
+    assert "logged.f1       0.666667 ± 0.235702  of 4  as printed there" in said
+    assert "logged.match    0.5 ± 0.288675       of 4  printed there: 0.75 ± 0.25" in said
 
 
 def test_runs_are_not_imported_into_an_address(
@@ -253,6 +254,175 @@ def test_a_failed_sample_of_a_cancelled_log_scores_0_and_is_no_answer(tmp_path: 
     run = imported("inspect", path, tmp_path / "results")
     assert (run.summary["n_failed"], run.records[1]["scores"]["logged.f1"]) == (1, 0.0)
     assert "the run is interrupted, not finished: 2 questions of 4" in notes(run)
+
+
+NAN = float("nan")
+
+
+def unscored(number: int, **changes):
+    """A sample whose third question has no score, and one score of whose second is none."""
+    parts = {"x": NAN if number == 1 else 0.5}
+    f1 = NAN if number == 2 else float(number == 0)
+    return sample(number, scores={"f1": {"value": f1}, "parts": {"value": parts}}, **changes)
+
+
+def nan_log(root: Path) -> Path:
+    # The mean of 1, 0, 0 and its error sqrt(1/3 * sum((x - mean)^2) / 2), as Inspect 0.3.285 prints them.
+    metrics = {"mean": {"value": 1 / 3}, "stderr": {"value": 1 / 3}}
+    told = [{"name": "f1", "scorer": "f1", "reducer": None, "metrics": metrics}]
+    return inspect(root, [unscored(n) for n in range(4)], results={"total_samples": 4, "scores": told})
+
+
+def nan_samples(root: Path) -> Path:
+    path = lm_eval(root)
+    made = [json.loads(line) | {"qa_f1": NAN} for line in path.read_text().splitlines()]
+    made = [row | ({} if n == 2 else {"qa_f1": float(n == 0)}) for n, row in enumerate(made)]
+    results = {"mills": {"alias": "mills", "qa_f1,none": 1 / 3, "qa_f1_stderr,none": "N/A"}}
+    lines(path.with_name("results_2026-01-02T03-04-05.123456.json"), [{"results": results, "n-shot": {"mills": 0}}])
+    return lines(path, made)
+
+
+@pytest.mark.parametrize(
+    ("tool", "make", "name", "printed"),
+    [
+        ("inspect", nan_log, "logged.f1", "0.333333 ± 0.333333  of 3  as printed there"),
+        ("inspect", nan_log, "logged.parts.x", "0.5 ± 0              of 3"),
+        ("lm-eval", nan_samples, "logged.qa_f1", "0.333333 ± 0.333333  of 3  as printed there"),
+    ],
+)
+def test_nan_is_the_mark_of_a_question_that_is_not_scored(tool, make, name, printed, command, tmp_path):
+    code, said, _ = command("import", str(make(tmp_path)), "--from", tool, "--out", str(tmp_path / "results"))
+    assert code == 0
+    assert printed in next(line for line in said.splitlines() if name in line)
+    (folder,) = find_runs(tmp_path / "results")
+    run = read_run(folder)
+    assert (run.summary["n_total"], run.summary["scores"][name]["n"]) == (4, 3)
+
+
+def test_a_failed_question_counts_0_in_the_mean_and_is_left_out_of_what_the_tool_printed(command, tmp_path):
+    broken = sample(1, output={"choices": []}, error={"message": "timeout"}, scores=None)
+    metrics = {"mean": {"value": 1.0}, "stderr": {"value": 0.0}}
+    results = {"total_samples": 2, "scores": [{"name": "f1", "scorer": "f1", "metrics": metrics}]}
+    path = inspect(tmp_path, [sample(0), broken], results=results)
+    _, said, _ = command("import", str(path), "--from", "inspect", "--out", str(tmp_path / "results"))
+    assert "logged.f1 0.5 ± 0.5 of 2 1 over the 1 answered, as printed there" in " ".join(said.split())
+
+
+def test_several_filters_of_lm_eval_are_one_answer_with_a_score_each(command: Command, tmp_path: Path) -> None:
+    path, found = lm_eval(tmp_path), []
+    made = [json.loads(line) for line in path.read_text().splitlines()]
+    for mark, values in (("strict", [1.0, 0.0, 0.0, 0.0]), ("flexible", [1.0, 1.0, 0.0, 1.0])):
+        found += [{**row, "filter": mark, "qa_f1": value} for row, value in zip(made, values, strict=True)]
+    means = {"qa_f1,strict": 0.25, "qa_f1_stderr,strict": 0.25, "qa_f1,flexible": 0.75, "qa_f1_stderr,flexible": 0.25}
+    told = {"results": {"mills": {"alias": "mills", **means}}, "n-shot": {"mills": 0}, "model_name": "mock"}
+    lines(path.with_name("results_2026-01-02T03-04-05.123456.json"), [told])
+    _, said, _ = command("import", str(lines(path, found)), "--from", "lm-eval", "--out", str(tmp_path / "results"))
+    assert "logged.qa_f1,strict    0.25 ± 0.25  of 4  as printed there" in said
+    assert "logged.qa_f1,flexible  0.75 ± 0.25  of 4  as printed there" in said
+    (folder,) = find_runs(tmp_path / "results")
+    assert [r["scores"]["logged.qa_f1,flexible"] for r in read_run(folder).records] == [1.0, 1.0, 0.0, 1.0]
+    lines(path, [*found, found[0]])
+    code, _, said = command("import", str(path), "--from", "lm-eval", "--out", str(tmp_path / "other"))
+    assert (code, "line 9: document 0 is answered twice" in said) == (2, True)
+
+
+def epochs(root: Path) -> Path:
+    """Two epochs, the second one with another right answer; what Inspect prints is of the mean over epochs."""
+    seconds = [sample(n, epoch=2, scores={"f1": {"value": float(n == 2)}}) for n in range(4)]
+    # 0.5, 1/3, 0.5 and 0.5
+    metrics = {"mean": {"value": 11 / 24}, "stderr": {"value": 1 / 24}}
+    best = {"mean": {"value": 1.0}, "stderr": {"value": 0.0}}
+    told = [
+        {"name": "f1", "scorer": "f1", "reducer": "mean", "metrics": metrics},
+        {"name": "f1", "scorer": "f1", "reducer": "max", "metrics": best},
+    ]
+    path = inspect(root, [*(sample(n) for n in range(4)), *seconds], results={"total_samples": 8, "scores": told})
+    value = json.loads(path.read_text())
+    value["eval"]["config"] = {"epochs": 2}
+    path.write_text(json.dumps(value))
+    return path
+
+
+def test_epochs_of_inspect_are_runs_with_a_seed_each(command: Command, tmp_path: Path) -> None:
+    path, out = epochs(tmp_path), tmp_path / "results"
+    code, said, _ = command("import", str(path), "--from", "inspect", "--out", str(out))
+    assert code == 0
+    assert "logged.f1       0.458333 ± 0.0416667  of 4  as printed there" in said
+    runs = sorted(map(read_run, find_runs(out)), key=lambda run: run.config["seed"])
+    assert [run.config["seed"] for run in runs] == [0, 1]
+    assert [run.manifest["dataset"]["questions"] for run in runs] == [4, 4]
+    assert [[r["scores"]["logged.f1"] for r in run.records] for run in runs] == [
+        [1.0, 2 / 3, 0.0, 1.0],
+        [0.0, 0.0, 1.0, 0.0],
+    ]
+    code, said, _ = command("report", str(out), "--average-seeds")
+    assert (code, "mean of 2 repeats (seeds 0, 1)" in said) == (0, True)
+
+
+def test_replies_of_lm_eval_to_one_question_are_runs_with_a_seed_each(tmp_path: Path) -> None:
+    path = lm_eval(tmp_path)
+    made = [json.loads(line) for line in path.read_text().splitlines()]
+    lines(path, [{**row, "resps": [[*row["resps"][0], "Thornby"]]} for row in made])
+    found = prepare_import(read_foreign("lm-eval", path))
+    first, second = map(read_run, write_all(found, tmp_path / "results", lambda note: None))
+    assert [r["prediction"] for r in first.records] == REPLIES
+    assert [r["prediction"] for r in second.records] == ["Thornby"] * 4
+    assert "the scores of lm-eval are of all replies to a question together" in notes(second)
+
+
+@pytest.mark.parametrize(
+    ("target", "answer", "label"),
+    [
+        ("B", "at Bo's", 2),
+        ("(C)", "Cy", 3),
+        ("Cy", "Cy", 3),
+        ("D", "D", None),
+        (["A", "B"], "Ann", None),
+        ("b", "b", None),
+    ],
+)
+def test_options_reach_the_scorers_and_a_letter_is_the_option_it_stands_for(target, answer, label, tmp_path):
+    replies = [{**OUTPUT, "choices": [{"message": {"content": letter}}]} for letter in "BC"]
+    options = ["Ann", "at Bo's", "Cy"]
+    made = [sample(n, choices=options, target=target, output=replies[n]) for n in range(2)]
+    scorer = "infinitebench.choice" if label else "longbench.classification_score"
+    run = imported("inspect", inspect(tmp_path, made), tmp_path / "results", None, None, [scorer])
+    gold = run.records[0]["gold"]
+    assert (gold["answers"][0], gold["extra"].get("gold_label"), gold["extra"]["all_classes"]) == (
+        answer,
+        label,
+        options,
+    )
+    if label:
+        assert [record["scores"][scorer] for record in run.records] == [float(label == 2), float(label == 3)]
+
+
+def test_a_right_choice_of_lm_eval_is_a_number_from_0(tmp_path: Path) -> None:
+    path = lm_eval(tmp_path)
+    made = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in made:
+        row["doc"] = {"question": row["doc"]["question"], "choices": {"text": ["Ann", "Bo"], "label": ["A", "B"]}}
+    run = imported("lm-eval", lines(path, [{**row, "target": "1"} for row in made]), tmp_path / "results")
+    assert [record["gold"]["answers"] for record in run.records] == [["Bo"]] * 4
+
+
+def test_memory_holds_one_answer_at_a_time(tmp_path: Path) -> None:
+    import tracemalloc
+
+    made = [
+        {"id": f"q{n}", "question": "Who? " * 40, "answers": ["Ann"], "prediction": "Ann" * 100} for n in range(4000)
+    ]
+    path = lines(tmp_path / "mine.jsonl", made)
+    del made
+    run = prepare_import(read_foreign("jsonl", path), None, None, ["flashrag.em"])  # imports what it needs
+    tracemalloc.start()
+    write_all(
+        prepare_import(read_foreign("jsonl", path), None, None, ["flashrag.em"]), tmp_path / "r", lambda note: None
+    )
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(run) == 1
+    assert most < path.stat().st_size
 
 
 class TestMatching:
@@ -304,6 +474,16 @@ def edited(make: Callable[[Path], Path], change: Callable[[str], str]) -> Callab
     return made
 
 
+def bomb(root: Path) -> Path:
+    """An .eval file whose samples, each small enough, unpack to 400 times the file's size together."""
+    path, text = root / "log.eval", json.dumps({"x": "y" * 900_000})
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        archive.writestr("header.json", json.dumps(log([])))
+        for number in range(30):
+            archive.writestr(f"samples/{number}_epoch_1.json", text)
+    return path
+
+
 def samples(*made) -> Callable[[Path], Path]:
     return lambda root: inspect(root, list(made))
 
@@ -315,8 +495,8 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "a cut archive": ("inspect", lambda root: lines(root / "log.eval", [{}]), "is the file cut?"),
     "a damaged archive": ("inspect", lambda root: packed(root, 1), "header.json is damaged"),
     "a torn archive": ("inspect", torn, "cannot be read (Error -3"),
+    "a bomb": ("inspect", bomb, "log.eval: unpacks to more than 200 times its size"),
     "no log": ("inspect", lambda root: lines(root / "log.json", [{"version": 2}]), "this is no log of Inspect"),
-    "epochs": ("inspect", samples(sample(0), sample(0, epoch=2)), "row 2, field 'epoch'"),
     "several models": ("inspect", samples(sample(0), sample(1, output={**OUTPUT, "model": "other"})), "row 2"),
     "a question twice": ("inspect", samples(sample(0), sample(1, id="a")), "row 2: question 'a' is answered at"),
     "another shape": ("inspect", samples(sample(0), sample(1, scores={"f1": 1})), "log.json, row 2"),
@@ -332,7 +512,16 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "no right answer": ("jsonl", lambda root: jsonl(root, answers=[]), "line 1: has no right answer"),
     "no score": ("jsonl", jsonl, "holds no score"),
     "another tool": ("flashrag", jsonl, "line 1, field 'output.pred': is missing"),
-    "a name without task": ("lm-eval", jsonl, "should be named samples_TASK_DATE.jsonl"),
+    "a name without task": (
+        "lm-eval",
+        jsonl,
+        "should have the name that lm-eval gives it: samples_TASK_DATE.jsonl, as",
+    ),
+    "another name": (
+        "infinitebench",
+        jsonl,
+        "should have the name that InfiniteBench gives it: preds_TASK.jsonl, as in",
+    ),
 }
 
 

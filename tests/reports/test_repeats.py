@@ -81,3 +81,13 @@ def test_the_report_shows_them(tmp_path, command):
 
 def test_greedy_repeats_have_means_alone(tmp_path):
     assert not [name for name in table(tmp_path, 0.0, DRAWS) if "vote" in name or "pass@" in name]
+
+
+def test_a_question_that_a_repeat_did_not_score_has_the_mean_of_the_others(tmp_path):
+    rows = [record(0, 1.0), record(1, 1.0)]
+    unscored = [record(0, 1.0), {**record(1, 0.0), "scores": {}}]
+    plain = config("musique", "pecan", "tiny", {})
+    for seed, answers in enumerate([rows, unscored]):
+        write_run(tmp_path, answers, hash8=f"0000000{seed}", settings={**plain, "seed": seed})
+    (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
+    assert [row["scores"][SCORE] for row in run.records] == [1.0, 1.0]
