@@ -12,7 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
+from harness.llm.load import Transformers
+from harness.llm.model_facts import ModelFacts
 from harness.storage.home import home
 from pocket.world.sample import FIRST_TRAINING_SEED, sample
 
@@ -44,8 +47,21 @@ def recipe() -> dict[str, Any]:
     return {"recipe": f"random-llama-{VERSION}", "seed": SEED, "sizes": SIZES, "vocabulary": VOCABULARY} | versions
 
 
+class Random(Transformers):
+    """The back end "random": a transformers model that is made on first use."""
+
+    def facts(self, config: ModelConfig) -> ModelFacts:
+        """Those of a transformers model; nothing of it can be missing. Raises CannotRun where it cannot be made."""
+        build()
+        return super().facts(config)
+
+    def folder(self, config: ModelConfig) -> tuple[Path, dict[str, Any]]:
+        """See build."""
+        return build()
+
+
 def build() -> tuple[Path, dict[str, Any]]:
-    """The model's folder and its recipe: the back end "random" of configs/registry.yaml.
+    """The model's folder and its recipe.
 
     It is built when it is not there yet. Safe against two builders at once. Raises CannotRun.
     """

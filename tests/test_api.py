@@ -129,6 +129,20 @@ def test_a_class_rows_and_a_function_are_taken_as_they_are() -> None:
     assert again.folder != whole.folder
 
 
+def test_a_folder_and_questions_are_taken_as_the_command_takes_them(tmp_path) -> None:
+    (tmp_path / "wiki").mkdir()
+    (tmp_path / "wiki/office.md").write_text("The office is in Turin.")
+    (tmp_path / "q.jsonl").write_text('{"id": "a", "question": "Where?", "answer": "Turin"}\n')
+    asked = {"documents": tmp_path / "wiki", "mlflow": "off", "progress": False}
+    one = harness.run("echo", questions=tmp_path / "q.jsonl", **asked)
+    assert isinstance(one, harness.Run)
+    assert (one.config["dataset"]["name"], one.summary["n_total"]) == ("folder", 1)
+    rows = [{"id": "a", "question": "Where?", "answer": "Turin"}]
+    assert harness.run("echo", questions=rows, **asked).folder == one.folder
+    with pytest.raises(UserError, match="--documents DIR and --questions FILE go together"):
+        harness.run("echo", DATA, questions=rows, **asked)
+
+
 def test_the_search_of_a_question_is_told() -> None:
     echo = run()
     shown = echo.trace(echo.records["question_id"][0])
@@ -201,7 +215,6 @@ def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
     options |= {field.name for field in fields(WorkerOptions) if field.name.startswith(("max_", "price_"))}
     printed = {"plan", "json", "convention", "debug", "quiet"}  # what a forecast or the line at the end is printed with
     printed |= {"fail_under", "fail_below_baseline", "fail_drop", "junit", "job_summary"}  # the exit code of a CI job
-    printed |= {"documents", "questions"}  # short for dataset="folder" with data and dataset.documents
     assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
     with pytest.raises(TypeError, match="limt"):
         harness.run(method="echo", dataset=DATA, limt=2)  # type: ignore[call-overload]

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack, overload
 
 from harness.api.results import PathLike, Run, Runs
 from harness.config import registry, suites
-from harness.config.layers import Choices
+from harness.config.layers import FOLDER, Choices, folder_settings
 from harness.config.schema import digest
 from harness.config.sweep import check_axes
 from harness.engine import runner
@@ -44,6 +44,8 @@ class Settings(TypedDict, total=False):
 
     model: PathLike | None
     data: PathLike | Rows | None
+    documents: PathLike | None
+    questions: PathLike | Rows | None
     unset: Sequence[str]
     limit: int | None
     sample: int | None
@@ -91,6 +93,8 @@ def run(
     suite: str | None = None,
     model: PathLike | None = None,
     data: PathLike | Rows | None = None,
+    documents: PathLike | None = None,
+    questions: PathLike | Rows | None = None,
     unset: Sequence[str] = (),
     limit: int | None = None,
     sample: int | None = None,
@@ -123,13 +127,18 @@ def run(
     """Run methods on data sets; the same call again resumes. Arguments are the options of `harness run`.
 
     method: a preset's name, or a class (harness.method.Method); data: a file, or the rows themselves, in the data set's
-    format; set: {"method.k": 3}, {"dataset.scorers": ["flashrag.em", my_function]}; progress: show a bar (a widget in a
-    notebook) and what the command line says on stderr; fail_fast: raise at the first question that fails.
+    format; documents, questions: in place of a data set, a folder of your own and a file of questions about it, or the
+    questions as rows; set: {"method.k": 3}, {"dataset.scorers": ["flashrag.em", my_function]}; progress: show a bar (a
+    widget in a notebook) and what the command line says on stderr; fail_fast: raise at the first question that fails.
 
     One method and one data set give a Run, and what cannot run raises UserError. Several of either, a suite, a sweep
     ({"method.k": [1, 3]}) or `repeat` seeds give Runs; a row that cannot run is in `lost`, and the others go on. Raises
     UserError where nothing can run, SaveError for what cannot be saved, LimitReached at a limit (max_...).
     """
+    if documents is not None or questions is not None:
+        pages = None if documents is None else os.fspath(documents)
+        data, named = folder_settings(pages, _rows_file(questions), data, _names(dataset))
+        dataset, set = dataset or FOLDER, {**(set or {}), **named}  # noqa: A001 - the argument of the command line
     single = (
         isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep and repeat is None
     )
@@ -138,7 +147,7 @@ def run(
     sets = {**(set or {}), **kept, **{key: value for key, value in flags.items() if value}}
     shared = Choices(
         model=None if model is None else os.fspath(model),
-        data=None if data is None else _rows_file(data),
+        data=_rows_file(data),
         profile=profile,
         limit=limit,
         sample=sample,
@@ -214,8 +223,10 @@ def _names(named: Methods | Names | None) -> list[str]:
     return names
 
 
-def _rows_file(data: PathLike | Rows) -> str:
+def _rows_file(data: PathLike | Rows | None) -> str | None:
     """The path `data` as text; rows are first written to a file in HARNESS_HOME, named after their content's hash."""
+    if data is None:
+        return None
     if isinstance(data, str | os.PathLike):
         return os.fspath(data)
     path = home() / "rows" / f"{digest(list(data))[:16]}.jsonl"

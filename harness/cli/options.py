@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from harness.config.layers import Choices
 
 
-_FOLDER = "folder"  # the data set of --documents and --questions
 RESULTS = "results"
 """The folder of runs that is written, and read, where none is named."""
 Runs = Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or folders that hold runs.")]
@@ -127,25 +126,25 @@ class Selection(RowOptions):
     def choices(self, method: str | None = None, dataset: str | None = None) -> Choices:
         """The selection as Choices, for one method on one data set. Raises UserError for an unreadable suite."""
         from harness.config import suites
-        from harness.config.layers import Choices
+        from harness.config.layers import Choices, folder_settings
 
         alike = {key: getattr(self, key) for key in ("data", "model", "profile", "limit", "sample", "seed")}
         sets, suite = parse_sets(self.sets), suites.chosen_suite(self.suite, split_names(self.unset))
         if self.documents or self.questions:
-            if not (self.documents and self.questions) or self.data or set(self.dataset) - {_FOLDER}:
-                raise ConfigError(["--documents DIR and --questions FILE go together, without --dataset and --data"])
-            alike["data"], sets["dataset.documents"] = self.questions, self.documents
+            alike["data"], kept = folder_settings(self.documents, self.questions, self.data, self.dataset)
+            sets |= kept
         return Choices(method, dataset, sets=sets, files=tuple(self.config), suite=suite, **alike)
 
     def rows(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
         """Each method on each data set at each point of `swept` ("KEY=A,B") with `repeat` seeds. Raises UserError."""
         from harness.cli.output import say
         from harness.config import sweep
+        from harness.config.layers import FOLDER
         from harness.engine.expand_command import command_rows, with_seeds
         from harness.engine.repeats import distinct_repeats
 
         shared, axes = with_seeds(self.choices(), sweep.parse_axes(swept or ()), repeat)
-        datasets = split_names(self.dataset) or [_FOLDER] * bool(self.documents)
+        datasets = split_names(self.dataset) or [FOLDER] * bool(self.documents)
         chosen = command_rows(shared, split_names(self.method), datasets, axes, say)
         return distinct_repeats(chosen, repeat, say)
 

@@ -21,6 +21,7 @@ from harness.storage.paths import with_home
 
 Layer = tuple[str, dict[str, Any]]
 
+FOLDER = "folder"  # the data set of --documents and --questions
 PARTS = ("method", "dataset", "model", "encoder", "reranker")
 SCALARS = ("seed", "limit", "sample", "sample_seed", "failed", "keep_prompts", "cache")
 _FILE_KEYS = (*PARTS, "roles", "methods", "datasets", "profile", *SCALARS)
@@ -46,6 +47,18 @@ class Choices:
     files: tuple[str, ...] = ()
     suite: Suite | None = None
     point: Mapping[str, Any] = field(default_factory=dict)
+
+
+def folder_settings(
+    documents: str | None, questions: str | None, data: object, datasets: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    """What stands for a folder of documents of one's own: (the value of `data`, settings of the data set FOLDER).
+
+    data, datasets: what else the user chose. Raises ConfigError where the two are not alone and together.
+    """
+    if documents is None or questions is None or data or set(datasets) - {FOLDER}:
+        raise ConfigError(["--documents DIR and --questions FILE go together, without --dataset and --data"])
+    return questions, {"dataset.documents": documents}
 
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:

@@ -2,7 +2,7 @@
 
 load("pecan", Method)                    -> the class that configs/registry.yaml names "pecan"
 load("mine:Method", Method)              -> the user's own class
-shipped("backends")                      -> {"random": "pocket.random_model:build"} from configs/registry.yaml
+shipped("backends")                      -> {"random": "pocket.random_model:Random", ...} from configs/registry.yaml
 short_name("methods.pecan:Pecan")        -> "pecan"; what has no short name stays as it is
 plugins("harness.methods")               -> {"their-method": "their_package:Theirs"} from installed packages
 trust("mine:parse_row")                  the user named it: it may be imported from now on
@@ -42,7 +42,7 @@ _TABLE = "registry.yaml"
 _SECTIONS = {"backends": "harness.backends", "packages": "harness.packages", "commands": "harness.commands"}
 
 # Keys of a configuration whose values name code.
-_CODE_KEYS = ("format", "implementation", "scorers")
+_CODE_KEYS = ("backend", "format", "implementation", "scorers")
 _trusted: set[str] = set()
 _objects: dict[str, Any] = {}  # target -> what `register_target` was given
 

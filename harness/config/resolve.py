@@ -144,7 +144,7 @@ def _merge_part(r: Resolution, layers: list[Layer], path: str, chosen: str) -> N
     noun = "model" if path.startswith("roles.") else path
     kind, model = _PARTS[noun]
     sections, defining = [_values_at(values, path) for _, values in layers], {_DEFINING[kind], "backend"}
-    defined = any((v.get("name") == chosen and defining & v.keys()) or v.get("backend") == "endpoint" for v in sections)
+    defined = any((v.get("name") == chosen and defining & v.keys()) or v.get("backend", "hf") != "hf" for v in sections)
     tree, named = Tree(), presets.fold(str(_name_in_layers(layers, path)))
     table_name = _merge_preset(tree, kind, chosen, defined, _name_in_layers(layers, "dataset"))
     settings = _settings_by_layer(tree, kind, table_name, path, layers)

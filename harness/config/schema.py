@@ -173,14 +173,15 @@ class ModelConfig(_Frozen):
     the method allows more; extra: further fields of a server's requests (null: a field is left out), or further
     variables of a loaded model's chat template (enable_thinking).
 
-    backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
-    api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
-    try; logprobs: how many tokens the server gives probabilities of, 0 for one that gives none; price: of its tokens;
-    tokenizer: None = lengths are estimated (harness/llm/endpoint_tokens.py).
+    backend: "hf", "endpoint", "scripted", "random" or one of your own (harness/llm/backend.py). "endpoint" asks an
+    OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there; api_key_env: name of the
+    environment variable with the key; timeout: seconds for one reply; retries: after the first try; logprobs: how many
+    tokens the server gives probabilities of, 0 for one that gives none; price: of its tokens; tokenizer: None = lengths
+    are estimated (harness/llm/endpoint_tokens.py).
     """
 
     name: str
-    backend: Literal["hf", "scripted", "random", "endpoint"] = "hf"
+    backend: str = "hf"
     source: PathOrName | None = None
     package: str | None = None
     package_path: str | None = None

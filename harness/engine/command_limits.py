@@ -34,7 +34,8 @@ class LimitHook(Hook):
                     "unknown; give them (model.shape), or use --max-tokens"
                 )
         for plan in plans if "money" in budget.limits and not budget.price else ():
-            if unpriced := [model.name for model in plan.models.values() if model.price is None]:
+            used = [*plan.models.values()] or [plan.config.model]
+            if unpriced := [model.name for model in used if model.price is None]:
                 raise UserError(
                     f"--max-money: what '{unpriced[0]}' takes is not known; give its prices per million tokens (--set "
                     "model.price.input=... model.price.output=...), or that of an hour (--price-per-gpu-hour P)"

@@ -16,6 +16,7 @@ from harness.engine.model_warnings import untrained_warnings
 from harness.errors import HarnessError, Missing, UserError, raise_all
 from harness.llm import model_info
 from harness.llm.adapters import prompt_mismatch, unknown_prompts, with_bundled_adapters
+from harness.llm.backend import backend_of
 from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.model_facts import ModelFacts
 from harness.method import Method
@@ -123,7 +124,7 @@ def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig])
         return  # nothing is known of a model that cannot be used
     system = any(prompt.of(method.config).system for prompt in method.templates())
     for role, config in models.items():
-        if system and (sentence := model_info.system_problem(config)):
+        if system and (sentence := backend_of(config).system_problem(config)):
             r.add_problem(sentence)
         uses = method.adapters().get(role, {}).items()
         used = {task: (use.name, config.adapters[use.name]) for task, use in uses if use.name in config.adapters}

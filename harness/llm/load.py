@@ -1,4 +1,4 @@
-"""Load the model that a config names, and keep the last two that were loaded."""
+"""The back ends of this project, and loading by the one that a config names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from harness.config.schema import SAMPLING, ModelConfig, canonical
 from harness.errors import CannotRun, import_error_as_cannot_run
-from harness.llm.model_info import local_folder, model_facts
+from harness.llm.backend import Backend, backend_of
+from harness.llm.endpoint_info import endpoint_facts, misplaced_settings
+from harness.llm.model_facts import ModelFacts
+from harness.llm.model_info import local_folder, model_facts, template_problem, transformers_facts
 from harness.models import LanguageModel
 
 if TYPE_CHECKING:
@@ -18,30 +21,69 @@ _loaded: OrderedDict[str, HFModel] = OrderedDict()
 
 
 def load_model(config: ModelConfig) -> LanguageModel:
-    """Load the model of `config`, in seconds to minutes; the last two are kept. Raises CannotRun with one sentence."""
+    """Load the model of `config` by its back end, in seconds to minutes. Raises CannotRun with one sentence."""
     facts = model_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])
-    if config.backend == "scripted":  # not kept: a run uses up a table, and each run checks that its server answers
-        from harness.llm.scripted import ScriptedModel
+    return backend_of(config).load(config, facts)
 
-        return ScriptedModel.from_config(config)
-    if config.backend == "endpoint":
+
+class Transformers(Backend):
+    """Weights in a folder or on the hub, run by transformers; the last two models stay loaded."""
+
+    def facts(self, config: ModelConfig) -> ModelFacts:
+        """See transformers_facts."""
+        return transformers_facts(config)
+
+    def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
+        """Load the weights. Raises CannotRun."""
+        key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
+        if key not in _loaded:
+            while len(_loaded) >= _MAX_KEPT:
+                _loaded.popitem(last=False)
+            folder, _ = local_folder(config)
+            with import_error_as_cannot_run():
+                from harness.llm.hf_session import HFModel
+
+                _loaded[key] = HFModel(config, facts, str(folder))
+        _loaded.move_to_end(key)
+        _loaded[key].forget()
+        return _loaded[key]
+
+    def system_problem(self, config: ModelConfig) -> str | None:
+        """See template_problem."""
+        return template_problem(config)
+
+
+class Endpoint(Backend):
+    """A server with OpenAI's chat API."""
+
+    def facts(self, config: ModelConfig) -> ModelFacts:
+        """See endpoint_facts."""
+        return endpoint_facts(config)
+
+    def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
+        """Ask whether the server answers; not kept, as each run asks. Raises CannotRun where it does not."""
         from harness.llm.endpoint import EndpointModel
 
         return EndpointModel(config, facts)
-    key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
-    if key not in _loaded:
-        while len(_loaded) >= _MAX_KEPT:
-            _loaded.popitem(last=False)
-        folder, _ = local_folder(config)
-        with import_error_as_cannot_run():
-            from harness.llm.hf_session import HFModel
 
-            _loaded[key] = HFModel(config, facts, str(folder))
-    _loaded.move_to_end(key)
-    _loaded[key].forget()
-    return _loaded[key]
+
+class Scripted(Backend):
+    """A table as a model."""
+
+    def facts(self, config: ModelConfig) -> ModelFacts:
+        """The identity is the table. Raises CannotRun."""
+        if wrong := misplaced_settings(config):
+            return ModelFacts(config.name, problems=wrong)
+        model = self.load(config)
+        return ModelFacts(config.name, model.capabilities, model.window, model.identity)
+
+    def load(self, config: ModelConfig, facts: ModelFacts | None = None) -> LanguageModel:
+        """Read the table; not kept, as a run uses it up. Raises CannotRun."""
+        from harness.llm.scripted import ScriptedModel
+
+        return ScriptedModel.from_config(config)
 
 
 def unload() -> None:

@@ -3,7 +3,6 @@
 Reads config.json and hashes files; imports no torch. The plan calls it before anything is loaded.
 """
 
-import importlib
 import json
 from fnmatch import fnmatch
 from pathlib import Path
@@ -12,9 +11,11 @@ from typing import Any
 from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.cost.free_memory import available_bytes
-from harness.errors import CannotRun
+from harness.errors import CannotRun, UserError
 from harness.llm import families, gguf, tokenizer_files
 from harness.llm.adapters import Base, adapter_folder, check_adapter
+from harness.llm.backend import backend_of
+from harness.llm.endpoint_info import misplaced_settings
 from harness.llm.model_facts import ModelFacts
 from harness.llm.template import PLAIN, Pieces, cut_template, no_system
 from harness.llm.thinking import thinking_room
@@ -39,28 +40,18 @@ _MOVED = {"harness.pocket": "pocket"}  # the package that runs of the first edit
 def model_facts(config: ModelConfig) -> ModelFacts:
     """Facts of the model that `config` names; never raises for a model that is merely unusable."""
     try:
-        from harness.llm.endpoint_info import endpoint_facts, misplaced_settings
-
-        if config.backend == "endpoint":
-            return endpoint_facts(config)
-        if wrong := misplaced_settings(config):
-            return ModelFacts(config.name, problems=wrong)
-        if config.backend == "scripted":
-            from harness.llm.scripted import scripted_facts
-
-            return scripted_facts(config)
-        return _hf_facts(config)
-    except CannotRun as e:
+        return backend_of(config).facts(config)
+    except UserError as e:
         return ModelFacts(config.name, problems=[str(e)])
 
 
-def _hf_facts(config: ModelConfig) -> ModelFacts:
+def transformers_facts(config: ModelConfig) -> ModelFacts:
     """Facts of a transformers model from its config.json, weights' hashes and tokenizer. Raises CannotRun."""
+    if wrong := misplaced_settings(config):
+        return ModelFacts(config.name, problems=wrong)
     try:
         folder, where = local_folder(config)
     except CannotRun as e:
-        if config.backend == "random":  # made here, so none are missing
-            raise
         return ModelFacts.without_weights(config.name, e, {"window": config.window} if config.window else {})
     settings = _read_json(folder / "config.json", config.name)
     _check_sizes(settings, config.name)
@@ -154,10 +145,8 @@ def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
 
     kind: names the setting in messages. Downloads from the hub on first use and locks the commit. Raises CannotRun.
     """
-    if (build := registry.shipped("backends").get(config.backend)) is not None:
-        module, _, function = build.partition(":")
-        folder, identity = getattr(importlib.import_module(module), function)()
-        return Path(folder), identity
+    if (made := backend_of(config).folder(config)) is not None:
+        return made
     if config.package:
         return _packaged_folder(config)
     source = config.source or config.name
@@ -286,13 +275,11 @@ def hash_files(folder: Path) -> str:
     return hash_named(folder, (path.name for path in (*weights, *settings, *folder.glob("*.jinja"))))
 
 
-def system_problem(config: ModelConfig) -> str | None:
+def template_problem(config: ModelConfig) -> str | None:
     """A sentence where the model's chat template has no system role, None where it has one, or only loading can tell.
 
-    Renders the template without loading the tokenizer. A server is taken to accept a system turn.
+    Renders the template without loading the tokenizer.
     """
-    if config.backend not in ("hf", "random"):
-        return None
     try:
         pieces = _template_pieces(config, tokenizer_files.tokenizer_folder(config, local_folder(config)[0]))
     except CannotRun as e:

@@ -29,7 +29,6 @@ from harness.config.validation import error_sentences
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import reply_end
-from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import split_thinking, thinking_room
 from harness.models import CacheLimit, Decoding, Kept, LanguageModel, Probe, Session, Span, Written
 from harness.storage.untrusted import parse_yaml, read_plain
@@ -239,9 +238,3 @@ def read_script(config: ModelConfig) -> Script:
         told = getattr(e, "strerror", None) or str(e).splitlines()[0]
         way_out = "check model.script (with --set from the current folder)"
         raise CannotRun(f"the script '{config.script}' cannot be used: {told}; {way_out}") from e
-
-
-def scripted_facts(config: ModelConfig) -> ModelFacts:
-    """Facts of a scripted model: its identity is the table."""
-    model = ScriptedModel.from_config(config)
-    return ModelFacts(config.name, model.capabilities, model.window, model.identity)
