@@ -103,7 +103,8 @@ class Written:
     offsets[i] = (start, end) character range of token i in `text`; attention has shape [tokens, watched spans]: row
     i is the mean attention (over heads, layers and the watched span's tokens) of token i as a query. finish is
     "stop" (end of turn or a stop string) or "length". ending: whether markers of the end of a turn were cut off the end
-    of the reply (harness/llm/endings.py). thinking: a reasoning model's, in front of `text`.
+    of the reply (harness/llm/endings.py). thinking: a reasoning model's, in front of `text`; unclosed: it used up the
+    limit, so that there is no answer; refused: a server says that the model refuses to answer.
     """
 
     text: str
@@ -113,6 +114,21 @@ class Written:
     attention: np.ndarray | None = None
     ending: bool = False
     thinking: str = ""
+    unclosed: bool = False
+    refused: bool = False
+
+    @property
+    def problem(self) -> str:
+        """What the reply lacks: "refused", "thought" (the limit went into thinking), "empty", "unfinished", or "".
+
+        Without `model.thinking` the thinking of a model that shows it is the reply.
+        """
+        text = self.text.strip()
+        if self.refused:
+            return "refused"
+        if self.unclosed or (self.finish == "length" and text.startswith("<think>") and "</think>" not in text):
+            return "thought"
+        return "empty" if not text else "unfinished" if self.finish == "length" else ""
 
     def tokens_between(self, start: int, end: int) -> slice:
         """The tokens of characters [start, end) of the text, as a slice of `offsets` and of the rows of `attention`."""

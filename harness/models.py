@@ -203,6 +203,8 @@ class Session(abc.ABC):
         with self._meter.request(self._role, "write", self._text) as replies:
             written = self._write(decoding, watch)
             replies.append(written.thinking + written.text)
+        if written.problem:
+            self._book("decode", 0, reply=written.problem)
         return written
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------

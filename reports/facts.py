@@ -25,6 +25,7 @@ from harness.stats.bootstrap import LEVEL, Interval, corpus_interval, interval
 from harness.stats.clusters import question_labels
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
+from harness.storage.run_summary import lacking_replies, reply_sentences
 from reports import costs
 from reports.search_notes import search_notes
 from reports.settings import labels as labels
@@ -302,7 +303,12 @@ def _model_notes(run: StoredRun) -> list[str]:
     """Sentences on what the run's models and servers did that its scores and costs do not show."""
     found = []
     usages = [usage for row in [*run.records, *run.documents] for usage in row["usage"].values()]
-    if unclosed := sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages):
+    lacking = Counter[str]()
+    for record in run.records:
+        lacking.update(lacking_replies(record["usage"]))
+    found += reply_sentences(lacking, run.config)
+    unclosed = sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages) - lacking["thought"]
+    if unclosed > 0:
         found.append(f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)")
     found += [embedded.embedded_caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
     found += [embedded.small_model_note(model) for model in _models(run) if model.get("small")]

@@ -41,8 +41,10 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
     return f"{shown}error: {row}{count}; the first, '{question}': {one_line(error)}  ({'; '.join(ways)})"
 
 
-def print_result(result: RunResult, json: bool) -> None:
-    """Print the scores and counts of a run on stdout, as lines or as one object of JSON."""
+def print_result(result: RunResult, config: Mapping[str, Any], json: bool) -> None:
+    """Print the scores and counts of a run on stdout, as lines or as one object of JSON. config: as in run.yaml."""
+    from harness.storage.run_summary import reply_sentences
+
     if json:
         print(json_.dumps({"run": str(result.folder), "summary": result.summary}), flush=True)
         return
@@ -56,6 +58,7 @@ def print_result(result: RunResult, json: bool) -> None:
     note += f", {summary['n_left_out']} left out by the loader" if summary.get("n_left_out") else ""
     note += _cached_requests_note(summary)
     lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
+    lines += [f"  {sentence}" for sentence in reply_sentences(summary.get("replies", {}), config)]
     print("\n".join(lines), flush=True)
 
 

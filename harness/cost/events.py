@@ -22,7 +22,8 @@ class Event:
     thinking, which has an event of its own; unclosed: 1 where it did not end by itself; recalled: 1 for a request that
     was not sent, as an earlier run had its reply (--cache replies); seconds: the time that the call ran, the whole
     batch's where it shared one; queued: seconds that it waited, for other questions or before a retry; billed: of a
-    request to a server, which takes money for `new` tokens and for these that it wrote.
+    request to a server, which takes money for `new` tokens and for these that it wrote; reply: what is wrong with one
+    (`Written.problem`), in an event of its own.
     """
 
     role: str
@@ -49,6 +50,7 @@ class Event:
     recalled: int = 0
     queued: float = 0.0
     billed: int | None = None
+    reply: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     (docs/security.md#forged-turns) and recalled are left out where they are 0. `roles` splits FLOPs (convention
     "all-params") by role. Parts of a phase that had any: `probes`, {requests, tokens, flops}, which read what closes
     the turn; `thinking`, {tokens, unclosed, flops}, and how often it was ended at its limit; `billed`, role -> {input,
-    cached, output}, the tokens that a server takes money for (prices.py).
+    cached, output}, the tokens that a server takes money for (prices.py); `replies`, how many of them lack an answer or
+    its end, by `Event.reply`.
     """
     usage: dict[str, dict[str, Any]] = {}
     for event in events:
@@ -46,6 +47,8 @@ def _usage_of_event(e: Event, shape: ModelShape | None) -> dict[str, Any]:
         "roles": {} if shape is None else {e.role: spent[DEFAULT]},
     }
     usage |= {name: count for name, count in (("markers_broken", e.markers), ("recalled", e.recalled)) if count}
+    if e.reply:
+        usage["replies"] = {e.reply: 1}
     if e.kind == "probe":
         usage["probes"] = {"requests": e.requests, "tokens": e.new, "flops": spent}
     if e.billed is not None:

@@ -49,7 +49,8 @@ class Reply:
 
     tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in); counts_refused: how
     many of its counts cannot be true and are None; first_token: (token, log-probability) of what might have come first;
-    ending: whether end markers were cut off; thinking: in front of the answer; unclosed: whether that did not end."""
+    ending: whether end markers were cut off; thinking: in front of the answer; unclosed: whether that did not end;
+    refused: whether the model refuses to answer."""
 
     text: str
     finish: str
@@ -62,13 +63,12 @@ class Reply:
     thinking: str = ""
     thinking_tokens: int | None = None
     unclosed: bool = False
+    refused: bool = False
 
     def answer(self, markers: Thinking | None) -> Reply:
-        """The reply, with thinking between `markers` moved from its text to `thinking`; unchanged for None."""
-        if markers is None:
-            return self
+        """The reply, with thinking between `markers` (None: it has none) moved from its text to `thinking`."""
         thinking, text, closed = split_thinking(self.text, markers)
-        used_up = bool(self.thinking) and not text and self.finish == "length"  # all of the limit went into thinking
+        used_up = not text and self.finish == "length"  # all of the limit went into thinking, shown or hidden
         return replace(self, text=text, thinking=self.thinking + thinking, unclosed=not closed or used_up)
 
     def cut_at_stop(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
@@ -107,6 +107,7 @@ def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None
         text=text,
         thinking=server.mask_key(apart) if isinstance(apart, str) else "",
         thinking_tokens=_token_count(thought, 0, tokens_out or 0),
+        refused=bool(choice["message"].get("refusal")),
         finish=server.mask_key(str(choice.get("finish_reason") or "stop")),
         tokens_in=tokens_in,
         tokens_cached=_token_count(cached, 0, tokens_in or 0) or 0,
@@ -356,7 +357,8 @@ class EndpointSession(Session):
         span = Span(self._length, self._length + len(offsets))
         self._length = span.end  # what was written is in the context, even where it is a token more than was allowed
         finish = "length" if finish == "length" else "stop"
-        return Written(text, span, finish, offsets, ending=reply.ending, thinking=reply.thinking)
+        more = {name: getattr(reply, name) for name in ("ending", "thinking", "unclosed", "refused")}
+        return Written(text, span, finish, offsets, **more)
 
     def length(self) -> int:
         """Tokens in the context, counted here or by the server (see the module), the frames of its turns included."""

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from harness.models import Probe, Span, Written
 
+_KEPT = ("text", "finish", "ending", "thinking", "unclosed", "refused")
 Request = TypeVar("Request", bound=Callable[..., Any])
 
 
@@ -46,7 +47,7 @@ def with_reply_cache(request: Request) -> Request:
 def _reply_values(reply: Written | Probe | list[float]) -> dict[str, Any]:
     """A reply as the JSON values that the cache holds."""
     if isinstance(reply, Written):
-        values = {name: getattr(reply, name) for name in ("text", "finish", "offsets", "ending", "thinking")}
+        values = {name: getattr(reply, name) for name in ("offsets", *_KEPT)}
         return {**values, "size": len(reply.span)}
     return {"mass": reply.mass, "top": reply.top} if isinstance(reply, Probe) else {"scores": reply}
 
@@ -58,5 +59,5 @@ def _reply_of(values: dict[str, Any], before: int) -> Written | Probe | list[flo
     if "scores" in values:
         return list(values["scores"])
     span, offsets = Span(before, before + values["size"]), tuple((a, b) for a, b in values["offsets"])
-    parts = {name: values[name] for name in ("text", "finish", "ending", "thinking")}
+    parts = {name: values[name] for name in _KEPT if name in values}  # older caches lack some
     return Written(span=span, offsets=offsets, **parts)

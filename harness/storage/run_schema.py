@@ -69,6 +69,7 @@ _USAGE_OF_PHASE = _mapping(
         "probes?": _mapping({"requests?": Count, "tokens": Count, "flops": Costs}),
         "billed?": _dict[str, _mapping({"input": Count, "cached": Count, "output": Count})],
         "thinking?": _mapping({"tokens": Count, "unclosed": Count, "flops": Costs}),
+        "replies?": dict[str, Count],
     }
 )
 USAGE_KEYS = frozenset(_USAGE_OF_PHASE.__annotations__)
@@ -167,6 +168,7 @@ _SUMMARY = _mapping(
         "state?": str,
         "n_asked?": Count,
         "n_left_out?": Count,
+        "replies?": dict[str, Count],
         "stopped_early?": _mapping({"questions": Count, "of": Count, "seed": Count, "verdicts": list[str]}),
         **dict.fromkeys(("n_total?", "n_scored?", "n_failed?"), Count),
         "scores?": _dict[str, _mapping({**dict.fromkeys(("mean", "low", "high"), float | None), "n?": Count})],

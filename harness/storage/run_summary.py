@@ -3,6 +3,7 @@
 summarise(records, documents) -> {
     "n_total": 200, "n_scored": 198, "n_failed": 2, "n_truncated": 31, "failed_count_as": "zero",
     "n_without_prefix": 12,                     only if the task asks for one: replies without it, scored whole
+    "replies": {"empty": 3},                    only if some lack something (`lacking_replies`)
     "scores": {"longbench-f1": {"mean": 0.41, "low": 0.36, "high": 0.46, "n": 200}},
                                                 95 % interval by cluster; n: questions that have this score
     "usage": {"search": {...}, "answer": {...}},                              mean an answered question
@@ -54,6 +55,7 @@ def summarise(
         "n_failed": tally.errors.total(),
         "n_truncated": tally.truncated,
         **({"n_without_prefix": tally.prefixes[MISSING]} if tally.prefixes else {}),
+        **({"replies": dict(tally.replies)} if tally.replies else {}),
         "failed_count_as": failed,
         "scores": tally.scores(seed),
         "usage": _divide_all(tally.usage, tally.total - tally.errors.total()),
@@ -71,6 +73,33 @@ def summarise_with(
     return summarise(records, documents, failed=failed, seed=int(seed), form=form)
 
 
+def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Replies to a question without an answer, by `Written.problem`; cut ones are those of the phase "answer" alone."""
+    found: Counter[str] = Counter()
+    for phase, spent in usage.items():
+        told = spent.get("replies") or {}
+        found.update({problem: n for problem, n in told.items() if problem != "unfinished" or phase == "answer"})
+    return dict(found)
+
+
+def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> list[str]:
+    """A sentence for each kind of `replies` (a summary's) that lack something, with the limit to raise.
+
+    config: as in run.yaml.
+    """
+    model, most = config["model"], config["dataset"].get("max_answer_tokens")
+    think, own = model.get("thinking"), model.get("max_tokens")
+    raised = f"raise model.thinking.tokens={think['tokens']}" if think else "set model.thinking.tokens=4096"
+    cut_by = ("model.max_tokens", own) if own and own <= (most or own) else ("dataset.max_answer_tokens", most)
+    told = {
+        "refused": "refusals: {}",
+        "thought": f"replies whose limit went into thinking: {{}}; {raised}",
+        "empty": "empty replies: {}",
+        "unfinished": f"replies cut at their limit: {{}}; raise {'='.join(str(part) for part in cut_by if part)}",
+    }
+    return [words.format(replies[kind]) for kind, words in told.items() if replies.get(kind)]
+
+
 class _Tally:
     """Sums over records, and what confidence intervals need of each; failed, form: as in `summarise`."""
 
@@ -79,6 +108,7 @@ class _Tally:
         self.total = self.truncated = 0
         self.errors: Counter[str] = Counter()
         self.prefixes: Counter[str] = Counter()
+        self.replies: Counter[str] = Counter()
         self.usage: dict[str, dict[str, Any]] = {}
         self.texts = np.zeros(2)  # those of failed questions too
         self._count = 0  # of rows that have scores
@@ -95,6 +125,7 @@ class _Tally:
         self.truncated += row["truncated"] is not None
         self.prefixes.update([] if prefix is None else [prefix])
         self.errors.update([] if error is None else [error["type"]])
+        self.replies.update(lacking_replies(row["usage"]))
         self.texts += _encoder_texts(row["usage"])
         if error is None:
             add_usage(self.usage, row["usage"])

@@ -108,7 +108,7 @@ def test_requests(folder):
 def test_usage(folder):
     known = {key for row in lines(folder / "records.jsonl") for phase in row["usage"].values() for key in phase}
     assert {"probes", "flops", "encoder_requests"} <= known
-    rare = {"markers_broken", "recalled", "thinking", "billed"}
+    rare = {"markers_broken", "recalled", "thinking", "billed", "replies"}
     assert known == documented("usage") - rare
     assert all(name in (usage_of.__doc__ or "") for name in rare)
 
@@ -116,7 +116,7 @@ def test_usage(folder):
 def test_documents_and_summary(folder):
     assert documented("documents") == set(lines(folder / "documents.jsonl")[0]) | {"question_id"}
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    assert documented("summary") == set(summary) | {"texts_cut", "stopped_early", "n_left_out"}
+    assert documented("summary") == set(summary) | {"texts_cut", "stopped_early", "n_left_out", "replies"}
     inner = {*summary["index"], *summary["scores"]["evidence_recall"]}
     assert inner <= described("summary")
 

@@ -57,6 +57,33 @@ def test_failures_are_recorded_and_only_they_are_asked_again(here):
     assert len(starts) == 3
 
 
+REFUSAL = completion(None)
+REFUSAL["choices"][0]["message"]["refusal"] = "I cannot help with that."
+
+
+@pytest.mark.parametrize(
+    ("more", "thinking", "limit"),
+    [
+        ((), "set model.thinking.tokens=4096", "raise dataset.max_answer_tokens=32"),
+        (("model.thinking.tokens=9",), "raise model.thinking.tokens=9", "raise dataset.max_answer_tokens=32"),
+        (("model.max_tokens=8",), "set model.thinking.tokens=4096", "raise model.max_tokens=8"),
+    ],
+)
+def test_replies_without_an_answer_are_in_the_last_lines_and_the_notes(more, thinking, limit, here):
+    replies = [REFUSAL, completion("", "length"), completion(" "), completion("Paris i", "length"), completion("Paris")]
+    with Loopback([(lambda body, reply=reply: reply) for reply in replies]) as server:
+        done = here(*[word for word in words(server, "--set", "seed=0", *more) if word != "--json"])
+    told = [
+        "refusals: 1",
+        f"replies whose limit went into thinking: 1; {thinking}",
+        "empty replies: 1",
+        f"replies cut at their limit: 1; {limit}",
+    ]
+    assert done.stdout.splitlines()[-4:] == [f"  {sentence}" for sentence in told]
+    run = read_run(Path(done.stdout.splitlines()[0]))
+    assert [note for note in notes(run) if note in told] == told
+
+
 def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here):
     with Loopback([told]) as server:
         first = here(*words(server, limit=1))

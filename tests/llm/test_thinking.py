@@ -80,6 +80,37 @@ def test_a_server_s_reply(reply, text, finish, thought, unclosed):
     assert (kept["tokens"], kept["unclosed"]) == (thought, unclosed)
 
 
+REFUSED = completion(None)
+REFUSED["choices"][0]["message"]["refusal"] = "I cannot help with that."
+
+
+@pytest.mark.parametrize(
+    ("reply", "thinking", "problem"),
+    [
+        (_server("<think>on and on", "length", tokens=9), True, "thought"),
+        (_server("<think>on and on", "length"), False, "thought"),
+        (_server("", "length", reasoning="on and on"), True, "thought"),
+        (_server("", "length", reasoning="on and on"), False, "thought"),
+        (_server(None, "length", tokens=9), False, "thought"),
+        (REFUSED, False, "refused"),
+        (_server(None), False, "empty"),
+        (_server(" \n"), False, "empty"),
+        (_server("<think>so</think>", tokens=4), True, "empty"),
+        (_server("Paris is", "length"), False, "unfinished"),
+        (_server("<think>so</think>Paris is", "length"), True, "unfinished"),
+        (_server("Paris"), False, ""),
+        (_server("<think>so</think>Paris"), False, ""),
+    ],
+)
+def test_replies_that_lack_an_answer_are_counted_by_what_they_lack(reply, thinking, problem):
+    with Loopback([lambda body: reply]) as server:
+        meter = Meter()
+        with loaded(server, **({"thinking": {"tokens": 12}} if thinking else {})).session(meter) as s:
+            s.user("Where?")
+            assert s.write(8).problem == problem
+    assert meter.usage()["answer"].get("replies") == ({problem: 1} if problem else None)
+
+
 def test_what_a_server_cannot_do_and_what_does_not_fit():
     facts = model_facts(config("http://127.0.0.1:1/v1", thinking={"tokens": 100}, logprobs=5, window=1000))
     assert (facts.window, facts.capabilities, facts.identity["window"]) == (900, {"sampling"}, 1000)
