@@ -1,4 +1,4 @@
-"""`harness retrieve --dataset NAME --corpus FILE`: write the documents that a retriever returns for each question.
+"""`harness retrieve --dataset NAME --corpus PATH`: write the documents that a retriever returns for each question.
 
 exit 0 written · 2 a mistake, nothing was written · 3 something could not be saved · 130 interrupted
 """
@@ -36,7 +36,10 @@ def retrieve(
     ],
     corpus: Annotated[
         str,
-        choice("--corpus FILE", "Wikipedia in FlashRAG's or KILT's form (JSON lines) or DPR's table, also gzipped."),
+        choice(
+            "--corpus PATH",
+            "Wikipedia in FlashRAG's or KILT's form (JSON lines) or DPR's table, also gzipped; or a folder of pages.",
+        ),
     ],
     retriever: Annotated[
         str, choice("--retriever NAME", "bm25, or an encoder (harness list encoders), e.g. e5.", complete="encoders")
@@ -68,9 +71,15 @@ def retrieve(
     config, encoder = _resolve_configs(dataset, data, retriever, sets or [])
     check_packages(encoder)
     path = Path(corpus).expanduser()
-    if not path.is_file():
-        raise UserError(f"--corpus {corpus}: no such file")
+    if not path.exists():
+        raise UserError(f"--corpus {corpus}: no such file or folder")
     check_home()
+    if path.is_dir():
+        from harness.retrieval.corpus import file_of_folder
+
+        path, unread = file_of_folder(path, home() / "retrieval")
+        if unread:
+            say(f"warning: not read, or not in full: {', '.join(unread)}")
     # The corpus's name, and a mark of where it is: two dumps may have one name.
     mark = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:8]
     place = Path(index).expanduser() if index else home() / "retrieval" / f"{_file_name(path.name)}-{mark}"
@@ -165,7 +174,7 @@ def _print_result(done: Written, target: Path, top: int, config: DatasetConfig, 
         if recall.left_out:
             print(f"  {recall.left_out} questions have no answer of at most 10 words and are not in the recall")
     if done.without:
-        say(f"warning: no passage matches {done.without} questions; they have no documents and are left out of runs")
+        say(f"warning: no passage matches {done.without} questions; they are answered from no text")
     layers = presets.read("datasets", config.name)  # a run must be told the format where its preset's is another one
     form = "" if any(values.get("format") == "retrieved" for _, values in layers) else " dataset.format=retrieved"
     use = f"harness run --method NAME --dataset {config.name} ... --set dataset.documents={target}{form}"

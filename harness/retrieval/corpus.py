@@ -9,6 +9,7 @@ one document; a row is one passage unless it is longer than two.
 """
 
 import csv
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,13 @@ from typing import Any
 
 from harness.datasets.archives import opened
 from harness.datasets.files import Broken, RowPlace, parse_line
+from harness.datasets.folder import read_pages
 from harness.datasets.html_pages import wiki_text
 from harness.datasets.rows import type_name
 from harness.errors import DataError
+from harness.storage.files import write_atomic
 from harness.storage.input_limits import numbered_lines
+from harness.storage.json_lines import json_line
 
 _KNOWN = (
     "FlashRAG's rows have id and contents, KILT's wikipedia_id, wikipedia_title and text, DPR's table id, text, title"
@@ -35,6 +39,31 @@ class Page:
     document: str
     title: str
     text: str
+
+
+def file_of_folder(folder: Path, place: Path) -> tuple[Path, list[str]]:
+    """Write the pages of a folder (harness/datasets/folder.py) as a corpus in KILT's form.
+
+    Args:
+        folder: The folder.
+        place: Folder for the file, which is named after its content.
+
+    Returns:
+        The file, and a phrase for each file of the folder that was not read.
+
+    Raises:
+        DataError: The folder has no page, or two pages with one id.
+    """
+    pages, unread = read_pages(folder)
+    lines = []
+    for page in pages:
+        text = [f"{part}\n" for section in page.sections for part in section if part.strip()]
+        lines.append(json_line({"wikipedia_id": page.id, "wikipedia_title": page.title, "text": text}))
+    content = b"".join(lines)
+    file = place / f"{folder.resolve().name}-{hashlib.sha256(content).hexdigest()[:8]}.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(file, content)
+    return file, unread
 
 
 class Corpus:

@@ -241,3 +241,8 @@ def test_mistakes_in_parts_are_sentences(own, parts: str) -> None:
     (own / "suites" / "bad.yaml").write_text(f"methods: [echo]\ndatasets: [pocket/musique]\nparts: {parts}\n")
     with pytest.raises(ConfigError, match="must be a list|unknown key 'metods'"):
         suites.read_suite("bad")
+
+
+def test_raptor_is_another_name_of_one_preset():
+    ours, theirs = (resolve(Choices(method=name, dataset="pocket/musique")).config for name in ("raptor", "raptor-ct"))
+    assert ours == theirs

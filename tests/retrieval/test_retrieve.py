@@ -15,7 +15,7 @@ from harness.datasets import load
 from harness.datasets.open_rows import OpenRow
 from harness.errors import DataError
 from harness.retrieval import corpus_bm25, dense_index, maxp
-from harness.retrieval.corpus import Corpus
+from harness.retrieval.corpus import Corpus, file_of_folder
 from harness.retrieval.output import Recall
 from harness.retrieval.retrieval_run import Request, retrieve
 from tests.datasets.support import config, needs_real, real, write_lines
@@ -296,3 +296,17 @@ def test_mistakes_on_the_command_line(tmp_path, monkeypatch, capsys):
         assert sentence in error
         assert error.startswith("error: ")
         assert error.count("\n") == 1
+
+
+def test_a_folder_of_pages_is_a_corpus(tmp_path):
+    """A page is a document, also where two pages have one title."""
+    (tmp_path / "wiki").mkdir()
+    for name, text in (("a", "# Mill\nAda built it."), ("b", "# Mill\nBob burned it."), ("c", "")):
+        (tmp_path / f"wiki/{name}.md").write_text(text)
+    file, unread = file_of_folder(tmp_path / "wiki", tmp_path / "kept")
+    corpus = Corpus(file, 100)
+    pages = [corpus.page(*line) for line in corpus.lines()]
+    assert [(page.id, page.title) for page in pages] == [("a", "Mill"), ("b", "Mill")]
+    assert [page.document for page in pages] == ["page a", "page b"]
+    assert "Bob burned it." in pages[1].text
+    assert unread == ["c.md (empty)"]
