@@ -84,6 +84,6 @@ def _write_heads(plan: Plan, top: int, out: Path) -> int:
     try:
         write_atomic(out, "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items()).encode())
     except OSError as error:
-        raise save_error(out, error) from error
+        raise save_error(out, error, "--out") from error
     print(f"{out}: {', '.join(heads)}  ({found.questions} questions, {found.left_out} left out)")
     return 0

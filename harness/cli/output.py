@@ -46,7 +46,7 @@ def write(content: str | bytes, out: str | None) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise save_error(target, e) from e
+        raise save_error(target, e, "--out") from e
     write_atomic(target, content)
     say(f"written to {out}")
 

@@ -72,7 +72,7 @@ def train(
                 return 0
         measures = training.examine(say)
     except OSError as error:
-        raise save_error(folder, error) from error
+        raise save_error(folder, error, "--out") from error
     if options.json:
         print(json_.dumps({"adapters": str(folder / "adapters"), "measures": [asdict(one) for one in measures]}))
     else:

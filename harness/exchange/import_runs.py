@@ -121,7 +121,7 @@ def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], Non
             for draft, folder in zip(drafts, folders, strict=True):
                 os.replace(draft, folder)
         except OSError as error:
-            raise save_error(folder, error) from error
+            raise save_error(folder, error, "--out") from error
     return folders
 
 

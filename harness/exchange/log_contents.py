@@ -69,7 +69,7 @@ def write_file(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise save_error(path.parent, error) from None
+        raise save_error(path.parent, error, "--out") from None
     write_atomic(path, data)
 
 

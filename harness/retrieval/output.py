@@ -101,7 +101,7 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
                 if entries:
                     file.write(json_line({"id": row.id, "question": row.question, "docs": entries}))
     except OSError as error:
-        raise save_error(out, error) from error
+        raise save_error(out, error, "--out") from error
     return recall
 
 

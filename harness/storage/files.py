@@ -20,15 +20,20 @@ from harness.errors import SaveError
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def save_error(path: Path, error: OSError, place: str = "--out") -> SaveError:
-    """A SaveError that says what could not be written and what to do. place: the setting of its folder."""
-    why = error.strerror or str(error)
+def save_error(path: Path, error: OSError, place: str = "") -> SaveError:
+    """A SaveError that says what could not be written and what to do.
+
+    place: the setting of its folder; "": of a run folder, which --out of harness run names only while there is none.
+    """
+    why, folder = error.strerror or str(error), path if path.is_dir() else path.parent
     if error.errno == errno.ELOOP:
         fix = "it is a link to another place; remove it, then run the same command again"
     elif error.errno in _FULL:
         fix = "make room, then run the same command again; what was saved before is kept"
+    elif not place and folder.is_dir():
+        fix = f"make the folder {folder} writable, then run the same command again"
     else:
-        fix = f"choose a folder you may write to with {place}"
+        fix = f"choose a folder you may write to with {place or '--out'}"
     return SaveError(f"cannot write {path}: {why}; {fix}.")
 
 

@@ -13,7 +13,7 @@ from harness.config import registry
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
 from harness.engine.scoring import unanswered_verdict
-from harness.errors import DataError, UserError
+from harness.errors import DataError, SaveError, UserError
 from harness.storage.run_folder import read_run
 from harness.types import Gold, Support
 from reports.main_table import frame
@@ -261,3 +261,11 @@ def test_a_scorer_that_scores_no_question_is_told(tmp_path, capsys):
     assert progress.notes == [told]
     rescore(folder)
     assert capsys.readouterr().err == told + "\n"
+
+
+def test_a_folder_that_cannot_be_written_is_told_without_options_of_other_commands(tmp_path, monkeypatch):
+    folder = go(plain(), tmp_path).folder
+    monkeypatch.setattr("harness.storage.run_store.os.access", lambda *_, **__: False)
+    with pytest.raises(SaveError) as told:
+        rescore(folder, scorers=["flashrag.em"])
+    assert str(told.value).endswith(f"make the folder {folder} writable, then run the same command again.")

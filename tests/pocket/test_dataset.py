@@ -123,13 +123,46 @@ def test_supporting_sentences_hold_their_facts(kind):
 
 @pytest.mark.parametrize(
     ("change", "field"),
-    [({"evidences": [["a", "b"]]}, "evidences"), ({"evidences": 3}, "evidences"), ({"context": 3}, "context")],
+    [
+        ({"evidences": [["a", "b"]]}, "evidences"),
+        ({"evidences": 3}, "evidences"),
+        ({"evidences": "[[a"}, "evidences"),
+        ({"evidences": [{"fact": "a", "relation": "b"}]}, "evidences"),
+        ({"context": 3}, "context"),
+        ({"context": "no JSON"}, "context"),
+    ],
 )
 def test_bad_2wiki_rows(change, field):
     row = {**sample("2wikimultihopqa", 0, tokens=300, purpose="evaluation").rows[0], **change}
     with pytest.raises(RowError) as caught:
         twowiki.parse_row(row)
     assert str(caught.value.field).startswith(field)
+
+
+def columns(rows, *names):
+    return {name: [row[at] for row in rows] for at, name in enumerate(names)}
+
+
+def objects(rows, *names):
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+FORMS = {
+    "columns": (columns, ("title", "sentences"), ("fact", "relation", "entity")),
+    "objects": (objects, ("title", "content"), ("fact", "relation", "entity")),
+    "objects in another order": (lambda rows, *names: objects([row[::-1] for row in rows], *names[::-1]), ("title", "content"), ("subject", "relation", "object")),
+    "JSON text": (lambda rows, *names: json.dumps(rows), (), ()),
+    "JSON text of columns": (lambda *values: json.dumps(columns(*values)), ("title", "content"), ("subject", "relation", "object")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_2wiki_rows_of_other_copies_are_the_same_rows(form):
+    make, paragraph, triple = FORMS[form]
+    row = sample("2wikimultihopqa", 0, tokens=300, purpose="evaluation").rows[0]
+    facts = make(row["supporting_facts"], "title", "sent_id")
+    other = {"context": make(row["context"], *paragraph), "evidences": make(row["evidences"], *triple)}
+    assert twowiki.parse_row({**row, **other, "supporting_facts": facts}) == twowiki.parse_row(row)
 
 
 @needs_real
