@@ -23,7 +23,7 @@ class Event:
     was not sent, as an earlier run had its reply (--cache replies); seconds: the time that the call ran, the whole
     batch's where it shared one; queued: seconds that it waited, for other questions or before a retry; billed: of a
     request to a server, which takes money for `new` tokens and for these that it wrote; reply: what is wrong with one
-    (`Written.problem`), in an event of its own.
+    (`Written.problem`), in an event of its own; answered: False for requests that were sent and got no usable reply.
     """
 
     role: str
@@ -51,6 +51,7 @@ class Event:
     queued: float = 0.0
     billed: int | None = None
     reply: str = ""
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)

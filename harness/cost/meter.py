@@ -106,6 +106,7 @@ class Meter:
             branch.events.append(event)
             if shape is not None:
                 self.shapes[event.shape] = shape
+            if shape is not None and event.answered:
                 branch.flops = Flops({name: total + flops(event, shape, name) for name, total in branch.flops.items()})
 
     @contextlib.contextmanager

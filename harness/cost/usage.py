@@ -17,7 +17,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     "all-params") by role. Parts of a phase that had any: `probes`, {requests, tokens, flops}, which read what closes
     the turn; `thinking`, {tokens, unclosed, flops}, and how often it was ended at its limit; `billed`, role -> {input,
     cached, output}, the tokens that a server takes money for (prices.py); `replies`, how many of them lack an answer or
-    its end, by `Event.reply`.
+    its end, by `Event.reply`; `unanswered`, {tokens, flops, billed} of requests without a usable reply, which nothing
+    else counts but the limits of a command.
     """
     usage: dict[str, dict[str, Any]] = {}
     for event in events:
@@ -28,6 +29,9 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
 def _usage_of_event(e: Event, shape: ModelShape | None) -> dict[str, Any]:
     """What one event adds to its phase, by the names in `usage_of`; shape: its model's sizes, None where unknown."""
     spent = {name: 0.0 if shape is None else flops(e, shape, name) for name in CONVENTIONS}
+    if not e.answered:
+        billed = {} if e.billed is None else {"billed": {e.role: {"input": e.new, "cached": 0, "output": e.billed}}}
+        return {"unanswered": {"tokens": e.new, "flops": spent, **billed}}
     usage = {
         "flops": spent,
         "tokens_in": 0 if e.kind == "decode" else e.new,
@@ -82,6 +86,18 @@ def sum_phases(usages: Iterable[Mapping[str, Mapping[str, Any]]], *phases: str) 
 def tokens_of(phase: Mapping[str, Any]) -> int:
     """Tokens read and written in a phase, or in a sum of phases; 0 where it holds none."""
     return int(phase.get("tokens_in", 0) + phase.get("tokens_out", 0))
+
+
+def sent(usage: Mapping[str, Mapping[str, Any]], earlier: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """All that a question or an index sent, {"tokens", "flops", "billed"}: `usage` and its requests without a reply.
+
+    earlier: what earlier tries of it sent, in the same form.
+    """
+    spent = sum_phases([usage])
+    total: dict[str, Any] = {"tokens": tokens_of(spent), "flops": {}, "billed": {}}
+    for more in ({key: spent.get(key, {}) for key in ("flops", "billed")}, spent.get("unanswered", {}), earlier or {}):
+        add_usage(total, more)
+    return total
 
 
 def add_usage(total: dict[str, Any], more: Mapping[str, Any]) -> None:

@@ -62,7 +62,8 @@ def _checked_triples(value: Any) -> list[list[str]]:
 
 def parse_row(raw: dict[str, Any]) -> Row:
     """One 2WikiMultihopQA row; Gold.extra as for HotpotQA, and `evidences`. Raises RowError naming the field."""
-    lists = {name: _entries(raw, name) for name in ("context", "supporting_facts", "evidences") if name in raw}
+    names = ("context", "supporting_facts", "evidences")
+    lists: dict[str, Any] = {name: _entries(raw, name) for name in names if name in raw}
     evidences = _checked_triples(lists.pop("evidences", None))
     if "context" in lists:
         lists["context"] = _with_sentence_spaces(lists["context"])

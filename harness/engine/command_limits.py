@@ -71,7 +71,7 @@ def first_limit_hit(budget: Budget, plans: Sequence[Plan], rows: Sequence[Foreca
         asked = {e.question.id for e in plan.dataset.examples[: plan.config.limit]}
         for record in read_lines(out / plan.folder / RECORDS, "question_id"):
             if record["question_id"] in asked:
-                stored.spend(record["usage"])
+                stored.spend_record(record)
         hours = None if row.hours is None else row.hours * budget.price
         spent, money = (
             stored.spent(),

@@ -59,8 +59,8 @@ class Progress:
         self._total += count
 
     def seen(self, row: dict[str, Any]) -> None:
-        """Count a record (its keys COUNTED) of an earlier start of the same run."""
-        self.budget.spend(row["usage"])
+        """Count a record (its keys COUNTED, and `earlier` of its notes) of an earlier start of the same run."""
+        self.budget.spend_record(row)
         self._count(row)
 
     def check(self) -> None:

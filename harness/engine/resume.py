@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness import datasets, scorers
+from harness.cost.usage import sent
 from harness.engine.plan import Plan
 from harness.engine.progress import COUNTED, Progress
 from harness.engine.record_texts import update_texts
@@ -55,20 +56,28 @@ def answered_ids(
     starts: Sequence[Mapping[str, Any]],
     progress: Progress,
     retry_failed: bool,
-) -> set[str]:
-    """Ids of the questions that need not be asked; `progress` counts those of `examples`.
+) -> tuple[set[str], dict[str, dict[str, Any]]]:
+    """(Ids of the questions that need not be asked, question to be asked again -> what its tries sent so far).
+
+    `progress` counts those of `examples`.
 
     starts: earlier ones, of the manifest; retry_failed: leave out the questions without an answer.
     """
     question_ids = {example.question.id for example in examples}
     # The last record of a question counts; only the counted keys of a record are held in memory.
     stored = itertools.chain(store.place.records_of_others(), store.records())
-    rows = {row["question_id"]: {key: row[key] for key in COUNTED} for row in stored}
+    rows = {}
+    for row in stored:
+        counted = {key: row[key] for key in COUNTED}
+        rows[row["question_id"]] = {**counted, "notes": {"earlier": _earlier(row)}}
     # An answer that could not be scored was paid for: the question is not asked again.
     again = {q for q, row in rows.items() if retry_failed and q in question_ids and not has_answer(row)}
     for question_id, row in rows.items():
         if question_id in question_ids - again:
             progress.seen(row)
+        elif question_id in again:
+            progress.budget.spend_record(row)
+    tried = {name: sent(rows[name]["usage"], _earlier(rows[name])) for name in again}
     if kept := len(rows.keys() & question_ids - again):
         # Another writer's records may be there at the first start of this one.
         days = [start["started"][:10] for start in starts]
@@ -76,7 +85,12 @@ def answered_ids(
         progress.note(f"{kept} of {len(question_ids)} answers were stored{when}")
     if beyond := len(rows.keys() - question_ids):
         progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
-    return rows.keys() - again
+    return rows.keys() - again, tried
+
+
+def _earlier(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What earlier tries of a record's question sent, {} for none."""
+    return dict((row.get("notes") or {}).get("earlier") or {})
 
 
 def _scored_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:

@@ -156,6 +156,7 @@ class Job:
         self.problems: list[str] = []
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
+        self._tried: dict[str, dict[str, Any]] = {}  # what earlier tries of a question sent
         self._in_flight: int | None = None  # questions in flight, once the models are loaded
         self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, asking.parallel)
         self.manifest |= store.place.manifest(len(asked))
@@ -178,7 +179,8 @@ class Job:
         self.store.write(MANIFEST, self.manifest)
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         starts = self.manifest["starts"][:-1]
-        self._known = answered_ids(self.store, self.examples, starts, self.progress, self.asking.retry_failed)
+        retry = self.asking.retry_failed
+        self._known, self._tried = answered_ids(self.store, self.examples, starts, self.progress, retry)
         self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
 
     def ask(self, examples: Sequence[Example]) -> None:
@@ -215,6 +217,8 @@ class Job:
         except Exception as e:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
             error = describe_failure(e)
         notes["seconds"] = round(time.perf_counter() - begun, 6)
+        if earlier := self._tried.get(question.id):
+            notes["earlier"] = earlier
         record = Record(
             question_id=question.id,
             document_ids=question.document_ids,

@@ -3,9 +3,11 @@
 A run asks `Budget.may_continue` before each question (Progress.budget); command_limits.py asks it before each row, says
 how to go on, and forecasts which limit will be hit.
 
-Tokens and TFLOPs (convention all-params) are those of the tables: the whole cost of what was answered, indexes and
-replies that a cache gave included. Hours are the time of this command and of earlier starts that were not killed; money
-is that of requests to servers (harness/cost/prices.py), and hours times the price of one.
+Tokens and TFLOPs (convention all-params) are those of the tables, the whole cost of what was answered, indexes and
+replies that a cache gave included, and what was sent beside: requests without a usable reply, tries of questions and
+indexes that failed, earlier ones included (`earlier` of a record's notes), and judges. Hours are the time of this
+command and of earlier starts that were not killed; money is that of requests to servers (harness/cost/prices.py), and
+hours times the price of one.
 """
 
 import threading
@@ -18,7 +20,7 @@ from typing import Any
 from harness.cost import prices
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money
-from harness.cost.usage import sum_phases, tokens_of
+from harness.cost.usage import sent
 from harness.errors import UserError
 from harness.storage.json_lines import read_lines
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, read_json
@@ -56,20 +58,30 @@ class Budget:
         self._indexes.clear()
         for row in read_lines(folder / DOCUMENTS, "document_id"):
             self.spend_index(row)
+        for judge in (read_json(folder / MANIFEST).get("judges") or {}).values():
+            self.spend({"answer": {**(judge.get("usage") or {}), "billed": {}}})  # its prices are not the run's
 
     def spend(self, usage: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Count the cost of a question or an index, by phase as `usage_of` sums it; returns it unchanged."""
-        spent = sum_phases([usage])
-        with self._lock:
-            self._tokens += tokens_of(spent)
-            self._tflops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT] / 1e12
-            self._money += prices.money(spent, self._config) or 0.0
+        """Count what a question or an index sent, by phase as `usage_of` sums it; returns it unchanged."""
+        self._add(sent(usage))
         return usage
 
+    def spend_record(self, row: Mapping[str, Any]) -> None:
+        """Count what a stored record's question sent, earlier tries included."""
+        self._add(sent(row["usage"], (row.get("notes") or {}).get("earlier")))
+
+    def _add(self, spent: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._tokens += spent["tokens"]
+            self._tflops += spent["flops"].get(DEFAULT, 0.0) / 1e12
+            self._money += prices.money(spent, self._config) or 0.0
+
     def spend_index(self, row: Mapping[str, Any]) -> None:
-        """Count the cost of an index, once a run; row: its line of documents.jsonl."""
+        """Count the cost of an index, once a run, and of each try that failed; row: its line of documents.jsonl."""
         key = (str(row["document_id"]), str(row.get("question_id")), str(row.get("key")))
-        if key not in self._indexes:
+        if row["status"] == "failed":
+            self.spend(row["usage"])
+        elif key not in self._indexes:
             self._indexes.add(key)
             self.spend(row["usage"])
 

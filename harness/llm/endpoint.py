@@ -271,6 +271,10 @@ class EndpointSession(Session):
         finally:
             spent = {**vars(took), "retries": tries.retries, "markers": markers}
             self._book_request(kind, reply, spent)
+            read = self._length
+            if unanswered := tries.sent - (reply is not None):
+                pairs = unanswered * (read * (read + 1) // 2)
+                self._book("prefill", unanswered * read, logits=unanswered, pairs=pairs, billed=0, answered=False)
         return reply
 
     def _book_request(self, kind: Kind, reply: Reply | None, spent: dict[str, Any]) -> None:

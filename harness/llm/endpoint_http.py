@@ -62,11 +62,14 @@ _POLL = 0.1  # seconds between two looks whether the run ends
 
 
 class _Retryable(Exception):
-    """A try that failed and may succeed later. wait: seconds that the server asks for, which hold for all requests."""
+    """A try that failed and may succeed later. wait: seconds that the server asks for, which hold for all requests.
 
-    def __init__(self, why: str, wait: float | None = None) -> None:
+    sent: whether there was a connection.
+    """
+
+    def __init__(self, why: str, wait: float | None = None, sent: bool = True) -> None:
         super().__init__(why)
-        self.wait = wait
+        self.wait, self.sent = wait, sent
 
 
 class _FieldRefused(CannotRun):
@@ -101,9 +104,10 @@ class RetryPolicy:
 
 @dataclass
 class Tries:
-    """Counts how often one request was sent, also where it fails in the end."""
+    """Counts how often one request was tried, and of these sent, also where it fails in the end."""
 
     made: int = 0
+    sent: int = 0
 
     @property
     def retries(self) -> int:
@@ -154,6 +158,7 @@ class Server:
         for n in range(self.policy.retries + 1):
             self._wait_for_try(n)
             tries.made += 1
+            tries.sent += 1
             try:
                 reply = self._send_once(path, content, self.policy.timeout, max_bytes)
                 if problem := check(reply):
@@ -161,6 +166,7 @@ class Server:
                 return dict(reply)
             except _Retryable as e:
                 why = str(e)
+                tries.sent -= not e.sent
                 self._obey_wait(e.wait)
         sent = "1 try" if tries.made == 1 else f"{tries.made} tries"
         raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {why}")
@@ -205,7 +211,7 @@ class Server:
         except httpcore2.TimeoutException:
             raise _Retryable(f"{_SILENT} within {timeout:g} seconds") from None
         except httpcore2.ConnectError as e:
-            raise _Retryable(f"{_SILENT}: {self.mask_key(str(e))}") from None
+            raise _Retryable(f"{_SILENT}: {self.mask_key(str(e))}", sent=False) from None
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError) as e:
             raise _Retryable(f"the reply was cut off ({type(e).__name__})") from None
 

@@ -59,6 +59,8 @@ def _mapping(keys: dict[str, Any]) -> Any:
 
 
 _COUNTED = ("uncounted?", "texts?", "texts_cut?", "retries?", "endings_cut?", "recounted?", "encoder_requests?")
+_BILLED = _dict[str, _mapping({"input": Count, "cached": Count, "output": Count})]
+_SENT = _mapping({"tokens": Count, "flops?": Costs, "billed?": _BILLED})
 _USAGE_OF_PHASE = _mapping(
     {
         "flops?": Costs,
@@ -67,9 +69,10 @@ _USAGE_OF_PHASE = _mapping(
         **dict.fromkeys(_COUNTED, Count),
         "roles?": Costs,
         "probes?": _mapping({"requests?": Count, "tokens": Count, "flops": Costs}),
-        "billed?": _dict[str, _mapping({"input": Count, "cached": Count, "output": Count})],
+        "billed?": _BILLED,
         "thinking?": _mapping({"tokens": Count, "unclosed": Count, "flops": Costs}),
         "replies?": dict[str, Count],
+        "unanswered?": _SENT,
     }
 )
 USAGE_KEYS = frozenset(_USAGE_OF_PHASE.__annotations__)
@@ -112,6 +115,7 @@ _NOTES = _mapping(
         "scored?": str,
         "judges?": dict[str, dict[str, str]],
         "seconds?": float,
+        "earlier?": _SENT,
     }
 )
 _RECORD = _mapping(

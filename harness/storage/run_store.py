@@ -220,9 +220,13 @@ class RunStore:
         os.close(fd)
 
     def add_document(self, row: dict[str, Any]) -> None:
-        """Append an index's line to documents.jsonl, unless it is there already. Raises SaveError."""
+        """Append an index's line to documents.jsonl, unless it is there already. Raises SaveError.
+
+        A try that failed is a line each time, as each has a cost.
+        """
         with self._write_lock:
-            if not self._closed and (key := _document_key(row)) not in self._document_keys:
+            key, failed = _document_key(row), row.get("status") == "failed"
+            if not self._closed and (failed or key not in self._document_keys):
                 append_line(self._documents, self._path(DOCUMENTS), json_line(row))
                 self.check()
                 self._document_keys.add(key)

@@ -174,9 +174,11 @@ def _encoder_texts(usage: dict[str, dict[str, Any]]) -> NDArray[np.float64]:
 def _index_numbers(documents: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], NDArray[np.float64]]:
     """Sum up documents.jsonl: the summary's "index", and the texts of encoders; failed indexes are left out."""
     usage: dict[str, dict[str, Any]] = {}
-    texts, counts, ids = np.zeros(2), {"built": 0, "hit": 0, "failed": 0}, set()
+    texts, counts, ids, failed = np.zeros(2), {"built": 0, "hit": 0, "failed": 0}, set(), set()
     for row in documents:
-        counts[row["status"]] += 1
+        key = (row["document_id"], row.get("question_id"), row.get("key"))
+        counts[row["status"]] += key not in failed  # one that failed in several starts has failed once
+        failed |= {key} if row["status"] == "failed" else set()
         if row["status"] != "failed":
             ids.add(row["document_id"])
             add_usage(usage, row["usage"])

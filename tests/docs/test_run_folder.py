@@ -82,7 +82,7 @@ def test_records(folder):
     kept = {key for row in rows for key in row["notes"]}
     assert {"seconds", "answer_prefix", "counts", "judges", "flags"} <= kept
     assert set(rows[0]) == fields(Record)
-    assert documented("records") - kept - {"joined", "view", "scored", "not_finite"} == fields(Record)
+    assert documented("records") - kept - {"joined", "view", "scored", "not_finite", "earlier"} == fields(Record)
     assert kept <= documented("records")
     steps = [step for row in rows for step in row["steps"]]
     assert {step["action"] for step in steps} >= {"start", "study"}
@@ -108,7 +108,7 @@ def test_requests(folder):
 def test_usage(folder):
     known = {key for row in lines(folder / "records.jsonl") for phase in row["usage"].values() for key in phase}
     assert {"probes", "flops", "encoder_requests"} <= known
-    rare = {"markers_broken", "recalled", "thinking", "billed", "replies"}
+    rare = {"markers_broken", "recalled", "thinking", "billed", "replies", "unanswered"}
     assert known == documented("usage") - rare
     assert all(name in (usage_of.__doc__ or "") for name in rare)
 

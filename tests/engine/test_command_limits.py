@@ -85,6 +85,37 @@ def test_hours_of_earlier_starts_count(tmp_path):
     assert budget.hit.startswith("--max-hours 1 (1.5 h spent)")
 
 
+def test_indexes_that_failed_and_judges_count(tmp_path):
+    row = {"document_id": "d", "key": "k", "usage": {"index": {"tokens_in": 100, "tokens_out": 7}}}
+    lines = [row | {"status": status} for status in ("failed", "failed", "built", "hit")]
+    (tmp_path / "documents.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "manifest.json").write_text(json.dumps({"judges": {"judge.m": {"usage": {"tokens_in": 40}}}}))
+    budget = Budget({"tokens": 1e6})
+    budget.open_row(tmp_path, {"model": {}})
+    assert budget.spent()["tokens"] == 3 * 107 + 40
+
+
+@pytest.mark.usefixtures("fake_model")
+def test_an_index_that_fails_in_each_round_has_a_line_and_a_cost_each_time(tmp_path, monkeypatch):
+    plan = make_plan(World(questions=2, documents=1).dataset())
+    index = type(plan.method).index
+
+    def broken(self, document, tools):
+        index(self, document, tools)
+        raise ValueError("broken")
+
+    monkeypatch.setattr(type(plan.method), "index", broken)
+    for number in range(3):
+        go(plan, tmp_path, retry_failed=number > 0)
+    run = read_run(tmp_path / plan.folder)
+    assert [row["status"] for row in run.documents] == ["failed"] * 3
+    assert run.summary["index"]["failed"] == 1
+    assert (
+        sum(row["usage"]["index"]["tokens_in"] for row in run.documents)
+        == limited(tmp_path, plan, 1e6).spent()["tokens"]
+    )
+
+
 def test_money_is_that_of_requests_and_of_hours(tmp_path):
     billed = {"billed": {"reader": {"input": 1e6, "cached": 1e6, "output": 5e5}}}
     for price, config, most in [

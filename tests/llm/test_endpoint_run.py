@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import RequestFailed
+from harness.llm.endpoint import complete
+from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.storage.run_folder import read_run
 from reports.facts import notes
 from tests.cli.conftest import Ended
-from tests.llm.endpoints import KEY, content, last, records, told, words
+from tests.llm.endpoints import BODY, KEY, QUICK, content, last, records, told, words
 from tests.llm.loopback import Loopback, completion
 from tests.stand_in_server import StandIn
 
@@ -82,6 +85,42 @@ def test_replies_without_an_answer_are_in_the_last_lines_and_the_notes(more, thi
     assert done.stdout.splitlines()[-4:] == [f"  {sentence}" for sentence in told]
     run = read_run(Path(done.stdout.splitlines()[0]))
     assert [note for note in notes(run) if note in told] == told
+
+
+def test_limits_count_requests_that_failed_in_every_round(here, monkeypatch):
+    """Of each try of each round the conversation was sent, whether or not the server read it."""
+    monkeypatch.setattr(RetryPolicy, "wait_before", lambda *_: 0.0)
+    prices = ("--set", "model.price.input=1000", "model.price.output=1", "model.retries=2")
+    command = lambda server, *more: [w for w in words(server, *prices, *more) if w != "model.retries=1"]  # noqa: E731
+    with Loopback(["500"]) as server:
+        for number in range(3):
+            done = here(*command(server, *(["--retry-failed"] if number else [])))
+            assert last(done)["summary"]["n_failed"] == 6
+        assert len(server.asked) == 3 * 6 * 3
+        rows = records(done)
+        each = [row["usage"]["answer"]["unanswered"]["tokens"] // 3 for row in rows]
+        assert all(tokens > 100 for tokens in each)
+        assert [row["notes"]["earlier"]["tokens"] for row in rows] == [6 * tokens for tokens in each]
+        sent = 9 * sum(each)
+        for limit, more in (("--max-tokens", sent), ("--max-money", sent / 1000)):
+            stopped = here(*command(server, "--retry-failed", limit, f"{more}")).checked(3)
+            assert f"stopped at {limit}" in stopped.stderr
+            assert len(server.asked) == 54, "what was sent before is all that the limit allows"
+        here(*command(server, "--retry-failed", "--max-tokens", f"{sent + 1}")).checked(3)
+        assert len(server.asked) == 57, "one question more, and its three tries"
+    with Loopback([lambda body: "500" if len(server.asked) % 2 else told(body)]) as server:
+        done = here(*words(server, "--out", "half")).checked(0)
+    assert all(row["usage"]["answer"]["unanswered"]["tokens"] == n for row, n in zip(records(done), each, strict=True))
+    assert last(done)["summary"]["usage"]["answer"]["tokens_in"] == 50, "tables have what was answered"
+
+
+def test_nothing_is_counted_where_nothing_could_be_sent():
+    with Loopback(["ok"]) as server:
+        gone = server.url
+    tries = Tries()
+    with pytest.raises(RequestFailed):
+        complete(Server(gone, None, QUICK), BODY, tries)
+    assert (tries.made, tries.sent) == (3, 0)
 
 
 def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here):
