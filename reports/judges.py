@@ -1,24 +1,35 @@
-"""How far the judges of a run agree, with each other and with its headline score.
+"""How far the judges of a run agree: those of correctness with each other and the headline score, all with hand labels.
 
-    judge_agreements(run)  ->  [{"a": "judge.m", "b": "musique.answer_f1", "n": 198, "share": 0.92, "kappa": 0.84}, ...]
+    judge_agreements(run)           [{"a": "judge.m", "b": "musique.answer_f1", "n": 198, "share": 0.92, "kappa": 0.84}]
+    label_agreements(run, labels)   the same with "b": "labels"
 
 A score that is no judge's counts as right from RIGHT on. Failed questions, which every score counts as wrong, are left
 out: all would agree on them.
 """
 
-from collections.abc import Sequence
+import csv
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
+from harness.datasets.files import Broken, read_rows
+from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
+from harness.storage.run_schema import JUDGES
 from reports import facts
 
 RIGHT = 0.5
+LABELS = "labels"
+_WORDS = {"true": "yes", "false": "no"}
 
 
 def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
-    """Each judge of the run with its headline score, then each judge with each other: a, b, n, share, kappa."""
-    judges, headline = facts.judges(run), facts.headline(run)
+    """Each judge of correctness with the headline score, then each with each other: a, b, n, share, kappa."""
+    kinds = {name: entry.get("kind", "correctness") for name, entry in (run.manifest.get("judges") or {}).items()}
+    judges = [name for name in facts.judges(run) if kinds.get(name) == "correctness"]
+    headline = facts.headline(run)
     scores = [record["scores"] for record in run.records if record["error"] is None]
     pairs = []
     for a, b in [*((judge, headline) for judge in judges), *combinations(judges, 2)]:
@@ -27,12 +38,55 @@ def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
     return pairs
 
 
-def agreement(pairs: Sequence[tuple[bool, bool]]) -> dict[str, float | None]:
-    """How far two raters agree on yes or no; pairs: what both say of each item.
+def label_agreements(run: StoredRun, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Each judge of the run beside labels given by hand: a, b, n, share, kappa.
+
+    labels: question id -> verdict, as `read_labels` returns them; those of other questions are not counted in n.
+    """
+    pairs = []
+    for judge in facts.judges(run):
+        noted = {row["question_id"]: (row["notes"].get(JUDGES) or {}).get(judge) for row in run.records}
+        both = [(said["verdict"], label) for question, label in labels.items() if (said := noted.get(question))]
+        pairs.append({"a": judge, "b": LABELS, "n": len(both)} | agreement(both))
+    return pairs
+
+
+def read_labels(path: Path) -> dict[str, str]:
+    """Read labels given by hand.
+
+    Args:
+        path: JSON lines or CSV with `question_id` and `label`: yes or no (true, false), or a number of a rubric.
+
+    Returns:
+        Question id -> "yes", "no" or the number, as a judge's verdict.
+
+    Raises:
+        UserError: The file cannot be read, or a row lacks one of the two.
+    """
+    try:
+        if path.suffix.lower() == ".csv":
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                rows: list[Any] = list(csv.DictReader(file))
+        else:
+            rows = [row for _, row in read_rows(path)]
+    except OSError as error:
+        raise UserError(f"--labels {path}: cannot be read ({error.strerror})") from None
+    labels = {}
+    for number, row in enumerate(rows, start=1):
+        label = None if isinstance(row, Broken) else row.get("label")
+        if isinstance(row, Broken) or not row.get("question_id") or label in (None, ""):
+            raise UserError(f"--labels {path}: row {number} needs question_id and label")
+        text = str(label).strip().lower()
+        labels[str(row["question_id"])] = _WORDS.get(text, text)
+    return labels
+
+
+def agreement(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[str, float | None]:
+    """How far two raters agree; pairs: what both say of each item.
 
     share: of items that both rate alike (None without items); kappa: Cohen's, 1 for full agreement and 0 for that of
-    chance, (share - chance) / (1 - chance), where chance is the share expected of independent raters who say yes as
-    often as these do (J. Cohen 1960). None where chance alone agrees always: both gave every item the same one rating.
+    chance, (share - chance) / (1 - chance), where chance is the share expected of independent raters who give each
+    rating as often as these do (J. Cohen 1960). None where chance alone agrees always: both gave every item one rating.
 
     >>> agreement([(True, True), (True, False), (False, False), (False, False)])
     {'share': 0.75, 'kappa': 0.5}
@@ -41,6 +95,6 @@ def agreement(pairs: Sequence[tuple[bool, bool]]) -> dict[str, float | None]:
     if not n:
         return {"share": None, "kappa": None}
     alike = sum(a == b for a, b in pairs)
-    yes_a, yes_b = (sum(own) for own in zip(*pairs, strict=True))
-    chance = yes_a * yes_b + (n - yes_a) * (n - yes_b)  # in units of 1 / n^2, so that 1 is met exactly
+    ours, theirs = (Counter(own) for own in zip(*pairs, strict=True))
+    chance = sum(count * theirs[rating] for rating, count in ours.items())  # times n^2, so that 1 is met exactly
     return {"share": alike / n, "kappa": None if chance == n * n else (alike * n - chance) / (n * n - chance)}

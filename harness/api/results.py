@@ -197,12 +197,17 @@ def judge(
     name: str | None = None,
     max_tokens: int | None = None,
     parallel: int = 1,
+    kind: str = "correctness",
+    scale: str | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Let a model decide which stored answers are right, as `harness judge` does; the scores are stored with the runs.
+    """Let a model judge stored answers, as `harness judge` does; the scores are stored with the runs.
 
     model: preset, folder or hub id; set: its settings, {"model.base_url": ...}; prompt: a file; name: the score is
-    judge.NAME; max_tokens: of a reply; parallel: answers at a time. Replies are kept: the same call asks only for those
-    missing. Returns a row for each run and pair of a judge with the headline or another judge. Raises UserError.
+    judge.NAME; max_tokens: of a reply; parallel: answers at a time; kind: correctness, faithfulness or relevance;
+    scale: "1-5" for a rubric in `prompt`; labels: by hand, question id -> "yes", "no" or a number. Replies are kept:
+    the same call asks only for those missing. Returns a row for each run and pair of a judge with the headline, another
+    judge or the labels. Raises UserError.
     """
     import pandas as pd
 
@@ -211,15 +216,17 @@ def judge(
     from harness.engine.progress import default_progress
     from harness.storage.named_runs import run_folders
     from reports.gold_rows import examples_of
-    from reports.judges import judge_agreements
+    from reports.judges import judge_agreements, label_agreements
 
     folders = run_folders([os.fspath(_folder(run)) for run in runs])
     examples = {folder: examples_of(read_run(folder)) for folder in folders}
     file = None if prompt is None else os.fspath(prompt)
-    chosen = make_judge(os.fspath(model), set or {}, file, name, max_tokens)
+    chosen = make_judge(os.fspath(model), set or {}, file, name, max_tokens, kind, scale)
     rows = []
     for folder, questions in examples.items():
         asked = chosen.for_questions(questions, file, max_tokens)
         judge_run(folder, questions, asked, parallel=parallel, progress=default_progress())
-        rows += [{"run": folder.name, **pair} for pair in judge_agreements(read_run(folder))]
+        judged = read_run(folder)
+        pairs = [*judge_agreements(judged), *(label_agreements(judged, labels) if labels else [])]
+        rows += [{"run": folder.name, **pair} for pair in pairs]
     return pd.DataFrame(rows)

@@ -1,4 +1,4 @@
-"""`harness judge RUN... --model NAME`: a model decides which stored answers are right; agreement with other scores.
+"""`harness judge RUN... --model NAME`: a model judges stored answers; agreement with other scores and hand labels.
 
 exit 0 all judged · 2 a mistake, nothing was judged · 3 some answers, or runs, could not be judged · 130 interrupted
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json as json_
 from functools import partial
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import choice, execution, setting
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
 _COUNTS = {
     "asked": "asked",
     "cached": "from the cache",
-    "unclear": "replies neither yes nor no, scored 0",
+    "unclear": "replies without a verdict, scored 0",
     "empty": "empty answers, scored 0",
     "without_gold": "without gold answer, scored 0",
+    "without_text": "shown no text, scored 0",
     "failed_questions": "failed questions, scored 0",
 }
 
@@ -49,8 +51,28 @@ def judge(
     sets: Annotated[
         list[str] | None, setting("--set KEY=VALUE ...", "Any setting of the model: model.base_url=URL.")
     ] = None,
+    kind: Annotated[
+        str,
+        setting(
+            "--kind NAME",
+            "What is judged: correctness (beside the gold answers), faithfulness (whether what was shown supports the "
+            "answer) or relevance (whether what was shown answers the question).",
+        ),
+    ] = "correctness",
     prompt: Annotated[
-        str | None, setting("--prompt FILE", "Another prompt, with {question}, {answers} and {answer}.")
+        str | None,
+        setting("--prompt FILE", "Another prompt, with the placeholders of the kind: {question}, {answers}, {answer}."),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        setting(
+            "--scale LOW-HIGH",
+            "With --prompt, a rubric: the reply is a whole number; placeholders as wanted, also {shown}.",
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        setting("--labels FILE", "Labels by hand (.jsonl, .csv: question_id, label), to print the agreement with."),
     ] = None,
     name: Annotated[
         str | None, setting("--name NAME", "Name of the judge; its score is judge.NAME.", "the model's")
@@ -62,16 +84,19 @@ def judge(
     parallel: Annotated[int, execution("--parallel N", "Answers to judge at a time.", min=1)] = 1,
     json: Json = False,
 ) -> int:
-    """Let a model decide for each stored answer whether it is right.
+    """Let a model judge each stored answer: whether it is right, faithful, or by a rubric.
 
-    The model sees question, gold answers and answer, and its scores (1 or 0) are stored beside those of the scorers;
-    replies are kept, so the same command asks only for what is missing. Prints how far judges and headline score agree.
+    Its scores (0 to 1) are stored beside those of the scorers; replies are kept, so the same command asks only for what
+    is missing. Prints the prompt, what the judge cost, and how far judges, headline score and labels agree.
     """
+    from reports.judges import read_labels
+
+    hand = read_labels(Path(labels)) if labels else {}
     folders = run_folders(runs)
     if model is None:
-        if sets or prompt or name or max_tokens:
+        if sets or prompt or name or max_tokens or scale or kind != "correctness":
             raise UserError("name the model that judges with --model NAME; without it no answer is judged")
-        found = {folder: agreement for folder in folders if (agreement := _agreement(folder))}
+        found = {folder: agreement for folder in folders if (agreement := _agreement(folder, hand))}
         if not found:
             raise UserError("no model has judged these runs yet; name one with --model NAME")
         for folder, pairs in found.items():
@@ -82,16 +107,25 @@ def judge(
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
-    chosen = make_judge(model, parse_sets(sets or []), prompt, name, max_tokens)
+    chosen = make_judge(model, parse_sets(sets or []), prompt, name, max_tokens, kind, scale)
     judges = {folder: chosen.for_questions(asked, prompt, max_tokens) for folder, asked in examples.items()}
-    work = partial(_judge_all, examples, judges, parallel, json)
+    if not json:
+        say(f"prompt ({chosen.kind}, {chosen.prompt_version}):\n" + indent(chosen.prompt.text, "  | "))
+    work = partial(_judge_all, examples, judges, parallel, hand, json)
     return until_interrupted(work, "interrupted; what was judged is saved")
 
 
-def _judge_all(examples: dict[Path, dict[str, Example]], judges: dict[Path, Judge], parallel: int, json: bool) -> int:
+def _judge_all(
+    examples: dict[Path, dict[str, Example]],
+    judges: dict[Path, Judge],
+    parallel: int,
+    labels: dict[str, str],
+    json: bool,
+) -> int:
     """Judge every run; a model that can judge no more ends the work. Returns the exit code.
 
-    examples: run folder -> question id -> example; judges: run folder -> its judge; parallel: answers at a time.
+    examples: run folder -> question id -> example; judges: run folder -> its judge; parallel: answers at a time;
+    labels: by hand.
     """
     from harness.engine.judge_run import judge_run
     from harness.engine.progress import default_progress
@@ -111,38 +145,44 @@ def _judge_all(examples: dict[Path, dict[str, Example]], judges: dict[Path, Judg
                 return 2
             say("what was judged is saved; the same command asks for the rest")
             return 3
-        _print_judged(folder, chosen.name, judged, json)
+        _print_judged(folder, chosen, judged, labels, json)
         code = 3 if judged.failures else code
     return code
 
 
-def _print_judged(folder: Path, name: str, judged: Judged, json: bool) -> None:
-    """Print the results of the judge `name` on a run: its score, answers not judged, its agreement with others."""
-    from harness.engine.model_judge import EMPTY, FAILED, NO_GOLD, UNCLEAR
+def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, str], json: bool) -> None:
+    """Print the results of a judge on a run: its score, answers not judged, its cost, its agreement with others."""
+    from harness.cost import prices
+    from harness.cost.units import money
+    from harness.engine.judge_kinds import UNCLEAR
+    from harness.engine.model_judge import EMPTY, FAILED, NO_GOLD, NO_TEXT
 
-    agreement = _agreement(folder)
+    name, agreement = judge.name, _agreement(folder, labels)
     counts = {
         "asked": judged.replied - judged.cached,
         "cached": judged.cached,
         "unclear": judged.count(UNCLEAR),
         "empty": judged.count(EMPTY),
         "without_gold": judged.count(NO_GOLD),
+        "without_text": judged.count(NO_TEXT),
         "failed_questions": judged.count(FAILED),
         "not_judged": len(judged.failures),
     }
     score = judged.summary["scores"].get(name) if judged.summary else None
+    paid = prices.money(judged.usage, {"model": judge.config.model_dump()}) if judge.config.price else None
     if json:
-        usage = {key: judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out")}
+        usage = {key: judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out")} | {"money": paid}
         told = {"run": str(folder), "judge": name, "score": score, **counts, **usage, "agreement": agreement}
         print(json_.dumps(told), flush=True)
     else:
         parts = [f"{counts[key]} {text}" for key, text in _COUNTS.items() if counts[key]]
         read, written = (judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out"))
         print(f"{folder}\n  {name}  {mean_text(score) if score else '-'}\n  {', '.join(parts) or 'nothing judged'}")
-        print(f"  all replies: {read:,} tokens read, {written:,} written")
-        print(_table(agreement), flush=True)
+        costs = "" if paid is None else f", {money(paid)} in money"
+        print(f"  all replies: {read:,} tokens read, {written:,} written{costs}")
+        print(_table(agreement) if agreement else "", end="\n" if agreement else "", flush=True)
     if 2 * counts["unclear"] > judged.replied:
-        say(f"warning: most replies of {name} are neither yes nor no; use a larger model, or another prompt (--prompt)")
+        say(f"warning: most replies of {name} hold no verdict; use a larger model, or another prompt (--prompt)")
     if judged.failures:
         question, why = next(iter(judged.failures.items()))
         total = len(judged.judgements) + len(judged.failures)
@@ -152,18 +192,19 @@ def _print_judged(folder: Path, name: str, judged: Judged, json: bool) -> None:
         )
 
 
-def _agreement(folder: Path) -> list[dict[str, Any]]:
-    from reports.judges import judge_agreements
+def _agreement(folder: Path, labels: dict[str, str]) -> list[dict[str, Any]]:
+    from reports.judges import judge_agreements, label_agreements
 
-    return judge_agreements(read_run(folder))
+    run = read_run(folder)
+    return [*judge_agreements(run), *(label_agreements(run, labels) if labels else [])]
 
 
 def _table(agreement: list[dict[str, Any]]) -> str:
     """Percent agreement and Cohen's kappa of each pair of reports.judges.judge_agreements, in aligned columns."""
-    from reports.judges import RIGHT
+    from reports.judges import LABELS, RIGHT
 
-    judges = {pair["a"] for pair in agreement}
-    rows = [("  agreement on which answers are right", "n", "percent", "kappa")]
+    judges = {pair["a"] for pair in agreement} | {LABELS}
+    rows = [("  agreement", "n", "percent", "kappa")]
     for pair in agreement:
         b = pair["b"] if pair["b"] in judges else f"{pair['b']} (right from {RIGHT:g})"
         share = "-" if pair["share"] is None else f"{100 * pair['share']:.1f}"

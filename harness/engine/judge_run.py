@@ -10,7 +10,7 @@ they have the same version.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise_with
+from harness.storage.shown_texts import POINTER
 from harness.types import Example
 
 MAX_IN_A_ROW = 5
@@ -80,8 +81,16 @@ def judge_run(
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(RunPlace(folder), rows_of, progress.note) as store:
         rows = {row["question_id"]: row for row in store.records()}
-        published = judge.published is not None
-        cases = [_case(folder, row, examples, published) for row in rows.values() if has_answer(row)]
+        shown = "shown" in judge.places
+        if shown and not stored.config["dataset"].get("keep_texts", True):
+            raise UserError(
+                f"{folder} keeps no texts, so what was shown cannot be judged; run it with --keep-texts yes"
+            )
+        texts = stored.texts(rows.values()) if shown else {}
+        answered = [row for row in rows.values() if has_answer(row)]
+        cases = [_case(folder, row, examples, judge.published is not None) for row in answered]
+        if shown:
+            cases = [replace(case, shown=_shown(row, texts)) for case, row in zip(cases, answered, strict=True)]
         work = _JudgeWork(judge, progress, len(cases))
         try:
             work.judge(cases, parallel)
@@ -95,6 +104,12 @@ def judge_run(
                 work.judged.judgements |= {name: Judgement(name, FAILED) for name in failed}
                 _store_judgements(store, stored, rows, judge, work.judged)
     return work.judged
+
+
+def _shown(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[str, ...]:
+    """The texts that the reader of a record was shown; texts: the long ones by checksum."""
+    whole = (texts.get(piece.get(POINTER, ""), piece["text"]) for piece in row["shown"])
+    return tuple(text for text in whole if text.strip())
 
 
 def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example], published: bool) -> Case:
@@ -215,6 +230,7 @@ def _manifest_entry(judge: Judge, judged: Judged) -> dict[str, Any]:
     verdicts = Counter(judgement.verdict for judgement in judged.judgements.values())
     return {
         "version": judge.version,
+        "kind": judge.kind,
         "prompt": judge.published.source if judge.published else judge.prompt.text,
         "prompt_version": judge.prompt_version,
         "max_tokens": judge.max_tokens,

@@ -56,6 +56,30 @@ def test_judge_report_and_compare_judges(here):
     assert "judge.scripted 0.0" in scored.stdout
 
 
+def test_a_rubric_beside_labels_and_what_the_judge_cost(here):
+    folder = run(here)
+    Path("rubric.txt").write_text("Texts: {shown}\nRate 1 to 5: {answer}", encoding="utf-8")
+    names = [row["question_id"] for row in read_run(folder).records]
+    Path("labels.csv").write_text(
+        "question_id,label\n" + "".join(f"{name},{4 - (i == 0)}\n" for i, name in enumerate(names))
+    )
+    prices = ("model.price.input=1000000", "model.price.output=0")
+    with Loopback([lambda body: completion("4")]) as server:
+        words = ("judge", str(folder), *server_of(server, *prices), "--prompt", "rubric.txt", "--scale", "1-5")
+        done = here(*words, "--labels", "labels.csv").checked()
+        assert "Texts: " in content(server.asked[0])
+    assert "prompt (rubric, file " in done.stderr
+    assert "  | Rate 1 to 5: {answer}" in done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[1].startswith("  judge.endpoint.rubric  75.0 [")
+    assert lines[3] == "  all replies: 150 tokens read, 12 written, 150.00 in money"
+    assert lines[5].split() == ["judge.endpoint.rubric", "and", "labels", "3", "66.7", "0.00"]
+    again = here("judge", str(folder), "--labels", "labels.csv", "--json").checked()
+    assert last(again.stdout)["agreement"] == [
+        {"a": "judge.endpoint.rubric", "b": "labels", "n": 3, "share": pytest.approx(2 / 3), "kappa": 0.0}
+    ]
+
+
 def test_a_server_that_fails_loses_nothing(here):
     folder = run(here, "--set", f"method.word={FORGED}", limit=12)
 
@@ -134,7 +158,10 @@ def test_published_prompts_judge_where_there_are_some(here):
         ([*SCRIPTED, "dataset.limit=3"], "only settings of the model"),
         ([*SCRIPTED, "--name", "a/b"], "use letters"),
         ([*SCRIPTED, "--prompt", "none.txt"], "the prompt 'none.txt' cannot be read"),
-        (["--model", "endpoint", "--set", "model.base_url=http://127.0.0.1:9", "model.retries=0"], "model.tokenizer"),
+        (["--model", "endpoint", "--set", "model.base_url=http://127.0.0.1:9", "model.retries=0"], "model.window"),
+        ([*SCRIPTED, "--kind", "truth"], "unknown kind of judge 'truth'"),
+        ([*SCRIPTED, "--scale", "1-5"], "add --prompt FILE"),
+        ([*SCRIPTED, "--kind", "faithfulness", "--labels", "gone.csv"], "--labels gone.csv: cannot be read"),
     ],
 )
 def test_mistakes_are_one_sentence(words, sentence, here):

@@ -6,16 +6,13 @@ from dataclasses import replace
 import pytest
 
 from harness.config.schema import ModelConfig
+from harness.engine.judge_kinds import PROMPT, PROMPTS, VERSION, Scale, parse_verdict, read_prompt
 from harness.engine.judge_run import judge_run
 from harness.engine.model_judge import (
-    PROMPT,
-    VERSION,
     Case,
     Judge,
     JudgeReplies,
-    parse_verdict,
     published_for,
-    read_prompt,
 )
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
@@ -24,7 +21,7 @@ from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.storage.run_folder import read_run
 from harness.types import Example, Gold, Question
 from reports.facts import scorer_version
-from reports.judges import judge_agreements
+from reports.judges import judge_agreements, label_agreements
 from reports.main_table import frame
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
@@ -63,8 +60,9 @@ def test_how_a_reply_is_read(reply, verdict):
 
 
 def test_the_prompt_has_not_changed_under_its_version():
-    digest = hashlib.sha256(PROMPT.text.encode()).hexdigest()[:8]
-    assert (VERSION, digest) == ("1", "8dbe937d"), "a changed prompt needs a new VERSION, as scores are not comparable"
+    found = {version: hashlib.sha256(prompt.text.encode()).hexdigest()[:8] for prompt, version in PROMPTS.values()}
+    expected = {VERSION: "8dbe937d", "faithfulness 1": "397418c7", "relevance 1": "53cad5cf"}
+    assert found == expected, "a changed prompt needs a new version, as scores are not comparable"
 
 
 def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path):
@@ -120,6 +118,67 @@ def test_a_prompt_of_ones_own(tmp_path):
     file.write_text("{question}|{answers}|{answer}!", encoding="utf-8")
     assert read_prompt(str(file))[1] != version
     assert read_prompt(None) == (PROMPT, VERSION)
+
+
+SHOWN = ("Ann built the mill.", "It stands in Abel.")
+
+
+@pytest.mark.parametrize(("kind", "asked"), [("faithfulness", "It was Ann."), ("relevance", None)])
+def test_other_kinds_see_what_was_shown_and_no_gold_answer(kind, asked, tmp_path):
+    prompt, version = read_prompt(None, kind)
+    judge = make_judge(tmp_path, prompt=prompt, prompt_version=version, kind=kind)
+    judgement = judge.request(replace(CASE, shown=SHOWN))
+    (sent,) = judge.model.prompts
+    assert "Texts:\nAnn built the mill.\n\nIt stands in Abel.\n\nQuestion: Who built the mill?" in sent
+    assert ("Answer to judge: It was Ann." in sent) is (asked is not None)
+    assert "Ann Lee" not in sent
+    assert (judgement.verdict, judgement.score) == ("yes", 1.0)
+    assert judge.without_request(replace(CASE, shown=SHOWN[:1])) is None, "another text is another request"
+    nothing = judge.without_request(CASE)
+    assert (nothing.verdict, nothing.score, nothing.flag) == ("no text shown", 0.0, "the reader was shown no text")
+    assert judge.without_request(replace(CASE, shown=SHOWN, gold=())) is not None, "it needs no gold answer"
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict", "score"),
+    [
+        ("4", "4", 0.75),
+        ("Score: 1.", "1", 0.0),
+        ("5/5", "5", 1.0),
+        ("3 out of 5, as it is vague", "3", 0.5),
+        ("2 or 3", "unclear", 0.0),
+        ("9", "unclear", 0.0),
+        ("good", "unclear", 0.0),
+        ("", "unclear", 0.0),
+    ],
+)
+def test_a_number_of_a_rubric(reply, verdict, score, tmp_path):
+    file = tmp_path / "rubric.txt"
+    file.write_text("How polite is it? {answer}", encoding="utf-8")
+    scale = Scale.parse("1-5")
+    prompt, version = read_prompt(str(file), scale=scale)
+    judge = make_judge(tmp_path, Rule(reply=reply), prompt=prompt, prompt_version=version, scale=scale, kind="rubric")
+    judgement = judge.request(CASE)
+    assert (judgement.verdict, judgement.score) == (verdict, score)
+    assert version.endswith(", scale 1-5")
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "told"),
+    [
+        ("How polite?", "1-5", "shows nothing to judge"),
+        ("{answer} {document}", "1-5", "has no placeholder {document}; it may have {question}, {answers}, {answer}"),
+        ("{answer}", "5-1", "two whole numbers, the lower one first"),
+        ("{answer}", "1 to 5", "two whole numbers, the lower one first"),
+        (None, "1-5", "add --prompt FILE"),
+    ],
+)
+def test_a_rubric_that_cannot_be_used(text, scale, told, tmp_path):
+    file = tmp_path / "rubric.txt"
+    file.write_text(text or "", encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        read_prompt(None if text is None else str(file), scale=Scale.parse(scale))
+    assert told in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -213,12 +272,27 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
     assert [r["usage"] for r in run.records] == [r["usage"] for r in before.records], "the method's costs are its own"
 
 
+def test_what_was_shown_is_judged_long_texts_too_and_not_compared_with_right_answers(tmp_path):
+    plan = plain("fine", "fine")
+    folder = go(plan, tmp_path / "out").folder
+    prompt, version = read_prompt(None, "faithfulness")
+    judge = make_judge(tmp_path, WRONG, name="judge.f", prompt=prompt, prompt_version=version, kind="faithfulness")
+    assert judged(folder, plan, judge).count("no") == 4
+    run = read_run(folder)
+    document = next(iter(plan.dataset.documents.values())).text
+    assert document in judge.model.prompts[0]
+    assert (judge_agreements(run), run.manifest["judges"]["judge.f"]["kind"]) == ([], "faithfulness")
+    labels = {run.records[0]["question_id"]: "no", run.records[1]["question_id"]: "yes", "gone": "no"}
+    (pair,) = label_agreements(run, labels)
+    assert pair == {"a": "judge.f", "b": "labels", "n": 2, "share": 0.5, "kappa": 0.0}
+
+
 def test_scoring_again_and_resuming_keep_it(tmp_path):
     plan = plain(questions=3)
     folder = go(plan, tmp_path / "out").folder
     judged(folder, plan, make_judge(tmp_path, RIGHT, Rule(reply="Perhaps.")))
     run = read_run(folder)
-    assert run.records[1]["notes"]["flags"] == {"judge.a": "the judge's reply is neither yes nor no"}
+    assert run.records[1]["notes"]["flags"] == {"judge.a": "the judge's reply holds no verdict"}
     rescore(folder)
     assert read_run(folder) == run
     go(plan, tmp_path / "out")

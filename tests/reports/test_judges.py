@@ -2,7 +2,8 @@
 
 import pytest
 
-from reports.judges import agreement
+from harness.errors import UserError
+from reports.judges import agreement, read_labels
 
 
 @pytest.mark.parametrize(
@@ -19,3 +20,32 @@ from reports.judges import agreement
 def test_agreement_by_hand(a, b, share, kappa):
     pairs = [(x == "1", y == "1") for x, y in zip(a, b, strict=True)]
     assert agreement(pairs) == {"share": share, "kappa": kappa}
+
+
+def test_kappa_of_several_ratings_by_hand():
+    """Alike in 4 of 6; by chance (3 x 2 + 2 x 2 + 1 x 2) / 36 = 1 / 3."""
+    found = agreement([*zip("111223", "112233", strict=True)])
+    assert found == {"share": pytest.approx(4 / 6), "kappa": pytest.approx(0.5)}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels.csv", "question_id,label\nq1,Yes\nq2,false\nq3,4\n"),
+        (
+            "labels.jsonl",
+            '{"question_id": "q1", "label": true}\n{"question_id": "q2", "label": "no"}\n{"question_id": "q3", "label": 4}\n',
+        ),
+    ],
+)
+def test_labels_are_read_as_verdicts(name, text, tmp_path):
+    (tmp_path / name).write_text(text)
+    assert read_labels(tmp_path / name) == {"q1": "yes", "q2": "no", "q3": "4"}
+
+
+def test_a_row_without_a_label_is_named(tmp_path):
+    (tmp_path / "labels.csv").write_text("question_id,label\nq1,yes\nq2,\n")
+    with pytest.raises(UserError, match="row 2 needs question_id and label"):
+        read_labels(tmp_path / "labels.csv")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_labels(tmp_path / "gone.csv")
