@@ -47,7 +47,7 @@ def play(model, actions, written=9, adapter=None):
     return {
         "numbers": [*itertools.chain(*numbers), *out.attention.ravel().tolist()],
         "text": (out.text, ids, out.finish),
-        "events": [replace(e, seconds=0.0) for e in meter.events],
+        "events": [replace(e, seconds=0.0, queued=0.0) for e in meter.events],
     }
 
 

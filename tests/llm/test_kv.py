@@ -188,7 +188,7 @@ def ask(model, document, question, write=3):
         s.feed(question)
         mass = list(s.probe(["Yes", "No"]).mass.values())
         out = s.write(write)
-    return out.text, mass, [replace(e, seconds=0.0) for e in meter.events]
+    return out.text, mass, [replace(e, seconds=0.0, queued=0.0) for e in meter.events]
 
 
 def test_questions_on_one_document_read_it_once(counted, monkeypatch):
