@@ -73,7 +73,7 @@ class WorkerOptions:
 
         named = {"tokens": self.max_tokens, "tflops": self.max_tflops}
         named |= {"hours": self.max_hours, "money": self.max_money}
-        return Budget(named, self.price)
+        return Budget(named, self.price, shared=self.divided)
 
     @property
     def divided(self) -> bool:
@@ -94,8 +94,9 @@ class WorkerOptions:
             from harness.scale.shard import parse_shard
 
             parse_shard(self.shard)
-        if self.divided and (limit := next(iter(self.budget.limits), None)):
-            raise UserError(f"--max-{limit} is for rows that one process runs; leave out --engine and --shard")
+        hours = {"--max-hours": self.max_hours, "--price-per-gpu-hour": self.max_money and self.price}
+        if self.divided and (timed := next((flag for flag, value in hours.items() if value is not None), None)):
+            raise UserError(f"{timed} counts the time of one process; leave it out, or --engine and --shard")
 
     @contextlib.contextmanager
     def executor(
@@ -141,6 +142,7 @@ class WorkerOptions:
         from harness.scale.schedule_shards import Driver
 
         own = {key: asking[key] for key in ("command", "retry_failed", "parallel")}
+        asking = {**asking, "limits": self.budget.limits}
         pool = connect(out, workers=self.workers, gpus=self.gpus_per_worker, address=self.ray_address, options=asking)
         return Driver(pool, out, progress, **own)
 

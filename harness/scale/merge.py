@@ -127,7 +127,8 @@ class _Merge:
                     self.records[row["question_id"]] = rank, file, at, size
             for at, size, row in indexed_lines(self.folder / part_name(DOCUMENTS, part), "document_id", notes):
                 rank, failed = _STATUS_RANK[row["status"]], row["status"] == "failed"
-                key = json.dumps([row["document_id"], row.get("key"), row.get("question_id"), failed])
+                # A try that failed is kept each time, as each has a cost.
+                key = json.dumps([row["document_id"], row.get("key"), row.get("question_id"), failed and [file, at]])
                 if key not in self.documents or rank > self.documents[key][0]:
                     self.documents[key] = rank, file, at, size
 

@@ -23,16 +23,16 @@ from harness.config.schema import canonical
 from harness.engine import runner
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress
-from harness.errors import HarnessError, RunLocked
+from harness.errors import HarnessError, LimitReached, RunLocked
 from harness.scale.merge import merge
-from harness.scale.shard import RecordFollower, partition
+from harness.scale.shard import partition
 from harness.scale.worker import Done, Order, reported_error
 from harness.storage.failures import has_answer
 from harness.storage.files import check_writable
 from harness.storage.json_lines import read_lines
 from harness.storage.lock import FolderLock
 from harness.storage.run_folder import RECORDS, RUN
-from harness.storage.shard_files import TRIES, part_name
+from harness.storage.shard_files import TRIES, PartsFollower, part_name
 
 _SLICES = (4, 2, 1, 1)  # eighths of a worker's share: four parts each, the last ones short
 _LOCK_WAIT = 60.0  # seconds that a dying worker may still hold the lock of its part
@@ -89,7 +89,7 @@ class _Row:
     error: HarnessError | None = None
     result: runner.RunResult | None = None
     lock: ExitStack = field(default_factory=ExitStack)
-    tail: RecordFollower | None = None
+    tail: PartsFollower | None = None
 
     @property
     def model(self) -> str:
@@ -161,7 +161,7 @@ class Driver:
         parts = _join_slices(partition(left, plan.dataset.documents, sum(_SLICES) * self._pool.count), self._pool.count)
         row.of = len(parts)
         row.queue.extend(_Task(n, tuple(sorted(ids, key=place.__getitem__))) for n, ids in enumerate(parts, 1))
-        row.tail = RecordFollower(row.folder, range(1, row.of + 1))
+        row.tail = PartsFollower(row.folder, RECORDS)
         if not self._rows:
             self._progress.start(0, plan.config.dataset.scorers[0])
         self._progress.more(len(asked))
@@ -187,6 +187,9 @@ class Driver:
         with row.lock:
             if row.of:
                 summary = self._merge_row(row)
+        if isinstance(row.error, LimitReached):
+            left = summary["n_asked"] - summary["n_total"]
+            row.error = LimitReached(f"{row.error}: {left} of {summary['n_asked']} questions are not answered yet")
         if row.error is not None:
             row.error.midway = True
             raise row.error
@@ -218,7 +221,7 @@ class Driver:
             parallel = 1 if task.deaths else self._parallel  # alone, a question that ends workers is known at once
             given_up = frozenset(question for question, count in row.deaths.items() if count >= TRIES)
             part = (task.number, row.of, task.ids, given_up)
-            self._pool.submit(worker, Order(row.chain, row.plan.folder, *part, parallel))
+            self._pool.submit(worker, Order(row.chain, row.plan.folder, *part, parallel, tuple(self._rows)))
             row.running += 1
             self._idle.discard(worker)
             self._busy[worker] = (row, task)
@@ -243,6 +246,8 @@ class Driver:
                 row.error = row.error or reported_error(event.done, f"worker {event.worker}")
             task.not_before = time.monotonic() + 4 * _POLL
             row.queue.append(task)
+        elif event.done.kind == "limit":  # the questions that it counts are its own
+            row.error = row.error or LimitReached(event.done.error.partition(":")[0])
         elif event.done.error:
             row.error = row.error or reported_error(event.done, f"worker {event.worker}")
         else:
@@ -265,7 +270,7 @@ class Driver:
     def _show_progress(self) -> None:
         for row in self._rows.values():
             if row.tail is not None and row.result is None:
-                for record in row.tail.new_records():
+                for record in row.tail.new_rows():
                     self._progress.done(record)
 
     def close(self) -> None:

@@ -9,10 +9,9 @@ part_of(plan, Part(3, 16, ids))      the `place` of runner.run for a process tha
 """
 
 import heapq
-import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMAR
 from harness.storage.run_place import RunPlace
 from harness.storage.shard_files import TRIES, Part, part_name, parts_in, write_order
 from harness.storage.shown_texts import TEXTS
-from harness.storage.untrusted import regular_only
 from harness.types import Document, Example
 
 _MOST = 100_000
@@ -188,29 +186,3 @@ class PartPlace(RunPlace):
     def manifest(self, asked: int) -> dict[str, Any]:
         """{"shard": {"number", "of", "asked"}} for manifest.json: the part, of how many, of how many questions."""
         return {"shard": {"number": self.part, "of": self._part.of, "asked": asked}}
-
-
-class RecordFollower:
-    """Follow the records that workers write into the parts `numbers` of a row, for one display of all of them."""
-
-    def __init__(self, folder: Path, numbers: Iterable[int]) -> None:
-        self._read = {folder / part_name(RECORDS, number): 0 for number in numbers}  # bytes
-
-    def new_records(self) -> Iterator[dict[str, Any]]:
-        """Yield the records that were completed since the last call."""
-        for path, start in self._read.items():
-            try:
-                if path.stat().st_size <= start:
-                    continue
-                with open(path, "rb", opener=regular_only) as file:
-                    file.seek(start)
-                    lines = file.read()
-            except OSError:  # not begun, or merged already
-                continue
-            whole = lines[: lines.rfind(b"\n") + 1]
-            self._read[path] = start + len(whole)
-            for line in whole.splitlines():
-                try:
-                    yield json.loads(line)
-                except ValueError:  # its worker died while it wrote
-                    continue

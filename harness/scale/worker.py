@@ -19,14 +19,20 @@ from harness.config.layers import Choices
 from harness.engine.parameters_from_rows import RowKey, row_key, with_numbers
 from harness.engine.plan import Plan, plan_choices
 from harness.engine.progress import Progress
-from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
+from harness.engine.spending_limits import Budget
+from harness.errors import FirstFailure, HarnessError, LimitReached, RunLocked, SaveError, UserError
 from harness.scale.shard import part_of
 from harness.storage.own_code_hash import installed
 from harness.storage.shard_files import Part
 from harness.types import VERSION
 
 _KEPT = 4  # plans, with the rows of their data sets
-_KINDS: dict[str, type[HarnessError]] = {"locked": RunLocked, "user": UserError, "save": SaveError}
+_KINDS: dict[str, type[HarnessError]] = {
+    "locked": RunLocked,
+    "user": UserError,
+    "save": SaveError,
+    "limit": LimitReached,
+}
 _PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "ray")
 
 
@@ -55,7 +61,8 @@ class Log(Progress):
 class Order:
     """One part of a row (a run) to answer: the questions `ids`, part `number` of `of`; given_up: as in `Part`.
 
-    chain: settings of the rows that it takes numbers from, then its own; folder: of the row, below the results.
+    chain: settings of the rows that it takes numbers from, then its own; folder: of the row, below the results; rows:
+    those of all rows that share the limits of the command.
     """
 
     chain: tuple[Choices, ...]
@@ -65,13 +72,14 @@ class Order:
     ids: tuple[str, ...]
     given_up: frozenset[str] = frozenset()
     parallel: int = 1
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Done:
     """What became of an order. recorded: questions with a record; problems: sentences on what could not be saved.
 
-    error: a sentence, "" if it was carried out; kind: of its exception: user, save, locked, failed or bug.
+    error: a sentence, "" if it was carried out; kind: of its exception: user, save, locked, limit, failed or bug.
     """
 
     recorded: int = 0
@@ -81,10 +89,14 @@ class Done:
 
 
 class Worker:
-    """One worker process, which works in `cwd` and logs to out/workers/NAME.log. options: for runner.run."""
+    """One worker process, which works in `cwd` and logs to out/workers/NAME.log.
+
+    options: for runner.run, and "limits", those of the command.
+    """
 
     def __init__(self, name: str, out: str, cwd: str, options: dict[str, Any]) -> None:
-        self.name, self.out, self._options = name, Path(out), options
+        self.name, self.out, self._options = name, Path(out), {**options}
+        self._limits = self._options.pop("limits", {})
         self._plans: OrderedDict[str, Plan] = OrderedDict()
         self._problem = ""
         try:
@@ -127,10 +139,19 @@ class Worker:
             )
         part = Part(order.number, order.of, frozenset(order.ids), driven=True, given_up=order.given_up)
         progress = Log(plan.folder)
+        progress.budget = shared_budget(self._limits, self.out, order.rows)
         progress.note(f"{plan.folder}: part {part.number}/{part.of}, {len(part.ids)} questions")
         options = {**self._options, "parallel": order.parallel, "place": part_of(plan, part)}
         result = runner.run(plan, self.out, progress=progress, **options)
         return Done(result.summary.get("n_total", 0), tuple(result.save_problems))
+
+
+def shared_budget(limits: dict[str, float], out: Path, rows: Sequence[str]) -> Budget:
+    """A budget of these limits, which counts what all workers write into the folders `rows` below `out`."""
+    budget = Budget(limits, shared=True)
+    for folder in rows if limits else ():
+        budget.open_row(out / folder, {})
+    return budget
 
 
 def failed_result(error: Exception) -> Done:

@@ -204,7 +204,11 @@ def test_the_command_ends_with_3_and_the_command_that_resumes(command, tmp_path,
     [
         (["--max-money", "3"], "--price-per-gpu-hour P"),
         (["--max-hours", "0"], "should be more than 0"),
-        (["--max-tokens", "9", "--shard", "1/2"], "leave out --engine and --shard"),
+        (["--max-hours", "9", "--shard", "1/2"], "--max-hours counts the time of one process; leave it out, or"),
+        (
+            ["--max-money", "9", "--price-per-gpu-hour", "2", "--shard", "1/2"],
+            "--price-per-gpu-hour counts the time of",
+        ),
     ],
 )
 def test_limits_that_mean_nothing_are_refused(command, options, said):

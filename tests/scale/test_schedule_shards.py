@@ -2,14 +2,15 @@
 
 import pytest
 
+from harness.cost.usage import sent
 from harness.engine.progress import Silent
 from harness.engine.runner import run
-from harness.errors import RunLocked, SaveError, UserError
+from harness.errors import LimitReached, RunLocked, SaveError, UserError
 from harness.scale.schedule_shards import Driver, Event, _join_slices
 from harness.scale.shard import part_of
-from harness.scale.worker import Done, Order, Worker
+from harness.scale.worker import Done, Order, Worker, failed_result, shared_budget
 from harness.storage.json_lines import read_lines
-from harness.storage.run_folder import RECORDS
+from harness.storage.run_folder import DOCUMENTS, RECORDS
 from harness.storage.shard_files import Part, parts_in
 from tests.engine.fakes import World, comparable, go, make_plan
 
@@ -25,8 +26,8 @@ class Died(BaseException):
 class FakeHands:
     """Workers that run in this process, each order at the next poll; `before` may raise Died when a question comes."""
 
-    def __init__(self, plan, out, count=2, before=None):
-        self.plan, self.out, self.count = plan, out, count
+    def __init__(self, plan, out, count=2, before=None, limits=None):
+        self.plan, self.out, self.count, self.limits = plan, out, count, limits or {}
         self.before = before or (lambda worker, question: None)
         self.events = [Event(f"w{n}") for n in range(count)]
         self.orders = []
@@ -52,8 +53,12 @@ class FakeHands:
 
         part = Part(order.number, order.of, frozenset(order.ids), driven=True, given_up=order.given_up)
         self.plan.method.answer = watched
+        progress = Silent()
+        progress.budget = shared_budget(self.limits, self.out, order.rows)
         try:
-            result = run(self.plan, self.out, command=["harness"], progress=Silent(), place=part_of(self.plan, part))
+            result = run(self.plan, self.out, command=["harness"], progress=progress, place=part_of(self.plan, part))
+        except LimitReached as error:
+            return Event(worker, failed_result(error))
         except Died:
             self.events.append(Event(worker))  # started again
             return Event(worker, died=True)
@@ -67,9 +72,9 @@ class FakeHands:
         self.closed = True
 
 
-def drive(tmp_path, before=None, plan=None):
+def drive(tmp_path, before=None, plan=None, limits=None):
     plan = plan or make_plan(WORLD.dataset())
-    hands, progress = FakeHands(plan, tmp_path, before=before), Silent()
+    hands, progress = FakeHands(plan, tmp_path, before=before, limits=limits), Silent()
     driver = Driver(hands, tmp_path, progress, command=["harness"])
     try:
         driver.add(plan, [plan.choices])
@@ -99,6 +104,18 @@ def test_the_parts_of_a_row_become_its_run(tmp_path):
     assert progress.line().startswith("12/12")
     again, hands, _ = drive(tmp_path / "ray")  # nothing is left to ask
     assert (again.summary["n_total"], hands.asked) == (12, [])
+
+
+def test_workers_stop_together_at_a_limit(tmp_path):
+    alone = go(make_plan(WORLD.dataset()), tmp_path / "alone")
+    used = [sent(row["usage"])["tokens"] for row in read_lines(alone.folder / RECORDS, "question_id")]
+    built = [sent(row["usage"])["tokens"] for row in read_lines(alone.folder / DOCUMENTS, "document_id")]
+    limit = 0.5 * (sum(used) + sum(built))
+    with pytest.raises(LimitReached, match=r"^stopped at --max-tokens .* spent\): \d of 12 questions are not answered"):
+        drive(tmp_path / "ray", limits={"tokens": limit})
+    counted = shared_budget({"tokens": 1e9}, tmp_path / "ray", [make_plan().folder])
+    assert counted.may_continue()
+    assert limit <= counted.spent()["tokens"] < limit + 2 * (max(used) + max(built)), "a question of each worker"
 
 
 def test_a_dead_worker_costs_the_question_in_hand_only(tmp_path):
