@@ -25,7 +25,7 @@ from typing import IO, Any, NoReturn, TypeVar
 from harness.datasets.archives import Member, opened
 from harness.datasets.rows import RowError, type_name
 from harness.errors import CannotRun, DataError
-from harness.storage.input_limits import check_ratio, limit, nesting_problem, numbered_lines, too_deep
+from harness.storage.input_limits import check_ratio, limit, many_problem, nesting_problem, numbered_lines, too_deep
 from harness.storage.untrusted import regular_only
 
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
@@ -107,9 +107,12 @@ def as_row(value: Any) -> dict[str, Any] | Broken:
 
 def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> dict[str, Any] | Broken:
     """Parse one line of a JSON lines file: its row, or a Broken that says why there is none."""
+    brackets = line.count(b"[") + line.count(b"{")
+    if problem := many_problem(brackets):
+        return Broken(problem)
     try:
         value = decoder.decode(line.decode("utf-8"))
-        if too_deep(value, line.count(b"[") + line.count(b"{")):
+        if too_deep(value, brackets):
             raise RecursionError
         return as_row(value)
     except UnicodeDecodeError as error:

@@ -187,7 +187,7 @@ def parse_answers(
     paths = {name: places.split() for name, places in form.items()}
     for place, row in rows:
         if isinstance(row, Broken):
-            raise place.error(None, f"{row.problem}; is the file cut?")
+            raise place.error(None, row.problem + ("; is the file cut?" if row.problem.startswith("broken") else ""))
         told = {name: [value_at(row, path) for path in own] for name, own in paths.items()}
         # NaN is not equal to itself.
         known = ((name, [v for v in found if v is not None and v == v]) for name, found in told.items())

@@ -5,7 +5,9 @@
 | MiB of one line                                             |     256 | HARNESS_MAX_LINE_MIB     |
 | unpacked bytes for each packed byte, beyond the first 16 MiB |    200 | HARNESS_MAX_RATIO        |
 | levels of lists and mappings inside each other              |     100 | HARNESS_MAX_DEPTH        |
-| values of a YAML file, aliases counted where they are used  | 1000000 | HARNESS_MAX_YAML_VALUES  |
+| values of a YAML file, aliases counted where they are used  | 1000000 | HARNESS_MAX_VALUES       |
+| lists and objects of one JSON line, each of which takes 64  |         |                          |
+| bytes and more of memory                                    |         |                          |
 
 Text compresses about 4:1, HTML up to 20:1; DEFLATE cannot exceed 1032:1, and only files made for it come near.
 """
@@ -17,7 +19,7 @@ from typing import IO, Any, cast
 
 from harness.errors import DataError, UserError
 
-_DEFAULTS = {"LINE_MIB": 256, "RATIO": 200, "DEPTH": 100, "YAML_VALUES": 1_000_000}
+_DEFAULTS = {"LINE_MIB": 256, "RATIO": 200, "DEPTH": 100, "VALUES": 1_000_000}
 _FREE = 16 << 20  # unpacked bytes before the ratio counts
 
 
@@ -38,6 +40,13 @@ def _how_to_raise(name: str) -> str:
 def nesting_problem() -> str:
     """The error message for a value that is `too_deep`."""
     return f"nested more than {limit('DEPTH')} levels deep; {_how_to_raise('DEPTH')}"
+
+
+def many_problem(brackets: int) -> str | None:
+    """The error message for a JSON line with so many opening brackets; None where they are not too many."""
+    if brackets <= (most := limit("VALUES")):
+        return None
+    return f"holds {brackets:,} lists and objects, more than {most:,}; {_how_to_raise('VALUES')}"
 
 
 def too_deep(value: Any, brackets: int | None = None) -> bool:
@@ -115,7 +124,7 @@ def yaml_problem(text: str | bytes) -> str | None:
     """
     import yaml
 
-    max_values, max_depth = limit("YAML_VALUES"), limit("DEPTH")
+    max_values, max_depth = limit("VALUES"), limit("DEPTH")
     sizes: dict[str, int] = {}
     open_: list[tuple[str | None, int]] = []
     values = 0
@@ -130,5 +139,5 @@ def yaml_problem(text: str | bytes) -> str | None:
         if len(open_) > max_depth:
             return nesting_problem()
         if values > max_values:
-            return f"its aliases stand for more than {max_values:,} values; {_how_to_raise('YAML_VALUES')}"
+            return f"its aliases stand for more than {max_values:,} values; {_how_to_raise('VALUES')}"
     return None

@@ -235,7 +235,7 @@ def test_each_limit_can_be_raised(tmp_path, monkeypatch):
 def test_aliases_count_where_they_are_used(tmp_path, monkeypatch):
     path = written(tmp_path / "a.yaml", b"a: &a [1, 2, 3]\nb: [*a, *a]\n")
     assert read_yaml(path) == {"a": [1, 2, 3], "b": [[1, 2, 3]] * 2}
-    monkeypatch.setenv("HARNESS_MAX_YAML_VALUES", "15")
+    monkeypatch.setenv("HARNESS_MAX_VALUES", "15")
     with pytest.raises(ConfigError, match="aliases stand for more than 15 values"):
         read_yaml(path)
 
