@@ -32,9 +32,9 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) ->
     """
     rows = [row for row in facts.records(means) if not (row["ceiling"] or row["apart"])] or facts.records(means)
     score = rows[0]["headline"]
-    rows.sort(key=lambda row: -row[score] if pd.notna(row[score]) else 1.0)
+    cost = next((name for name in _COSTS if all(pd.notna(row[name]) and row[name] > 0 for row in rows)), "")
+    rows.sort(key=lambda row: (-row[score] if pd.notna(row[score]) else 1.0, row[cost] if cost else 0.0))
     best = rows[0]
-    cost = next((name for name in _COSTS if best[name] and all(pd.notna(row[name]) for row in rows)), "")
     failed = f", of which {best['failed']:.0f} failed and count 0" if best["failed"] else ""
     asked = f"{best['n']:.0f} questions{failed}"
     if len(rows) == 1:

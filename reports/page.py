@@ -106,7 +106,9 @@ def page(
         part = sum(len(run.records) for run in group.runs) / answers
         share = replace(limits, size=int(limits.size * part), graphs=int(limits.graphs * part))
         asked = _questions_part(group, share)
-        figure, files = front.to_html(front.points(group.found.means, group.runs), asked.head["score"])
+        means = group.found.means
+        cost = "money" if means["tflops.whole"].isna().all() else "whole"
+        figure, files = front.to_html(front.points(means, group.runs, cost=cost), asked.head["score"])
         heads.append(asked.head)
         parts.append(_section(group, number, asked, figure))
         packs = {**{f"front-{form}": compress_bytes(file) for form, file in files.items()}, **asked.blocks}

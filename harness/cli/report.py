@@ -280,11 +280,14 @@ def report_front(
     score: Score = None,
     cost: Annotated[
         str,
-        choice("--cost whole|search", "Cost of a question: with its share of the index, or search and answer alone."),
+        choice(
+            "--cost whole|search|money",
+            "FLOPs of a question: with its share of the index, or search and answer alone; or money of a server.",
+        ),
     ] = "whole",
     convention: Convention = DEFAULT,
 ) -> int:
-    """Plot score against TFLOPs a question, with intervals.
+    """Plot score against TFLOPs or money a question, with intervals.
 
     A hollow mark is a method that another one beats in both.
     """

@@ -3,7 +3,8 @@
     points(means, runs) ─► dataset method model score[.low .high] tflops[.low .high] cost convention ceiling apart ...
     draw(points(means, runs), "longbench.qa_f1_score", "pdf")
 
-Cost is that of a question with its share of the index, or of search and answer alone (cost="search"). A method is
+Cost is that of a question with its share of the index, or of search and answer alone (cost="search"), in TFLOPs; or the
+money that servers take (cost="money"), which then stands under "tflops". A method is
 dominated when another one costs no more, scores no less, and is better in one of the two. A run that was shown the
 supporting passages (oracle-evidence) is a ceiling: it takes no part, because nobody can run it without the answers. Nor
 does one that is apart: it was asked other questions than most runs of its data set.
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-COSTS = {"whole": ("tflops.whole", "with its index"), "search": ("tflops", "search + answer")}
+COSTS = {
+    "whole": ("tflops.whole", "TFLOPs", "with its index"),
+    "search": ("tflops", "TFLOPs", "search + answer"),
+    "money": ("money", "money", "with its index"),
+}
 """Which cost of reports.main_table.frame is drawn, and what the axis says of it."""
 _SIZE = 7.0, 4.0  # inches: both columns of a paper
 _NARROW = 3.6, 4.2  # for a telephone
@@ -62,11 +67,13 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
     means = frame(runs, convention=convention)
     found = points(means, runs, score, cost)
     if not found:
-        told = "no run has both a score and known FLOPs, so there is no figure"
+        told = f"no run has both a score and known {COSTS[cost][1]}, so there is no figure"
         raise UserError(f"{told}; harness report says what is missing")
     name = score or str(means["headline"].iloc[0])
     table = pd.DataFrame(found).rename(columns={f"score{end}": f"{name}{end}" for end in ("", ".low", ".high")})
     table = table.drop(columns=["ceiling", "apart"]).assign(mark=[mark_of(point) for point in found])
+    if cost == "money":
+        table = table.drop(columns=["tflops.low", "tflops.high", "convention"]).rename(columns={"tflops": "money"})
     table["dominated_by"] = table["dominated_by"].map(", ".join)
     return Figure("Score against cost", table, drawing=partial(draw, found, name))
 
@@ -85,8 +92,8 @@ def points(
     for row in facts.records(means):
         name = score or str(row["headline"])
         values = {part: row.get(f"{name}{part}") for part in ("", ".low", ".high")}
-        spent = {part: row[f"{COSTS[cost][0]}{part}"] for part in ("", ".low", ".high")}
-        if pd.isna(values[""]) or pd.isna(spent[""]) or spent[""] <= 0:
+        spent = {part: row.get(f"{COSTS[cost][0]}{part}") for part in ("", ".low", ".high")}
+        if pd.isna(values[""]) or spent[""] is None or pd.isna(spent[""]) or spent[""] <= 0:
             continue
         rows.append(
             {
@@ -120,8 +127,9 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
         figure = Figure(figsize=size)
         ax = figure.add_subplot()
         handles = {kind: _draw_mark(ax, point, i) for i, point in enumerate(rows) for kind in [mark_of(point)]}
-        told = COSTS[str(rows[0]["cost"])][1]
-        set_axis(ax.xaxis, Axis(f"TFLOPs a question, {told} ({rows[0]['convention']}, log)", log=True))
+        _, unit, told = COSTS[str(rows[0]["cost"])]
+        how = "" if unit == "money" else f"{rows[0]['convention']}, "
+        set_axis(ax.xaxis, Axis(f"{unit} a question, {told} ({how}log)", log=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
         ax.set_title(str(rows[0]["dataset"]))
         _draw_front(ax, rows)
@@ -130,14 +138,14 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
         figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
         figure.set_layout_engine("none")
         _draw_labels(ax, rows)
-        return figure_file(figure, f"{score} against TFLOPs a question", form)
+        return figure_file(figure, f"{score} against {unit} a question", form)
 
 
 def to_html(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[str, bytes]]:
     """The drawing for a page, with tooltips of the marks, for wide and for narrow screens (page.css shows one
     of them), and its files by form; a sentence and no file where there is no point."""
     if not rows:
-        return el("p", "No run of this data set has both a score and known FLOPs.", class_="none"), {}
+        return el("p", "No run of this data set has both a score and a known cost.", class_="none"), {}
     titles = {f"point-{i}": _tooltip(point) for i, point in enumerate(rows)}
     files = {form: draw(rows, score, form) for form in ("svg", "pdf")}
     drawn = {"on-wide": files["svg"], "on-narrow": draw(rows, score, size=_NARROW)}
@@ -237,7 +245,8 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _tooltip(point: Mapping[str, Any]) -> str:
     """The text that a pointer over a mark reads: method, score, cost, and what the mark says of them."""
-    value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {point['tflops']:.3g} TFLOPs"
+    spent = f"{point['tflops']:.3g} {COSTS[point['cost']][1]}"
+    value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {spent}"
     if point["ceiling"]:
         return f"{value}; a ceiling, it was shown the evidence"
     if point["apart"]:

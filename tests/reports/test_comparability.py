@@ -173,4 +173,4 @@ def test_the_line_says_no_word_of_columns_without_a_value(tmp_path):
     assert not any("ratio" in note or "per document" in note for note in row)
     (row,) = legended(frame([stored(tmp_path / "b", SCORES, documents=INDEX)]))["notes"]
     told = "costs are per question, tokens.index and tflops.index per document; FLOPs under the convention all-params"
-    assert row[0] == told
+    assert row[0] == f"{told}; seconds: the time of a question's own requests, without the queue"

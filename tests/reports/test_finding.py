@@ -3,6 +3,7 @@
 import pytest
 
 from harness.storage.run_folder import read_run
+from reports.figures.front import points
 from reports.finding import finding
 from reports.main_table import frame
 from reports.page import page
@@ -44,6 +45,11 @@ def runs(root, *methods):
             " points.",
         ),
         (
+            [("pecan", HIGH, 2.0), ("lead", HIGH, 1.0)],  # of equal scores the cheaper one is the best
+            "lead is the best of 2 (95.0 points, longbench.qa_f1) and the cheapest on 20 questions.",
+            "",
+        ),
+        (
             [("pecan", [*HIGH[:-1], None], 1.0)],
             "pecan scores 95.0 points (longbench.qa_f1) on 20 questions, of which 1 failed and count 0.",
             "",
@@ -71,3 +77,14 @@ def test_a_page_opens_with_title_description_and_the_sentence(tmp_path, monkeypa
     parts = ["<h1>Support wiki", "Who answers our tickets?", "bm25 cannot be told from pecan", "Score against cost"]
     places = [body.index(part) for part in [*parts, "Do the rankings hold?", "About these runs"]]
     assert places == sorted(places)
+
+
+def test_where_flops_are_unknown_the_page_draws_money(tmp_path):
+    billed = usage(0.0, uncounted=1) | {"billed": {"reader": {"input": 1000, "cached": 0, "output": 10}}}
+    model = {"name": "m", "backend": "endpoint", "price": {"input": 2.0, "cached": None, "output": 5.0}}
+    rows = [record(n, 1.0, usage={"answer": billed}) for n in range(3)]
+    runs = [read_run(write_run(tmp_path, rows, method=name, settings={"model": model})) for name in ("bm25", "lead")]
+    body = page(runs).partition("<body>")[2]
+    assert "bm25 (m): 100.0 at 0.00205 money" in body
+    assert "money a question" in body
+    assert points(frame(runs), runs) == []
