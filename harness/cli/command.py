@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -117,15 +117,27 @@ def sections(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
     return {title: records for title, records in listed.items() if records}
 
 
+class Commands(NamedTuple):
+    """Commands that a package adds to `harness`, as an entry point of "harness.commands".
+
+    table: section -> {name: summary}, as in Group; package: of their modules, harness_training.cli for "train".
+    """
+
+    table: Mapping[str, Mapping[str, str]]
+    package: str
+
+
 class Group(TyperGroup):
     """Commands by section, each imported when it is called.
 
-    table: section -> {name: summary}, where a name has one or two words; package: of their modules; prefix: the first
-    word of all names, in a group made for names of two words; default: what runs where no name follows.
+    table: section -> {name: summary}, where a name has one or two words; package: of their modules; elsewhere: name ->
+    package, for commands that another package adds; prefix: the first word of all names, in a group made for names of
+    two words; default: what runs where no name follows.
     """
 
     table: Mapping[str, Mapping[str, str]] = {}
     package = ""
+    elsewhere: Mapping[str, str] = {}
     prefix = ""
     default: Command | None = None
 
@@ -144,6 +156,7 @@ class Group(TyperGroup):
         if below:
             made = group(cmd_name, {"Commands": below}, self.package)
             made.prefix = f"{cmd_name} "
+            made.elsewhere = {name.partition(" ")[2]: package for name, package in self.elsewhere.items()}
             if cmd_name in names:
                 made.default = self._load(cmd_name)
                 made.default.below = {f"{cmd_name} {name}": text for name, text in below.items()}
@@ -158,7 +171,8 @@ class Group(TyperGroup):
     def _load(self, name: str) -> Command:
         """Import the function of a command of this group: "curves" of `report` is report_curves in report.py."""
         word = re.sub("[ -]", "_", self.prefix + name)
-        module = importlib.import_module(f"{self.package}.{self.prefix.strip() or word}")
+        package = self.elsewhere.get(name, self.package)
+        module = importlib.import_module(f"{package}.{self.prefix.strip() or word}")
         return as_command(getattr(module, word, None) or getattr(module, f"{word}_"), name)
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:

@@ -2,7 +2,7 @@
 
     harness run --method pecan --dataset musique --data dev.jsonl --model ./Llama-3.1-8B-Instruct
 
-harness/cli/command.py says how a command is found; groups from outside harness/ are found through the registry.
+harness/cli/command.py says how a command is found; installed packages add commands by entry points.
 
 Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name, nothing was run · 3
 some questions failed, a run stopped midway, some of several rows did not run, or a result could not be saved or
@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.command import CONTEXT, Group
+from harness.cli.command import CONTEXT, Commands, Group
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.errors import CannotRun, SaveError, UserError, escaped_output, printable
 
@@ -80,49 +80,79 @@ COMMANDS = {
 
 
 class Root(Group):
-    """The command `harness` itself: the commands of harness/, and groups of commands from outside.
+    """The command `harness` itself: the commands of harness/, and those that installed packages add.
 
-    Those are named in configs/registry.yaml, or by installed packages as entry points of "harness.commands". A name
-    stands for a click group made by harness.cli.command.group, or for a typer.Typer.
+    A package adds them by an entry point of "harness.commands": a `Commands` table, whose commands stand beside those
+    of harness/; or a click group or a typer.Typer, whose commands follow the entry point's name.
     """
 
-    table = COMMANDS
     package = "harness.cli"
 
+    @property
+    def table(self) -> dict[str, dict[str, str]]:  # type: ignore[override]
+        """Section -> {name: summary} of harness/ and of packages; where both have a name, that of harness/ counts."""
+        known = {section: dict(part) for section, part in COMMANDS.items()}
+        for more in _tables():
+            for section, part in more.table.items():
+                added = {name: text for name, text in part.items() if name not in _OWN}
+                known[section] = {**known.get(section, {}), **added}
+        return known
+
+    @property
+    def elsewhere(self) -> dict[str, str]:  # type: ignore[override]
+        """Name -> package of the commands that are not part of harness/."""
+        return {n: more.package for more in _tables() for part in more.table.values() for n in part if n not in _OWN}
+
     def list_commands(self, ctx: Any) -> list[str]:
-        """The commands of harness/, then those from outside."""
-        return list(dict.fromkeys([*super().list_commands(ctx), *_outside_groups()]))
+        """The commands of the tables, then the groups."""
+        return list(dict.fromkeys([*super().list_commands(ctx), *_groups()]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command; one of harness/ wins over one from outside. Raises CannotRun for a broken package."""
-        if cmd_name in super().list_commands(ctx) or cmd_name not in _outside_groups():
+        """Import a command; one of a table wins over a group. Raises CannotRun for a broken package."""
+        if cmd_name in _OWN and not any(name.startswith(f"{cmd_name} ") for name in _OWN):
+            return self._load(cmd_name)  # no package adds to it, so none is asked
+        if cmd_name in super().list_commands(ctx) or cmd_name not in _groups():
             return super().get_command(ctx, cmd_name)
-        target = _outside_groups()[cmd_name]
-        module, _, name = target.partition(":")
-        try:
-            commands = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as e:
-            raise CannotRun(f"the commands 'harness {cmd_name}' ({target}) cannot be imported: {e}") from e
+        commands = _groups()[cmd_name]
+        if isinstance(commands, CannotRun):
+            raise commands
         return typer.main.get_command(commands) if isinstance(commands, typer.Typer) else commands
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands of harness/ by section, then those from outside."""
+        """List the commands of the tables by section, then the groups."""
         super().format_commands(ctx, formatter)
         rows = []
-        for name, target in _outside_groups().items():
-            try:
-                rows.append((name, self.get_command(ctx, name).get_short_help_str(limit=100)))
-            except CannotRun:
-                rows.append((name, f"cannot be imported ({target})"))
+        for name, commands in _groups().items():
+            broken = isinstance(commands, CannotRun)
+            text = "cannot be imported" if broken else self.get_command(ctx, name).get_short_help_str(limit=100)
+            rows.append((name, text))
         with formatter.section("Other commands"):
             formatter.write_dl(rows)
 
 
-def _outside_groups() -> dict[str, str]:
-    """Name -> "module:object" of the command groups that are not part of harness/."""
-    from harness.config.registry import shipped
+_OWN = {name for part in COMMANDS.values() for name in part}
 
-    return shipped("commands")
+
+def _added() -> dict[str, Any]:
+    """Entry point -> what packages add: a `Commands` table, a group, or the CannotRun why it cannot be imported."""
+    from harness.config import registry
+
+    added: dict[str, Any] = {}
+    for name, target in registry.shipped("commands").items():
+        module, _, attribute = target.partition(":")
+        try:
+            added[name] = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as e:
+            added[name] = CannotRun(f"the commands 'harness {name}' ({target}) cannot be imported: {e}")
+    return added
+
+
+def _tables() -> list[Commands]:
+    return [commands for commands in _added().values() if isinstance(commands, Commands)]
+
+
+def _groups() -> dict[str, Any]:
+    return {name: commands for name, commands in _added().items() if not isinstance(commands, Commands)}
 
 
 app = typer.Typer(name="harness", cls=Root, rich_markup_mode=None, no_args_is_help=True, context_settings=CONTEXT)
