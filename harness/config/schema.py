@@ -235,6 +235,9 @@ class EncoderConfig(_Frozen):
     package: an installed package that carries the weights under `package_path`; sha256: of its model.safetensors.
     pooling: how tokens become one vector, None = as the folder says, else their mean; query_source: where the network
     for questions is, None = one network for both; shape: for plans where its folder is not here.
+
+    base_url: of a server that runs it, under the name `source` (harness/embed/served.py); api_key_env, timeout,
+    retries: as of a model.
     """
 
     name: str
@@ -251,6 +254,10 @@ class EncoderConfig(_Frozen):
     max_length: int | None = Field(default=None, gt=0)
     batch_size: int = Field(default=32, gt=0)
     device: str = "auto"
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=4, ge=0)
     shape: Shape | None = None
 
 

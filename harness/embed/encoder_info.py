@@ -1,12 +1,14 @@
 """What can be known of an encoder without loading it: its weights, what identifies them, and how much it reads."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from harness.config.resolve import DEFAULTS
 from harness.config.schema import EncoderConfig, ModelConfig
-from harness.errors import CannotRun
+from harness.errors import CannotRun, HarnessError, UserError, attempt
+from harness.llm.endpoint_info import address_problems, api_key
 from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
@@ -16,12 +18,19 @@ from harness.storage.untrusted import package_folder, parse_json, read_object, r
 
 MODULES = "modules.json"  # of a folder of sentence-transformers
 _NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit
+_SERVER_ONLY = ("api_key_env", "timeout", "retries")
 _PAPER_ENCODER = ("mpnet", 512)
 """The encoder of the profile `paper`, and the tokens that it reads."""
 
 
 def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
     """Identity and problems of the encoder or reranker that `config` names; one that is missing is a problem, too."""
+    if config.base_url is not None:
+        return _server_facts(config, role)
+    if given := [name for name in _SERVER_ONLY if getattr(config, name) != EncoderConfig.model_fields[name].default]:
+        return ModelFacts(
+            config.name, problems=[f"{role}.{given[0]} is for a server; set {role}.base_url, or leave it out"]
+        )
     try:
         folder, of_queries = encoder_folder(config, role), query_folder(config)
         sentences = [conflict(tower, config) for tower in dict.fromkeys((folder, of_queries))]
@@ -38,6 +47,24 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
     except CannotRun as e:
         return ModelFacts.without_weights(config.name, e)
     return ModelFacts(config.name, identity=identity, problems=problems)
+
+
+def _server_facts(config: EncoderConfig, role: str) -> ModelFacts:
+    """Facts of an encoder behind a server: its name there, and what is done with its vectors here."""
+    model = model_of_server(config)
+    problems: list[HarnessError] = [*map(UserError, address_problems(model))]
+    attempt(problems, api_key, model)
+    if config.query_source is not None:
+        problems.append(UserError(f"{role}.query_source: a server runs one network for questions and passages"))
+    names = ("revision", "similarity", "query_prefix", "passage_prefix")
+    identity = {"served": config.source, **{name: getattr(config, name) for name in names}}
+    sentences = [re.sub(r"\bmodel\.", f"{role}.", str(problem)) for problem in problems]
+    return ModelFacts(config.name, identity=identity, problems=sentences)
+
+
+def model_of_server(config: EncoderConfig) -> ModelConfig:
+    """The settings of a model behind the same server, for the checks of its address and key."""
+    return ModelConfig(name=config.name, backend="endpoint", base_url=config.base_url, api_key_env=config.api_key_env)
 
 
 def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
@@ -75,7 +102,7 @@ def max_tokens(config: EncoderConfig) -> int | None:
     The configuration comes first, then sentence-transformers' own file, then the tokenizer and the network's positions.
     Raises CannotRun where the encoder's folder is missing.
     """
-    if config.max_length:
+    if config.max_length or config.base_url:
         return config.max_length
     folder = encoder_folder(config)
     limit = _token_limit(folder / "sentence_bert_config.json", "max_seq_length")

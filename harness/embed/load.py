@@ -19,7 +19,9 @@ from harness.cost.events import Event
 from harness.cost.flops import ModelShape, shape_of
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import MODULES, encoder_facts, encoder_folder, query_folder
+from harness.embed.served import ServedEncoder, ServedReranker
 from harness.errors import CannotRun, ModelOutputError, import_error_as_cannot_run
+from harness.method import Encoder, Reranker
 from harness.parallel.scheduler import in_forward_thread, timed
 
 _kept: dict[tuple[str, str], Any] = {}
@@ -101,8 +103,10 @@ class SentenceEncoder:
         return np.asarray(passages @ query)
 
 
-def load_encoder(config: EncoderConfig, meter: Meter, role: str) -> SentenceEncoder:
+def load_encoder(config: EncoderConfig, meter: Meter, role: str) -> Encoder:
     """Bind the encoder that `config` names to `meter`; loads it once a process. Raises CannotRun."""
+    if config.base_url is not None:
+        return ServedEncoder(config, meter, role)
 
     def load(folder: str, device: str | None) -> tuple[Any, Any]:
         passage = _load_network(Path(folder), config, device)
@@ -162,8 +166,10 @@ class CrossEncoderReranker:
         return scores, [len(ids) for ids in encoded["input_ids"]]
 
 
-def load_reranker(config: EncoderConfig, meter: Meter, role: str) -> CrossEncoderReranker:
+def load_reranker(config: EncoderConfig, meter: Meter, role: str) -> Reranker:
     """Bind the cross-encoder that `config` names to `meter`; loads it once a process. Raises CannotRun."""
+    if config.base_url is not None:
+        return ServedReranker(config, meter, role)
     from sentence_transformers import CrossEncoder
 
     def load(folder: str, device: str | None) -> Any:

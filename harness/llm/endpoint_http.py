@@ -117,12 +117,16 @@ class Tries:
 
 @dataclass
 class Server:
-    """One server for requests of any number of threads. key_env: the variable that holds the key, for messages."""
+    """One server for requests of any number of threads.
+
+    key_env: the variable that holds the key, part: whose settings name it (model, encoder, reranker), for messages.
+    """
 
     base_url: str
     key: str | None = field(default=None, repr=False)
     policy: RetryPolicy = RetryPolicy()
     key_env: str | None = None
+    part: str = "model"
 
     def __post_init__(self) -> None:
         self._connections = Connections(self.base_url)
@@ -135,7 +139,7 @@ class Server:
 
     def post(
         self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], max_bytes: int, tries: Tries
-    ) -> dict[str, Any]:
+    ) -> Any:
         """The reply to `body` as parsed JSON; `check` returns the problem of a reply, or None.
 
         max_bytes: of a reply; longer ones are refused; tries: counts them. Raises RequestFailed, CannotRun (see top).
@@ -150,7 +154,7 @@ class Server:
 
     def _post(
         self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], max_bytes: int, tries: Tries
-    ) -> dict[str, Any]:
+    ) -> Any:
         """As `post`, with fields under the names that the server is known to take."""
         named = {self._names.get(name, name): value for name, value in body.items()}
         content = json.dumps(named, ensure_ascii=False).encode("utf-8", "replace")
@@ -163,7 +167,7 @@ class Server:
                 reply = self._send_once(path, content, self.policy.timeout, max_bytes)
                 if problem := check(reply):
                     raise _Retryable(problem)
-                return dict(reply)
+                return reply
             except _Retryable as e:
                 why = str(e)
                 tries.sent -= not e.sent
@@ -185,7 +189,7 @@ class Server:
                 why = str(e)
                 if not why.startswith(_SILENT):
                     return
-        raise CannotRun(f"no server answers at {self.base_url} ({why}); start it, or correct model.base_url")
+        raise CannotRun(f"no server answers at {self.base_url} ({why}); start it, or correct {self.part}.base_url")
 
     def _send_once(self, path: str, content: bytes | None, timeout: float, max_bytes: int) -> Any:
         """Try one request (a GET where `content` is None); returns its parsed JSON reply.
@@ -220,11 +224,15 @@ class Server:
         code = reply.status
         if 300 <= code < 400:
             return CannotRun(
-                f"{self.base_url} answers with a redirect ({code}); give the final address as model.base_url"
+                f"{self.base_url} answers with a redirect ({code}); give the final address as {self.part}.base_url"
             )
         if code in (401, 402, 403):
             # Its own words are left out: some servers repeat the key they were given, whole or in part.
-            wish = f"check the key in {self.key_env}" if self.key_env else "name its key: --set model.api_key_env=NAME"
+            wish = (
+                f"check the key in {self.key_env}"
+                if self.key_env
+                else f"name its key: --set {self.part}.api_key_env=NAME"
+            )
             return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
         words, error = self._server_words(reply)
         kinds = {str(error.get("code")), str(error.get("type"))}
@@ -240,7 +248,7 @@ class Server:
                 names += f" and {len(offered) - _MAX_NAMES} more" if len(offered) > _MAX_NAMES else ""
                 return CannotRun(
                     f"{self.base_url} knows no such address, or no model '{model}' ({status}){names}; "
-                    "correct model.base_url or model.source"
+                    f"correct {self.part}.base_url or {self.part}.source"
                 )
         if code in (400, 422) and content is not None and (name := _refused_field(content, words, error)):
             setting = _SETTINGS.get(name, f"model.extra.{name}=null")

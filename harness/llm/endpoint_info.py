@@ -78,7 +78,7 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     server moves; model.revision distinguishes servers that answer differently under one name. Capabilities: sampling;
     probe where the server gives log-probabilities.
     """
-    problems: list[HarnessError] = [*map(UserError, (*misplaced_settings(config), *_address_problems(config)))]
+    problems: list[HarnessError] = [*map(UserError, (*misplaced_settings(config), *address_problems(config)))]
     attempt(problems, api_key, config)
     tokenizer = attempt(problems, endpoint_tokenizer, config)
     window = config.window or (_window_in_config(tokenizer[0]) if tokenizer else None)
@@ -146,7 +146,7 @@ def is_loopback(host: str | None) -> bool:
         return False
 
 
-def _address_problems(config: ModelConfig) -> list[str]:
+def address_problems(config: ModelConfig) -> list[str]:
     """A sentence about what is wrong with model.base_url, if anything; a URL with a secret in it is not repeated."""
     if not config.base_url:
         return [f"'{config.name}' runs behind a server; say where: --set model.base_url=http://HOST:PORT/v1"]

@@ -1,0 +1,147 @@
+"""Encoders and rerankers behind a server: POST /embeddings as OpenAI has it, POST /rerank as text-embeddings-inference.
+
+    encoder.base_url=http://127.0.0.1:8080/v1     {"model", "input": [...]} -> {"data": [{"index", "embedding"}, ...]}
+    reranker.base_url=http://127.0.0.1:8081       {"query", "texts": [...]} -> [{"index", "score"}, ...]
+
+Texts go in batches of `batch_size`, whole: one that is too long for the server fails its question. Tokens are the
+server's counts (`usage`), else estimates (`Event.recounted`).
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from harness.config.schema import EncoderConfig
+from harness.cost.events import Event, Kind
+from harness.cost.flops import ModelShape
+from harness.cost.meter import Meter
+from harness.embed.encoder_info import encoder_facts, model_of_server
+from harness.errors import CannotRun, ModelOutputError
+from harness.llm.endpoint_http import RetryPolicy, Server, Tries
+from harness.llm.endpoint_info import api_key
+from harness.llm.endpoint_tokens import EstimatedTokens
+from harness.parallel.scheduler import timed
+
+_FRAME, _VECTOR = 1 << 20, 1 << 18  # most bytes of a reply around its vectors, and of one vector
+
+
+@functools.cache
+def _server(config: EncoderConfig, role: str) -> Server:
+    """The server of `config`, looked for once a process. Raises CannotRun where none answers."""
+    model = model_of_server(config)
+    policy = RetryPolicy(config.timeout, config.retries)
+    server = Server(str(config.base_url), api_key(model), policy, config.api_key_env, role)
+    server.check_alive()
+    return server
+
+
+class _Served:
+    """What encoders and rerankers behind a server share. role: for the meter and for messages."""
+
+    def __init__(self, config: EncoderConfig, meter: Meter, role: str) -> None:
+        facts = encoder_facts(config, role)
+        if facts.problems:
+            raise CannotRun(facts.problems[0])
+        self.name, self.identity = config.name, facts.identity
+        self._config, self._meter, self._role = config, meter, role
+        self._server = _server(config, role)
+        self._shape = None if config.shape is None else ModelShape(**config.shape.model_dump())
+
+    def _ask(
+        self, kind: Kind, path: str, body: dict[str, Any], texts: Sequence[str], check: Callable[[Any], str | None]
+    ) -> Any:
+        """The parsed reply to a batch of `texts`, booked as `kind`; check: as of Server.post."""
+        tries = Tries()
+        reply, tokens = None, sum(map(EstimatedTokens().count, texts))
+        with timed() as took:
+            try:
+                reply = self._server.post(path, body, check, _FRAME + _VECTOR * len(texts), tries)
+            finally:
+                if unanswered := tries.sent - (reply is not None):
+                    self._book(kind, unanswered * tokens, answered=False)
+        told = (reply.get("usage") or {}).get("prompt_tokens") if isinstance(reply, dict) else None
+        read = told if isinstance(told, int) and 0 < told < 64 * (tokens + 64) else tokens
+        counts = {"requests": 1, "texts": len(texts), "retries": tries.retries, "recounted": int(read is not told)}
+        pairs = sum(n * n for n in map(EstimatedTokens().count, texts))
+        self._book(kind, read, pairs=pairs, logits=len(texts), **counts, **vars(took))
+        return reply
+
+    def _book(self, kind: Kind, new: int, **counts: Any) -> None:
+        event = Event(self._role, self.name, self._meter.current_phase, kind, new, **counts)
+        self._meter.record(event, self._shape)
+
+    def _batches(self, texts: Sequence[str]) -> list[Sequence[str]]:
+        size = self._config.batch_size
+        return [texts[at : at + size] for at in range(0, len(texts), size)]
+
+
+class ServedEncoder(_Served):
+    """An encoder behind a server; what `tools.encoder()` returns."""
+
+    def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
+        """Vectors [len(texts), width], float32, normalised for cosine. Raises RequestFailed, ModelOutputError."""
+        prefix = self._config.query_prefix if kind == "query" else self._config.passage_prefix
+        rows: list[list[float]] = []
+        for batch in self._batches([prefix + text for text in texts]):
+            body = {"model": self._config.source, "input": list(batch), "encoding_format": "float"}
+            check = functools.partial(_vectors_problem, len(batch))
+            reply = self._ask("embed", "/embeddings", body, batch, check)
+            rows += [row["embedding"] for row in sorted(reply["data"], key=lambda row: row["index"])]
+        if len({len(row) for row in rows}) > 1:
+            raise ModelOutputError(f"encoder '{self.name}' gave vectors of several widths")
+        vectors = np.asarray(rows, dtype=np.float32).reshape(len(rows), len(rows[0]) if rows else 0)
+        if self._config.similarity == "cosine":
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return vectors
+
+    def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
+        """Scores [passages] of vectors from `encode`; those for cosine have length 1, so both are dot products."""
+        return np.asarray(passages @ query) if len(passages) else np.zeros(0, dtype=np.float32)
+
+
+class ServedReranker(_Served):
+    """A reranker behind a server; what `tools.reranker()` returns."""
+
+    def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
+        """Raw logit of each (query, passage) pair, [passages], higher is better. Raises RequestFailed."""
+        question, prefix = self._config.query_prefix + query, self._config.passage_prefix
+        scores: list[float] = []
+        for batch in self._batches([prefix + passage for passage in passages]):
+            body = {"query": question, "texts": list(batch), "raw_scores": True}
+            check = functools.partial(_scores_problem, len(batch))
+            reply = self._ask("rerank", "/rerank", body, [question + text for text in batch], check)
+            scores += [row["score"] for row in sorted(reply, key=lambda row: row["index"])]
+        return np.asarray(scores, dtype=np.float32)
+
+
+def _rows_problem(rows: Any, count: int) -> str | None:
+    """Why `rows` of a reply are not one for each of `count` texts, by "index"; None where they are."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return "the reply is no list of results"
+    if sorted(str(row.get("index")) for row in rows) != sorted(map(str, range(count))):
+        return f"the reply has not one result for each of {count} texts"
+    return None
+
+
+def _vectors_problem(count: int, reply: Any) -> str | None:
+    """Why a parsed reply of /embeddings cannot be used, None for one that can."""
+    rows = reply.get("data") if isinstance(reply, dict) else None
+    if problem := _rows_problem(rows, count):
+        return problem
+    vectors = [row.get("embedding") for row in rows or ()]
+    fine = all(isinstance(vector, list) and vector and all(map(_is_finite, vector)) for vector in vectors)
+    return None if fine else "the reply has an embedding that is no list of numbers"
+
+
+def _scores_problem(count: int, reply: Any) -> str | None:
+    """Why a parsed reply of /rerank cannot be used, None for one that can."""
+    if problem := _rows_problem(reply, count):
+        return problem
+    return None if all(_is_finite(row.get("score")) for row in reply) else "the reply has a score that is no number"
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
