@@ -33,7 +33,7 @@ COMMANDS = {
         "validate": "Check a run, or every shipped configuration, without running anything",
         "reproduce": "Run a table or figure of the papers, and show ours beside the printed values",
         "score": "Score stored answers again, without a model",
-        "judge": "Let a model decide for each stored answer whether it is right",
+        "judge": "Let a model judge each stored answer: whether it is right, faithful, or by a rubric",
         "duel": "Run methods in step and stop when the comparison is settled",
     },
     "Look up": {
@@ -47,7 +47,7 @@ COMMANDS = {
         "report": "Print tables of runs, or write them as a page",
         "report bands": "Show stored answers under every scorer that applies, and where the ranking depends on it",
         "report curves": "Plot score and TFLOPs of other stopping rules",
-        "report front": "Plot score against TFLOPs a question, with intervals",
+        "report front": "Plot score against TFLOPs or money a question, with intervals",
         "report memory": "Compare each run with the same run over the twin of its data set",
         "report nodes": "Plot how many nodes each question retrieved",
         "report queries": "Plot TFLOPs per query where queries share an index",

@@ -60,7 +60,7 @@ def test_list_one_kind_and_methods_by_family(here):
     heads = [line for before, line in pairwise(["", *lines]) if line and not before]
     assert any(head.startswith("RAPTOR (Sarthi et al. 2024)") for head in heads)
     raptor, after = names.index("RAPTOR"), names.index("Your")
-    assert names[raptor + 1] == "raptor-ct"
+    assert names[raptor + 1 : raptor + 3] == ["raptor", "raptor-ct"]
     assert "echo" in names[after:]
 
 
