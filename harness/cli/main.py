@@ -75,7 +75,6 @@ COMMANDS = {
         "track": "Log stored runs to MLflow; what is already logged is skipped",
         "ui": "Open the MLflow user interface",
     },
-    "Train models": {"train": "Train and evaluate a method's adapters"},
 }
 
 

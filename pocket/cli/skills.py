@@ -8,7 +8,8 @@ from pocket.eval.card import stale
 
 def skills(folder: Model = None) -> int:
     """List the skills that methods declare, and whether the model was trained on them as they are now."""
-    from harness.training.skills import presets_by_skill
+    from harness_training.skills import presets_by_skill
+
     from pocket.tasks.catalog import skills as declared
 
     known = declared()

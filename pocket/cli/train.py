@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from harness_training.cli.training_run import Report, check_options, run_until_stopped, training_log
+
 from harness.cli.command import execution, setting
 from harness.cli.options import Device, Skills, TrainingMlflow, TrainingOut, split_names
 from harness.cli.stopping import print_resume_command
-from harness.cli.training_run import Report, check_options, run_until_stopped, training_log
 from harness.errors import UserError
 from pocket.cli.model_card import chosen_skills
 
@@ -85,7 +86,8 @@ def _train(options: Options, course: Curriculum, report: Report, stop: threading
 
 def _chosen_curriculum(options: Options) -> Curriculum:
     """The curriculum; with --skill only what those skills need. Raises UserError where OUT learns other skills."""
-    from harness.training.teacher import WINDOW
+    from harness_training.teacher import WINDOW
+
     from pocket.train import llama
     from pocket.train.curriculum import read_curriculum
 

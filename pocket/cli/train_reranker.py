@@ -7,11 +7,12 @@ OUT/checkpoint   to resume from; OUT/log.jsonl: a line every 25 steps
 from pathlib import Path
 from typing import Annotated
 
+from harness_training.cli.training_run import run_until_stopped
+
 from harness.cli.command import execution, setting
 from harness.cli.options import TrainingOut
 from harness.cli.output import say
 from harness.cli.stopping import print_resume_command
-from harness.cli.training_run import run_until_stopped
 from harness.errors import CannotRun
 
 

@@ -18,6 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness_training.cards import processor
+from harness_training.teacher import Teacher
+
 from harness.config.schema import canonical
 from harness.errors import CannotRun
 from harness.llm.adapters import prompt_digests
@@ -25,13 +28,12 @@ from harness.method.hooks import Scene, Skill
 from harness.stats.bootstrap import with_interval
 from harness.stats.rng import Dice
 from harness.storage.home import write_json
-from harness.training.cards import processor
-from harness.training.teacher import Teacher
 from pocket.card import CHANGED, NAME, UNTRAINED, Card, blank_card, file_sha256, read_card
 from pocket.eval.metrics import AREA, EXACT, INVENTED
 
 if TYPE_CHECKING:
-    from harness.training.loop import Progress
+    from harness_training.loop import Progress
+
     from pocket.eval.exam import Row
 
 
@@ -117,7 +119,8 @@ def trained_prompts(card: Card) -> list[str]:
 
     Methods are the first of each implementation, with their defaults and with the values of profile pocket.
     """
-    from harness.training.skills import methods_by_preset
+    from harness_training.skills import methods_by_preset
+
     from pocket.tasks.catalog import profile_methods
 
     every = [method for parameters in ({}, profile_methods()) for method in methods_by_preset(parameters).values()]

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+from harness_training.exam import pick_scene, record_scene
+
 from harness.method.hooks import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
-from harness.training.exam import pick_scene, record_scene
 from pocket.eval.metrics import Measured, Sitting, exact_by_look_alikes, measure
 from pocket.tasks.catalog import SCENES
 from pocket.tasks.catalog import skills as declared

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from harness_training.exam import Value
 
 from harness.method.hooks import Scene, SceneOutcome
-from harness.training.exam import Value
 from pocket.world.fact_proofs import INVERSE, Fact, Path
 from pocket.world.facts_and_distractors import Asked
 

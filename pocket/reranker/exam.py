@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from harness_training.cards import markdown_table
+from harness_training.exam import Value
 
 from harness.config.resolve import resolved
 from harness.config.schema import EncoderConfig
@@ -28,8 +30,6 @@ from harness.stats import bootstrap as stats
 from harness.storage.file_hash import file_hash
 from harness.storage.home import write_json
 from harness.storage.untrusted import read_object
-from harness.training.cards import markdown_table
-from harness.training.exam import Value
 from harness.types import Shown
 from methods.bm25 import bm25
 from pocket.reranker.data import HOPS, Listed, Offsets, chunk_lists

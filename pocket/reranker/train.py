@@ -28,13 +28,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from harness_training.loop import Loop, load_checkpoint
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from harness.errors import CannotRun
 from harness.storage.home import write_json
 from harness.storage.untrusted import read_object
-from harness.training.loop import Loop, load_checkpoint
 from pocket.reranker.data import Listed, lists_of_step
 from pocket.train import llama
 

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
+from harness_training.skills import declared_skills
+
 from harness.config import presets
 from harness.errors import UnknownName
 from harness.method.hooks import Scene, Skill
 from harness.stats.rng import Dice
-from harness.training.skills import declared_skills
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk
 from pocket.tasks.recipes import Recipe as Recipe
 from pocket.tasks.shown_text import Shown

@@ -11,10 +11,11 @@ right. Either name may stand first, with any distance between, or they would be 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from harness_training.teacher import Teacher
+from harness_training.token_rows import Branch, Tree
+
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
-from harness.training.teacher import Teacher
-from harness.training.token_rows import Branch, Tree
 from harness.types import Question
 from pocket.tasks.scenes import task_of
 from pocket.world import names

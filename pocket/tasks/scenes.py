@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
+from harness_training.reader_examples import preset_task
+
 from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
-from harness.training.reader_examples import preset_task
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.shown_text import Shown, ask_about, draw_question, in_words, plain, question_of

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from harness_training.teacher import Teacher
+from harness_training.token_rows import Branch, Tree, build_trees
 from torch import Tensor
 
 from harness.errors import UserError
 from harness.stats.rng import Dice
-from harness.training.teacher import Teacher
-from harness.training.token_rows import Branch, Tree, build_trees
 from pocket.tasks.catalog import make_scenes as scenes
 from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS, PLAYED, DrillTokens

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from harness_training.teacher import WINDOW
 from pydantic import ValidationError
 
 from harness.config.validation import error_sentences
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.untrusted import parse_yaml, read_plain
-from harness.training.teacher import WINDOW
 from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS, PARTS, PLAYED
 from pocket.tasks.recipes import Curriculum, Recipe
 
 if TYPE_CHECKING:
-    from harness.training.loop import Checkpoint
+    from harness_training.loop import Checkpoint
 
 OWN = Path(__file__).with_name("curriculum.yaml")
 

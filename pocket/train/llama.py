@@ -11,10 +11,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness_training.teacher import WINDOW
+
 from harness.errors import CannotRun, UserError
 from harness.storage.file_hash import file_hash
 from harness.storage.home import write_json
-from harness.training.teacher import WINDOW
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from harness_training import cpu_kernels
+from harness_training.loop import Checkpoint, Loop, load_checkpoint, resolve_device
+from harness_training.row_loss import RowLoss
+from harness_training.teacher import Teacher
 
 from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
-from harness.training import cpu_kernels
-from harness.training.loop import Checkpoint, Loop, load_checkpoint, resolve_device
-from harness.training.row_loss import RowLoss
-from harness.training.teacher import Teacher
 from pocket.eval import card
 from pocket.tasks.recall import DrillTokens
 from pocket.tasks.recipes import Curriculum, Stage

@@ -48,7 +48,7 @@ def configs(tmp_path):
 def environment(tmp_path, configs):
     return {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.environ["PYTHONPATH"],
         "HARNESS_CONFIGS": str(configs),
         "HARNESS_HOME": str(tmp_path / "home"),
         "HARNESS_CACHE": str(tmp_path / "cache"),

@@ -135,7 +135,11 @@ def test_the_examples_in_a_folder_elsewhere_by_the_installed_script(tmp_path):
     write_example(own)
     with (own / "datasets" / "mine.yaml").open("a") as preset:
         preset.write("data: rows.jsonl\n")
-    variables = {"PYTHONPATH": str(ROOT), "HARNESS_CONFIGS": str(own), "HARNESS_HOME": str(tmp_path / "home")}
+    variables = {
+        "PYTHONPATH": os.environ["PYTHONPATH"],
+        "HARNESS_CONFIGS": str(own),
+        "HARNESS_HOME": str(tmp_path / "home"),
+    }
 
     def script(*arguments):
         program = Path(sys.executable).with_name("harness")

@@ -25,7 +25,7 @@ def literals(path):
 
 @pytest.fixture(scope="module")
 def texts():
-    files = [path for folder in ("harness", "methods", "reports") for path in (ROOT / folder).rglob("*.py")]
+    files = [path for folder in ("harness", "methods", "reports", "packages") for path in (ROOT / folder).rglob("*.py")]
     return "\n".join(text for path in files for text in literals(path))
 
 

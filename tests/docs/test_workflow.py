@@ -34,7 +34,12 @@ def test_the_steps_of_the_workflow_pass_and_fail_as_the_answers_do(right, code, 
     codes = {}
     with StandIn().server() as server:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        own = {"PATH": path, "PYTHONPATH": str(ROOT), "HARNESS_HOME": str(tmp_path / "home"), "MODEL_KEY": "k"}
+        own = {
+            "PATH": path,
+            "PYTHONPATH": os.environ["PYTHONPATH"],
+            "HARNESS_HOME": str(tmp_path / "home"),
+            "MODEL_KEY": "k",
+        }
         own |= {"MODEL_URL": server.url, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
         for step in STEPS:
             if "run" in step and step["name"] != "Install" and (all(c == 0 for c in codes.values()) or "if" in step):

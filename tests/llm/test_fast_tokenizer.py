@@ -4,12 +4,12 @@ import subprocess
 import sys
 
 import pytest
+from harness_training.teacher import Teacher
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import CannotRun
 from harness.llm.fast_tokenizer import FastTokenizer
-from harness.training.teacher import Teacher
 from pocket.card import EMBEDDED
 
 
@@ -46,7 +46,7 @@ def test_a_file_that_is_missing_or_broken_is_one_sentence(content, tmp_path):
 def test_it_imports_neither_transformers_nor_torch():
     code = (
         "import sys; from pathlib import Path; from harness.llm.fast_tokenizer import FastTokenizer; "
-        "from harness.training.teacher import Teacher; Teacher(FastTokenizer(Path(sys.argv[1]))); "
+        "from harness_training.teacher import Teacher; Teacher(FastTokenizer(Path(sys.argv[1]))); "
         "print([m for m in ('torch', 'transformers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, str(EMBEDDED)], capture_output=True, text=True, check=True)

@@ -3,8 +3,8 @@
 import shutil
 
 import pytest
+from harness_training.teacher import Teacher
 
-from harness.training.teacher import Teacher
 from pocket.tasks.recall import DrillTokens
 from pocket.train import tokenizer
 

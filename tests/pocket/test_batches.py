@@ -5,10 +5,10 @@ from itertools import chain, cycle
 
 import pytest
 import torch
+from harness_training.token_rows import Branch, Tree
 
 from harness.errors import UserError
 from harness.stats.rng import Dice
-from harness.training.token_rows import Branch, Tree
 from pocket.tasks.recall import PARTS, pair_drill, parts_drill
 from pocket.tasks.recipes import Recipe
 from pocket.train import batches

@@ -2,10 +2,10 @@ import json
 import platform
 
 import pytest
+from harness_training.loop import Progress
 
 from harness.errors import CannotRun
 from harness.method.hooks import Skill
-from harness.training.loop import Progress
 from pocket.card import CHANGED, UNTRAINED, Card, check_weights
 from pocket.eval import card as cards
 from pocket.eval.card import card_after_training, card_page, fingerprint, stale, tables, trained_skills

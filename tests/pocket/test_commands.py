@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from harness_training.loop import Progress
 
 from harness.errors import UserError
-from harness.training.loop import Progress
 from pocket.eval import card as cards
 from pocket.tasks.catalog import skills
 from pocket.tasks.recipes import Curriculum

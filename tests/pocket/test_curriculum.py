@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from harness_training.loop import Checkpoint, Progress
 
 from harness.errors import ConfigError, UserError
 from harness.stats.rng import Dice
-from harness.training.loop import Checkpoint, Progress
 from pocket.tasks.recipes import Curriculum
 from pocket.train.batches import make_batch
 from pocket.train.curriculum import check_course, read_curriculum, stage_digests

@@ -3,6 +3,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from harness_training.exam import Value, record_scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
 from harness.method.hooks import Scene, SceneOutcome, Skill
 from harness.models import MeteredModel
-from harness.training.exam import Value, record_scene
 from harness.types import Question
 from pocket.eval import exam
 from pocket.eval.exam import ASKED, NEEDED, cells, draw_sittings, examine

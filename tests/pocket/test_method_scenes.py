@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
+from harness_training.reader_examples import asks_for_account
 
 from harness.stats.rng import Dice
-from harness.training.reader_examples import asks_for_account
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.outline import parse, write
 from methods.longrefiner.tree import build

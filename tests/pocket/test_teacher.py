@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from harness_training.teacher import ProbeTarget, SceneTools
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
@@ -14,7 +15,6 @@ from harness.method import Task
 from harness.method.hooks import Scene, Skill
 from harness.models import Span, Written
 from harness.stats.rng import Dice
-from harness.training.teacher import ProbeTarget, SceneTools
 from harness.types import Question
 from pocket.eval.exam import default_cell
 from pocket.tasks.catalog import make_scenes, skills

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 import torch
+from harness_training.loop import Checkpoint, Progress, resolve_device
 
 from harness.errors import CannotRun, UserError
-from harness.training.loop import Checkpoint, Progress, resolve_device
 from pocket.train import llama
 from pocket.train.trainer import Trainer
 from tests.pocket.trainings import RECALL, begun, lines, settings, stage, steady, train, weights

@@ -13,7 +13,7 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "harness/llm/template.py",
     "harness/storage/own_code_hash.py",
     "harness/storage/lock.py",
-    "harness/training/question_sets.py",
+    "packages/training/harness_training/question_sets.py",
     "pocket/world/templates.py",
     "reports/html_tables.py",
     "reports/paper/matrix.py",
@@ -50,7 +50,11 @@ def test_the_search_finds_plain_reads_and_no_others():
 
 
 def test_what_others_wrote_is_read_through_one_door():
-    files = [p for room in ("harness", "reports", "methods", "pocket") for p in sorted((ROOT / room).rglob("*.py"))]
+    files = [
+        p
+        for room in ("harness", "reports", "methods", "pocket", "packages/training/harness_training")
+        for p in sorted((ROOT / room).rglob("*.py"))
+    ]
     found = {p.relative_to(ROOT).as_posix(): list(plain_reads(p.read_text("utf-8"))) for p in files}
     assert {name: calls for name, calls in found.items() if calls and name not in INSTALLED} == {}
     assert {name for name in INSTALLED if not found[name]} == set()

@@ -1,0 +1,230 @@
+"""The exam of a model: scenes that were not trained on, played without an adapter and with it, and what was right.
+
+    examine(task_part(task, scenes), [(model, None), (model, "analysis")], tell)      [Measure("accuracy", ...), ...]
+    outcome = record_scene(model, skill, scene)
+    outcome.written        the text of each reply
+    outcome.p_first        the probability of the first label, for each probe
+    outcome.scored         the mean log-probability (nats) of the tokens of each scored text
+
+Each scene has a text of its own, so the bootstrap resamples scenes; see harness.stats.bootstrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, Self, cast
+
+import numpy as np
+
+from harness.cost.meter import Meter
+from harness.errors import QuestionError
+from harness.method.hooks import Scene, SceneOutcome, Skill, TrainingTask
+from harness.models import LanguageModel, MeteredModel, Probe, Session, Written
+from harness.stats import bootstrap as stats
+from harness.stats.rng import Dice
+from harness_training.example_files import Recipe, world_scenes
+from harness_training.teacher import SceneTools
+
+_MARGIN = 16  # tokens that a reply may have beyond twice those of the right one
+_RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Value:
+    """A mean over scenes with its 95 % interval (None for a single scene). n: number of values."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float], scenes: Sequence[object] | None = None) -> Value:
+        """The mean of `values`. scenes: the scene of each value, where one scene has several."""
+        of = [str(scene) for scene in (range(len(values)) if scenes is None else scenes)]
+        mean = stats.interval([float(value) for value in values], of)
+        return cls(mean.mean, mean.low, mean.high, mean.n)
+
+    @classmethod
+    def area(cls, probes: Sequence[tuple[int, float, bool]]) -> Value:
+        """Area under the ROC curve (Mann and Whitney 1947): the share of pairs of a right and a wrong probe in which
+        the right one has the larger value, ties half. Probes are (scene, value, right); scenes are resampled.
+        """
+        p, right = np.array([p for _, p, _ in probes]), np.array([r for *_, r in probes], dtype=bool)
+        if not right.any() or right.all():
+            return cls(None, None, None, len(probes))
+        high, low = p[right][:, None], p[~right][None, :]
+        order = (high > low) + 0.5 * (high == low)
+        scene = np.array([i for i, *_ in probes], dtype=np.int64)
+        value, count = float(order.mean()), len(np.unique(scene))
+        if value in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
+            reach = 1 - 0.025 ** (1 / count)
+            return cls(value, max(0.0, value - reach), min(1.0, value + reach), len(probes))
+        present = np.bincount(scene) > 0
+        times = np.random.default_rng(0).multinomial(count, present / count, size=_RESAMPLES)
+        a, b = times[:, scene[right]].astype(float), times[:, scene[~right]].astype(float)
+        pairs = a.sum(1) * b.sum(1)
+        areas = np.einsum("ri,ij,rj->r", a, order, b, optimize=True)[pairs > 0] / pairs[pairs > 0]
+        ends = np.quantile(areas, [0.025, 0.975])
+        return cls(value, float(ends[0]), float(ends[1]), len(probes))
+
+    def text(self) -> str:
+        """ "97.1 [95.0, 99.0]" in percent, "-" for no value."""
+        if self.mean is None:
+            return "-"
+        return stats.with_interval(lambda value: f"{100 * value:.1f}", self.mean, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure without (before) and with (after) the adapter.
+
+    floor: expected value for guessing, where that is known; failed: scenes that failed without the adapter or with it.
+    """
+
+    task: str
+    name: str
+    before: Value
+    after: Value
+    floor: float | None = None
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """Scenes that are measured together.
+
+    task: the adapter; measure: scenes and their outcomes -> named values, the headline first; floor: expected value of
+    the headline for guessing, where that is known.
+    """
+
+    task: str
+    skill: Skill
+    scenes: Sequence[Scene]
+    measure: Callable[[Sequence[Scene], Sequence[SceneOutcome]], Mapping[str, Value]]
+    floor: float | None = None
+
+
+def examine(
+    part: Part, models: Sequence[tuple[LanguageModel, str | None]], tell: Callable[[str], None]
+) -> list[Measure]:
+    """Measure a part with two (model, adapter or None), before and after training. Raises what the models raise."""
+    found, failed = [], set[int]()
+    for model, adapter in models:
+        outcomes = [record_scene(model, part.skill, scene, adapter) for scene in part.scenes]
+        failed |= {number for number, outcome in enumerate(outcomes) if outcome.failed}
+        found.append(part.measure(part.scenes, outcomes))
+    before, after = found
+    head = next(iter(after))
+    shown = ["-" if v.mean is None else f"{100 * v.mean:.1f}" for v in (before[head], after[head])]
+    tell(f"{part.task}: {head} {' -> '.join(shown)} of {after[head].n}")
+    return [
+        Measure(part.task, name, before[name], after[name], part.floor if name == head else None, len(failed))
+        for name in after
+    ]
+
+
+def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
+    """The exam of a task's adapter: the task's measures, averaged over `scenes`."""
+
+    def measure(scenes: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
+        values: dict[str, list[float]] = {task.headline: []}
+        for scene, outcome in zip(scenes, outcomes, strict=True):
+            for name, value in task.measure(scene, outcome).items():
+                values.setdefault(name, []).append(value)
+        return {name: Value.of(of_scenes) for name, of_scenes in values.items()}
+
+    floor = task.floor(scenes) if task.floor is not None and scenes else None
+    return Part(task.name, task.skill, scenes, measure, floor)
+
+
+def evaluation_scenes(task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> list[Scene]:
+    """One scene of each of the first `count` evaluation texts that `recipes` make of the synthetic world."""
+    texts = islice(world_scenes(task, recipes, seed, "evaluation"), count)
+    return [pick_scene(scenes, Dice("exam", seed, number)) for number, (_, scenes) in enumerate(texts)]
+
+
+def pick_scene(scenes: Sequence[Scene], dice: Dice) -> Scene:
+    """A text's first scene; either of the first two where they differ in question and verdict alone."""
+    paired = len({scene.texts for scene in scenes[:2]}) < len({scene.verdicts for scene in scenes[:2]})
+    return dice.pick(scenes[:2]) if paired else scenes[0]
+
+
+def record_scene(model: LanguageModel, skill: Skill, scene: Scene, adapter: str | None = None) -> SceneOutcome:
+    """Run `skill` in `scene` on `model`. adapter: the model's adapter to use where the skill names none.
+
+    After a QuestionError (window exceeded, NaN) missing replies are empty and missing probabilities 0.5. Replies are
+    limited to about twice the tokens of the right one: longer ones are wrong, and a bad model fills its window.
+    """
+    outcome = SceneOutcome()
+    longest = max((model.count(reply) for reply in scene.replies), default=0)
+    try:
+        skill.play(scene, SceneTools(model, scene, partial(_RecordedModel, (outcome, 2 * longest + _MARGIN), adapter)))
+    except QuestionError:
+        outcome.failed = True
+    outcome.written += [""] * (len(scene.replies) - len(outcome.written))
+    outcome.p_first += [0.5] * (len(scene.verdicts) - len(outcome.p_first))
+    return outcome
+
+
+class _RecordedModel(MeteredModel):
+    """A model whose sessions are recorded; record: the outcome, and the most tokens that a session writes."""
+
+    def __init__(
+        self, record: tuple[SceneOutcome, int], adapter: str | None, model: LanguageModel, meter: Meter, role: str
+    ) -> None:
+        super().__init__(model, meter, role, adapter)
+        self._record = record
+
+    def session(self, adapter: str | None = None) -> Session:
+        """A session that notes its replies, probes and scores in the outcome, for `record_scene`."""
+        return cast("Session", _RecordedSession(super().session(adapter), *self._record))
+
+
+class _RecordedSession:
+    """A session that records what it writes, probes and scores; all else is the inner session's."""
+
+    def __init__(self, inner: Session, outcome: SceneOutcome, max_tokens: int) -> None:
+        self._inner, self._outcome, self._max_tokens = inner, outcome, max_tokens
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._inner.close()
+
+    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
+        probe = self._inner.probe(labels, after)
+        self._outcome.p_first.append(probe.p[labels[0]])
+        return probe
+
+    def write(self, max_tokens: int, stop: Sequence[str] = (), **options: Any) -> Written:
+        written = self._inner.write(min(max_tokens, self._max_tokens), stop, **options)
+        self._outcome.written.append(written.text.strip())
+        return written
+
+    def score(self, text: str) -> list[float]:
+        scores = self._inner.score(text)
+        if scores:  # an empty text has no token, so no mean
+            self._outcome.scored.append(sum(scores) / len(scores))
+        return scores
+
+
+def table_rows(measures: Sequence[Measure]) -> Iterator[tuple[str, ...]]:
+    """The rows of a table, the header first: task, measure, before, after, floor, scenes."""
+    yield "task", "measure", "base alone", "with its adapter", "floor", "scenes"
+    for measure in measures:
+        floor = "" if measure.floor is None else f"{100 * measure.floor:.1f}"
+        before, after = measure.before, measure.after
+        yield measure.task, measure.name, before.text(), after.text(), floor, str(after.n)
+
+
+def measures_from_json(rows: Sequence[dict[str, Any]]) -> list[Measure]:
+    """The measures of a card."""
+    return [Measure(**{**row, "before": Value(**row["before"]), "after": Value(**row["after"])}) for row in rows]

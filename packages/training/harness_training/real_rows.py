@@ -1,0 +1,151 @@
+"""Training rows of real data sets: questions with their gold passages and other passages.
+
+    rows = load_rows({"hotpotqa": "hotpot*train*", ...}, folder, training=True)
+    rows[0].questions[0]           the row's question: text, answer, numbers of its gold passages
+    rows[0].questions[1:]          its single-hop questions, where the data set has them (MuSiQue, 2WikiMultihopQA)
+
+Only files whose name has a training split in it are read, so that no evaluation row is trained on.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.config.schema import DatasetConfig
+from harness.datasets.loading import load
+from harness.errors import UserError
+from harness.method import Task
+from harness.types import Document, Example
+from harness_training.question_sets import is_training_name, refuse_evaluation
+
+_REFERENCE = re.compile(r"#(\d+)")
+_RELATIONS = {  # relation of 2WikiMultihopQA's evidence -> question; "{}" is the subject; others are left out
+    "director": "Who directed {}?",
+    "performer": "Who performed {}?",
+    "composer": "Who composed {}?",
+    "founded by": "Who founded {}?",
+    "father": "Who is the father of {}?",
+    "mother": "Who is the mother of {}?",
+    "spouse": "Who is the spouse of {}?",
+    "child": "Who is a child of {}?",
+    "sibling": "Who is a sibling of {}?",
+    "date of birth": "When was {} born?",
+    "date of death": "When did {} die?",
+    "place of birth": "Where was {} born?",
+    "place of death": "Where did {} die?",
+    "place of burial": "Where is {} buried?",
+    "cause of death": "What did {} die of?",
+    "country of citizenship": "Of which country is {} a citizen?",
+    "country of origin": "From which country does {} come?",
+    "country": "In which country is {}?",
+    "publication date": "When was {} published?",
+    "inception": "When was {} founded?",
+    "educated at": "Where was {} educated?",
+    "employer": "Who employed {}?",
+    "award received": "Which award did {} receive?",
+    "publisher": "Who published {}?",
+    "occupation": "What is the occupation of {}?",
+}
+
+
+@dataclass(frozen=True)
+class RowQuestion:
+    """A question; needs: numbers of its gold passages, () if it is unanswerable."""
+
+    text: str
+    answer: str
+    needs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RealRow:
+    """A row of a data set. questions: its own one first; steps: that one's decomposition, "#1" for step 1's answer."""
+
+    id: str
+    dataset: str
+    task: Task
+    passages: tuple[str, ...]
+    questions: tuple[RowQuestion, ...]
+    steps: tuple[str, ...] = ()
+
+
+def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
+    """Raise UserError where one of the evaluation rows `others` is a training row, by its id or by its question."""
+    ids, questions = ({row.id for row in training}, {row.questions[0].text for row in training})
+    for row in others:
+        if row.id in ids or row.questions[0].text in questions:
+            raise UserError(f"the row '{row.id}' is in the training and the evaluation files; remove it from one")
+
+
+def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> list[RealRow]:
+    """The usable rows of all sources in `folder` and its subfolders, in the order of sources, files and rows.
+
+    sources: preset of a data set -> pattern of its files' names. Raises DataError for bad rows, UserError for a folder
+    without such files and where a file's name does not say that it is of a training split, or (not `training`) does.
+    """
+    from harness.config.resolve import resolved
+
+    rows: list[RealRow] = []
+    for dataset, pattern in sources.items():
+        for path in sorted(folder.rglob(pattern)):
+            if training != is_training_name(path.name):
+                kind = "a" if training else "no"
+                raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
+            config: DatasetConfig = resolved("datasets", dataset=dataset, data=str(path))
+            task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
+            loaded = load(config)
+            usable = (_real_row(dataset, task, example, loaded.documents) for example in loaded.examples)
+            found = [row for row in usable if row is not None]
+            if training:
+                refuse_evaluation((row.id for row in found), dataset, path.name)
+            rows += found
+    if not rows:
+        raise UserError(
+            f"'{folder}' has no rows (files named {', '.join(sources.values())}); name their folder with --data"
+        )
+    return rows
+
+
+def _real_row(dataset: str, task: Task, example: Example, documents: Mapping[str, Document]) -> RealRow | None:
+    """Convert a loaded question; None for several documents, or an answer whose gold passages are not marked."""
+    if len(example.question.document_ids) > 1:
+        return None
+    document = documents[example.question.document_ids[0]]
+    passages = tuple(document.text[p.start : p.end].strip() for p in document.passages)
+    needs = tuple(
+        number
+        for number, p in enumerate(document.passages)
+        if any(s.start < p.end and p.start < s.end for s in example.gold.supporting)
+    )
+    answer = example.gold.answers[0]
+    if not needs and not answer.lower().startswith("unanswerable"):
+        return None
+    own = RowQuestion(example.question.text, answer, needs)
+    steps, written = _single_hop_questions(example, passages)
+    return RealRow(example.question.id, dataset, task, passages, (own, *steps), tuple(written))
+
+
+def _single_hop_questions(example: Example, passages: Sequence[str]) -> tuple[list[RowQuestion], list[str]]:
+    """Return the row's single-hop questions with answers and gold passages, and its decomposition as written."""
+    extra = example.gold.extra
+    hops = extra.get("question_decomposition") or []
+    answers = [str(hop["answer"]) for hop in hops]
+    steps = []
+    for hop in hops:
+        text = _REFERENCE.sub(lambda m: answers[int(m[1]) - 1] if int(m[1]) <= len(answers) else m[0], hop["question"])
+        place = hop["paragraph_support_idx"]
+        if place is not None and place < len(passages):
+            steps.append(RowQuestion(_as_question(text), str(hop["answer"]), (int(place),)))
+    for subject, relation, value in extra.get("evidences") or []:
+        form = _RELATIONS.get(relation)
+        places = [i for i, text in enumerate(passages) if subject in text and value in text]
+        if form is not None and len(places) == 1:
+            steps.append(RowQuestion(form.format(subject), value, (places[0],)))
+    return steps, [_as_question(hop["question"]) for hop in hops]
+
+
+def _as_question(text: str) -> str:
+    """Turn "Green >> performer", MuSiQue's form of a knowledge-base step, into a question; leave other texts alone."""
+    subject, mark, relation = text.partition(" >> ")
+    return f"What is the {relation.strip()} of {subject.strip()}?" if mark else text

@@ -1,0 +1,151 @@
+"""Training settings: profiles/<method>-<profile>.yaml, then a file of the user's, then --set.
+
+    settings = read_settings(Settings, "longrefiner", "pocket", tasks, sets={"analysis.rank": 8, "rate": 1e-3})
+    settings.tasks["analysis"]                 TaskSettings
+
+A file has the keys of Settings; `common` holds for every task and `tasks` for one. After --set a key of a task is
+`TASK.KEY`, and one of `common` may be given without it.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.config.registry import ENV
+from harness.config.validation import build
+from harness.config.yaml_tree import Tree, read_yaml
+from harness.errors import ConfigError, UserError, unknown
+from harness_training.example_files import Recipe, world_module
+
+
+class TaskSettings(BaseModel):
+    """Settings of one task.
+
+    rank, alpha: of the LoRA, which is scaled by alpha / rank; length: most tokens of a row, see Settings.overlong;
+    scenes: scenes of the synthetic world, or questions of each labelled data set; epochs: passes over them; batch: rows
+    of a forward pass; accumulation: forward passes of an optimizer step; rate: highest learning rate; asked: what the
+    teacher is asked for labels in place of the method's own prompt, with placeholders of that; recipes: texts of the
+    synthetic world, see pocket.tasks.recipes.Recipe, each with a weight.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    rank: int = Field(default=16, ge=1)
+    alpha: float = Field(default=32, gt=0)
+    length: int = Field(default=2048, ge=16)
+    scenes: int = Field(default=10_000, ge=1)
+    epochs: int = Field(default=1, ge=1)
+    batch: int = Field(default=1, ge=1)
+    accumulation: int = Field(default=8, ge=1)
+    rate: float = Field(default=3e-5, gt=0)
+    asked: str = ""
+    recipes: tuple[dict[str, Any], ...] = ()
+
+
+class Settings(BaseModel):
+    """Settings of a training.
+
+    dtype: of the frozen base (adapters are float32); warmup: share of the steps; schedule: of the learning rate after
+    the warm-up; clip: largest norm of a gradient; overlong: whether rows above a task's length are left out or cut, see
+    token_rows.truncate; splits: data set -> settings with which its training questions are read, None for a data set
+    without a training split (others have their preset's, with split "train"); checkpointing: recompute activations
+    instead of keeping them; save, say: steps between checkpoints, and between log lines; held: share of labelled data
+    for evaluation; exam: evaluation scenes of a task; label_seconds: what an outline by the teacher may take, else the
+    document is left out.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    warmup: float = Field(default=0.1, ge=0, lt=1)
+    schedule: Literal["cosine", "linear", "constant"] = "cosine"
+    clip: float = Field(default=1.0, gt=0)
+    overlong: Literal["leave_out", "cut"] = "leave_out"
+    splits: dict[str, dict[str, str] | None] = {}
+    checkpointing: bool = False
+    save: int = Field(default=100, ge=1)
+    say: int = Field(default=20, ge=1)
+    held: float = Field(default=0.03, gt=0, lt=1)
+    exam: int = Field(default=100, ge=2)
+    label_seconds: float = Field(default=600, gt=0)
+    tasks: dict[str, TaskSettings]
+
+    def recipes(self, task: str, skill: str) -> list[Recipe]:
+        """A task's recipes for the synthetic world; `skill`: of those without one. Raises UserError, ConfigError."""
+        recipes = self.tasks[task].recipes
+        if not recipes:
+            raise UserError(
+                f"tasks.{task}.recipes is missing, so no texts of the synthetic world can be made; let a teacher label "
+                "with --teacher MODEL --dataset NAME, or use --profile pocket"
+            )
+        made: list[Any] = []
+        for number, values in enumerate(recipes):
+            tree = Tree()
+            tree.merge({"skill": skill, **values}, "the training's settings")
+            made.append(build(world_module().Recipe, tree, f"tasks.{task}.recipes.{number}"))
+        return made
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def _folders() -> list[Path]:
+    """Folders with the YAML files of training settings, the user's own first."""
+    own = os.environ.get(ENV)
+    return [*([Path(own) / "training"] if own else []), Path(__file__).parent / "profiles"]
+
+
+def profiles(method: str) -> list[str]:
+    """The profiles that a method's training has settings for."""
+    return sorted({path.stem.removeprefix(f"{method}-") for f in _folders() for path in f.glob(f"{method}-*.yaml")})
+
+
+def read_settings(
+    form: type[S], method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None = None
+) -> S:
+    """Read a profile, then the user's file `own`, then `sets` (--set key -> value) into the class `form`.
+
+    tasks: names of all tasks. Raises UserError where there is no such profile, ConfigError with every mistake.
+    """
+    name = f"{method}-{profile}.yaml"
+    path = next((folder / name for folder in _folders() if (folder / name).is_file()), None)
+    if path is None:
+        raise UserError(
+            f"the training of '{method}' has no profile '{profile}'; it has: {', '.join(profiles(method)) or 'none'}"
+        )
+    layers: list[tuple[str, dict[str, Any]]] = [(f"profiles/{name}", read_yaml(path))]
+    if own is not None:
+        layers.append((own.name, read_yaml(own)))
+    typed = [_as_layer(form, key, value, tasks) for key, value in sets.items()]
+    layers += [("--set", values) for values in sorted(typed, key=lambda values: "common" not in values)]  # tasks' last
+    tree = Tree()
+    for task in tasks:  # "common" of a layer is below its own "tasks" and below later layers
+        tree.merge({"tasks": {task: {}}}, layers[0][0])
+    for origin, values in layers:
+        values.pop("summary", None)
+        common = values.pop("common", {})
+        for task in tasks:
+            tree.merge({"tasks": {task: common}}, origin)
+        tree.merge(values, origin)
+    if others := [task for task in tree.values["tasks"] if task not in tasks]:
+        raise ConfigError([f"unknown task '{task}'; '{method}' has: {', '.join(tasks)}" for task in others])
+    return build(form, tree, "")
+
+
+def _as_layer(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:
+    """Turn a --set key, as "analysis.rank", "rank" or "dtype", into a file's mapping. Raises UserError for another."""
+    head, _, rest = key.partition(".")
+    if head in tasks and rest:
+        return {"tasks": {head: {rest: value}}}
+    if head == "tasks" and rest.count(".") == 1:
+        task, name = rest.split(".")
+        return {"tasks": {task: {name: value}}}
+    if key in TaskSettings.model_fields:
+        return {"common": {key: value}}
+    if head in form.model_fields and head != "tasks" and (not rest or head not in Settings.model_fields):
+        for part in reversed(key.split(".")):
+            value = {part: value}
+        return dict(value)
+    own = [*(name for name in form.model_fields if name != "tasks"), *TaskSettings.model_fields]
+    raise unknown(f"key '{key}' (--set)", key, [*own, *(f"{task}.{name}" for task in tasks for name in own)])

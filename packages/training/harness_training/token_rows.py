@@ -1,0 +1,183 @@
+"""Scenes as rows of tokens: the prompt as the method feeds it, then the reply, whose tokens alone are targets.
+
+data = rows_of_scenes(skill, scenes, teacher, length)       Rows; left_out: the number of rows that are too long
+data = rows_of_scenes(skill, scenes, teacher, length, "cut")    such rows are shortened instead
+batches(data.rows, 8, Dice("order", seed, 0))     lists of row numbers; rows of similar length are together
+
+Scenes about one text become a tree: the text is the trunk, each question and probe a branch.
+
+build_trees([teacher.play(skill, scene) for scene in scenes])       [Tree(trunk, targets, branches), ...]
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.method.hooks import Scene, Skill
+from harness.stats.rng import Dice
+from harness_training.teacher import Teacher, Transcript
+
+_NEAR = 16  # batches whose rows are sorted by length together
+
+
+@dataclass(frozen=True)
+class Row:
+    """A training row of tokens. targets: indices in `ids` of the tokens to learn; each has a token before it.
+
+    branches: (start, at) of each branch: it begins at `ids[start]`, ends where the next one begins, and attends to the
+    first `at` tokens and to itself alone; weights: of each target in the loss, () for 1 each.
+    """
+
+    ids: tuple[int, ...]
+    targets: tuple[int, ...]
+    branches: tuple[tuple[int, int], ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def positions(self) -> list[int]:
+        """The position of each token in its context; a branch counts on from where it is attached."""
+        positions = list(range(len(self.ids)))
+        for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
+            positions[start:end] = range(at, at + end - start)
+        return positions
+
+    def _branch_ends(self) -> list[int]:
+        return [*(start for start, _ in self.branches[1:]), len(self.ids)][: len(self.branches)]
+
+    def masked_blocks(self) -> list[tuple[int, int, int, int]]:
+        """Return the blocks (first row, end, first column, end) of attention to mask besides the causal mask."""
+        trunk = self.branches[0][0] if self.branches else len(self.ids)
+        blocks = []
+        for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
+            blocks += [(start, end, at, trunk), (start, end, trunk, start)]
+        return blocks
+
+
+@dataclass
+class Rows:
+    """Training rows. left_out, cut: number of replies and probes whose row was too long: left out or truncated."""
+
+    rows: list[Row] = field(default_factory=list)
+    left_out: int = 0
+    cut: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all rows."""
+        return sum(len(row.ids) for row in self.rows)
+
+
+def rows_of_scenes(
+    skill: Skill,
+    scenes: Iterable[Scene],
+    teacher: Teacher,
+    length: int,
+    overlong: Literal["leave_out", "cut"] = "leave_out",
+) -> Rows:
+    """Make a row for the replies of each scene and one for each of its probes, of at most `length` tokens.
+
+    teacher: runs `skill` in a scene to get its tokens; overlong: leave longer rows out or truncate them, both counted.
+    """
+    data = Rows()
+    for scene in scenes:
+        transcript = teacher.play(skill, scene)
+        rows = [Row(tuple(transcript.ids), tuple(transcript.targets))] if transcript.targets else []
+        for probe in transcript.probes:
+            ids = (*transcript.ids[: probe.at], *probe.ids)
+            rows.append(Row(ids, (len(ids) - 1,)))
+        for row in rows:
+            if len(row.ids) <= length:
+                data.rows.append(row)
+            elif overlong == "cut":
+                data.rows.append(truncate(row, length))
+                data.cut += 1
+            else:
+                data.left_out += 1
+    return data
+
+
+def truncate(row: Row, length: int) -> Row:
+    """Truncate a row to `length` tokens: prompt and reply each lose their ends, as by LLaMA-Factory's cutoff_len.
+
+    A reply of less than half of `length` stays whole, and the prompt is cut. If the prompt is that short, the reply is
+    cut. Otherwise both keep the same share (infer_seqlen in LLaMA-Factory's data/processor;
+    docs/methods/longrefiner.md#longrefiner-training).
+    """
+    source = row.targets[0]
+    target = len(row.ids) - source
+    max_target = length
+    if 2 * target >= length:
+        max_target = length - source if 2 * source < length else length * target // (source + target)
+    target = min(max_target, target)
+    kept = min(length - target, source)
+    ids = row.ids[:kept] + row.ids[source : source + target]
+    targets = [place - source + kept for place in row.targets]
+    return Row(ids, tuple(place for place in targets if place < len(ids)))
+
+
+def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
+    """Split the indices of `rows` into shuffled batches of `size`; rows of similar length share one to save padding."""
+    order = dice.shuffled(range(len(rows)))
+    near: list[int] = []
+    for start in range(0, len(order), size * _NEAR):
+        near += sorted(order[start : start + size * _NEAR], key=lambda i: (len(rows[i].ids), i))
+    return dice.shuffled([near[start : start + size] for start in range(0, len(near), size)])
+
+
+@dataclass
+class Branch:
+    """Tokens `ids` that continue the first `at` tokens of a trunk. targets: indices in `ids` of the tokens to learn."""
+
+    at: int
+    ids: Sequence[int]
+    targets: Sequence[int]
+
+
+@dataclass
+class Tree:
+    """Token sequences with a common beginning, the trunk. targets: indices in `trunk` of the tokens to learn."""
+
+    trunk: Sequence[int]
+    targets: Sequence[int]
+    branches: list[Branch]
+
+    def __len__(self) -> int:
+        return len(self.trunk) + sum(len(b.ids) for b in self.branches)
+
+    @property
+    def replies(self) -> list[int]:
+        """The number of targets of each reply: of the trunk, if it has any, then of each branch."""
+        lengths = [len(self.targets), *(len(branch.targets) for branch in self.branches)]
+        return [targets for targets in lengths if targets]
+
+    def row(self, by_reply: bool = True) -> Row:
+        """The tree as one row. by_reply: a reply's weight is the square root of its number of tokens, so that a probe
+        of one token counts beside a list of a hundred tokens; otherwise each target's weight is 1.
+        """
+        ids, branches, parts = list(self.trunk), [], [list(self.targets)] if self.targets else []
+        for branch in self.branches:
+            start = len(ids)
+            branches.append((start, branch.at))
+            parts.append([start + place for place in branch.targets])
+            ids += branch.ids
+        targets = [place for part in parts for place in part]
+        weights = [len(part) ** -0.5 for part in parts for _ in part] if by_reply else []
+        return Row(tuple(ids), tuple(targets), tuple(branches), tuple(weights))
+
+
+def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
+    """Merge transcripts with a common prefix into one tree; transcripts with probes become a tree each.
+
+    The last shared token stays in the branches, so that every target has its predecessor in its own branch.
+    """
+    if any(t.probes for t in transcripts):
+        probed = [[Branch(probe.at, probe.ids, [len(probe.ids) - 1]) for probe in t.probes] for t in transcripts]
+        return [Tree(t.ids, t.targets, branches) for t, branches in zip(transcripts, probed, strict=True)]
+    if len(transcripts) < 2:
+        return [Tree(t.ids, t.targets, []) for t in transcripts]
+    shared = min(min(t.targets) for t in transcripts) - 1
+    first = transcripts[0].ids
+    for other in transcripts[1:]:
+        shared = next((i for i in range(shared) if other.ids[i] != first[i]), shared)
+    shared -= 1
+    branches = [Branch(shared, t.ids[shared:], [i - shared for i in t.targets]) for t in transcripts]
+    return [Tree(first[:shared], [], branches)]
