@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,30 +41,146 @@ def weight_blocks(query: Tensor, key: Tensor, first: int, scaling: float) -> Ite
         yield r, scores.masked_fill_(later, float("-inf")).softmax(-1)
 
 
-def span_columns(spans: Ranges, device: torch.device) -> tuple[Tensor, Tensor]:
+def span_columns(spans: Ranges, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
     """Positions of the spans' keys, int64 [columns], and the `span_indicator` [columns, spans] of these columns."""
     ends = list(itertools.accumulate((b - a for a, b in spans), initial=0))
-    columns = torch.tensor([n for a, b in spans for n in range(a, b)], device=device)
+    columns = torch.cat([torch.arange(a, b) for a, b in spans]).to(device)
     return columns, span_indicator(list(itertools.pairwise(ends)), ends[-1], device)
 
 
-def column_weights(query: Tensor, key: Tensor, lse: Tensor, columns: Tensor, picked: Tensor, scaling: float) -> Tensor:
-    """As `block_weights`, from the log-sum-exp [heads, rows] of the rows' scores: only the spans' keys are read.
+def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scaling: float) -> Tensor:
+    """As `block_weights` for several layers and requests, from log-sum-exps: only the spans' keys are read.
 
-    columns, picked: of `span_columns`. Every span precedes the rows, so that no score is masked.
+    query: [layers, requests, heads, rows, size]; key: [layers, requests, columns, kv_heads, size], of the spans; lse:
+    [layers, requests, heads, rows], of the rows' scores; picked: [requests, columns, spans], of `span_columns`. Every
+    span precedes the rows, so no score is masked. Returns float32 [requests, rows, spans], summed over the layers.
     """
-    heads, _, size = query.shape
-    kv_heads = key.shape[0]
-    k = key.index_select(1, columns).float().transpose(-1, -2)
-    step = max(BLOCK, BLOCK * 256 // len(columns))  # as many weights as BLOCK rows of 256 columns, or BLOCK rows
-    parts = []
-    for q, sums in zip(torch.split(query.float(), step, 1), torch.split(lse.float(), step, 1), strict=True):
-        scores = (q.reshape(kv_heads, -1, size) @ k).mul_(scaling).view(heads, -1, len(columns))
-        parts.append(scores.sub_(sums[:, :, None]).exp_().mean(0) @ picked)
-    return torch.cat(parts)
+    layers, requests, heads, rows, size = query.shape
+    kv_heads = key.shape[3]
+    # Heads that share a key/value head are laid side by side as rows: no copy of the keys.
+    q = query.float().reshape(layers * requests * kv_heads, -1, size)
+    k = key.float().permute(0, 1, 3, 4, 2).reshape(len(q), size, -1)
+    weights = torch.baddbmm(lse.float().reshape(len(q), -1, 1), q, k, beta=-1, alpha=scaling).exp_()
+    return weights.view(layers, requests, heads, rows, -1).sum((0, 2)).div_(heads) @ picked
 
 
-def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> Tensor:
+@dataclass
+class _Group:
+    """Requests of about one size, padded to the same numbers of rows and columns.
+
+    totals: where each one's sums belong, and how many rows it has; rows, columns: int64 [requests, rows or columns],
+    indices into the batch's queries and the keys; picked: [requests, columns, spans]; sums: [requests, rows, spans].
+    """
+
+    totals: list[tuple[Tensor, int]]
+    rows: Tensor
+    columns: Tensor
+    picked: Tensor
+    sums: Tensor
+
+
+class WatchedRows:
+    """The watched rows of one batch: of each layer their queries, log-sum-exps and watched keys, then one reduction.
+
+    A layer costs three launches, whatever the number of requests; reduced layer by layer they were 15 a request.
+    requests: for each the tensor on the host that its sums over the layers are added to ([rows, spans]; [spans] for the
+    sum over its rows, too), its rows among the batch's, its spans of keys. layers: at most so many are reduced at once.
+    """
+
+    def __init__(self, requests: Sequence[tuple[Tensor, range, Ranges]], layers: int) -> None:
+        self._requests, self._layers = requests, layers
+        self._groups: list[_Group] = []
+        self._held: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._most = 1
+        self._scaling = 1.0
+
+    def take(self, query: Tensor, key: Tensor, lse: Tensor, scaling: float) -> None:
+        """Add one layer. query: [heads, rows of the batch, size]; key: [tokens, kv_heads, size]; lse: [heads, rows]."""
+        if not self._requests:
+            return
+        if self._groups and self._groups[0].rows.device != query.device:
+            self.finish()  # the next layers are on another device
+            self._groups = []
+        if not self._groups:
+            self._plan(query.device, query.shape[0], key.shape[1] * key.shape[2])
+        self._scaling = scaling
+        self._held.append((query[:, self._rows], key[self._columns], lse[:, self._rows]))
+        if len(self._held) >= self._most:
+            self._reduce()
+
+    def _plan(self, device: torch.device, heads: int, key_size: int) -> None:
+        """Group the requests, and decide how many layers are held at once."""
+        # Weights of a head: on a CPU as many as its cache holds, on a GPU 1 GiB for all heads and layers together.
+        room = 2**28 // heads if device.type == "cuda" else BLOCK * 256
+        sized = [(sum(b - a for a, b in spans), total, rows, spans) for total, rows, spans in self._requests]
+        pieces = [
+            (columns, rows[n : n + step], total if total.dim() == 1 else total[n : n + step], spans)
+            for columns, total, rows, spans in sorted(sized, key=lambda one: one[0])
+            for step in [max(BLOCK, room // columns)]
+            for n in range(0, len(rows), step)
+        ]
+        groups: list[list[Any]] = []
+        for piece in pieces:
+            most_rows = max(len(rows) for _, rows, *_ in [*(groups[-1] if groups else []), piece])
+            fits = groups and (len(groups[-1]) + 1) * most_rows * piece[0] * self._layers <= room
+            if not groups or not fits or piece[0] > 2 * groups[-1][0][0] + BLOCK:
+                groups.append([])
+            groups[-1].append(piece)
+        self._groups = [_padded(group, device) for group in groups]
+        self._rows, self._columns = (
+            torch.cat([getattr(group, name).flatten() for group in self._groups]) for name in ("rows", "columns")
+        )
+        largest = max(group.rows.numel() * group.columns.shape[1] for group in self._groups)
+        kept = len(self._columns) * key_size // heads + len(self._rows) * 2  # of a layer, beside the weights
+        self._most = max(1, min(self._layers, room // max(largest, kept)))
+
+    def _reduce(self) -> None:
+        """Add the weights of the layers that are held to the sums of each group."""
+        if not self._held:
+            return
+        query, key, lse = (torch.stack(states) for states in zip(*self._held, strict=True))
+        self._held = []
+        layers, heads, _, size = query.shape
+        row = column = 0
+        for group in self._groups:
+            (requests, rows), columns = group.rows.shape, group.columns.shape[1]
+            own = slice(row, row := row + requests * rows)
+            q = query[:, :, own].reshape(layers, heads, requests, rows, size).transpose(1, 2)
+            sums = lse[:, :, own].reshape(layers, heads, requests, rows).transpose(1, 2)
+            k = key[:, column : (column := column + requests * columns)].reshape(layers, requests, columns, -1, size)
+            group.sums += span_weights(q, k, sums, group.picked, self._scaling)
+
+    def finish(self) -> None:
+        """Add the sums so far to the tensors of the requests."""
+        self._reduce()
+        if self._groups:
+            every, at = torch.cat([group.sums.flatten() for group in self._groups]).cpu(), 0
+            for group in self._groups:
+                flat = every[at : (at := at + group.sums.numel())]
+                for (total, rows), sums in zip(group.totals, flat.view(group.sums.shape), strict=True):
+                    own = sums[:rows, : total.shape[-1]]
+                    total += own if total.dim() == 2 else own.sum(0)
+                group.sums.zero_()
+
+
+def _padded(pieces: Sequence[Any], device: torch.device) -> _Group:
+    """The group of these requests (number of columns, rows, sums, spans); the first rows and keys pad the shorter."""
+    most_rows, most_columns = (max(len(p[1]) for p in pieces), max(p[0] for p in pieces))
+    most_spans = max(len(p[3]) for p in pieces)
+    rows, columns = (torch.zeros(len(pieces), most, dtype=torch.int64) for most in (most_rows, most_columns))
+    picked = torch.zeros(len(pieces), most_columns, most_spans)
+    for n, (size, own, _, spans) in enumerate(pieces):
+        rows[n] = own[0]
+        rows[n, : len(own)] = torch.arange(own.start, own.stop)
+        at, indicator = span_columns(spans)
+        columns[n] = at[0]
+        columns[n, :size] = at
+        picked[n, :size, : len(spans)] = indicator
+    sums = torch.zeros(len(pieces), most_rows, most_spans)
+    return _Group([(p[2], len(p[1])) for p in pieces], *(part.to(device) for part in (rows, columns, picked, sums)))
+
+
+def span_indicator(spans: Ranges, tokens: int, device: torch.device | None) -> Tensor:
     """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the others."""
     picked = torch.zeros(tokens, len(spans))
     for i, (a, b) in enumerate(spans):

@@ -19,6 +19,7 @@ from torch import Tensor
 from harness.llm.capture import Capture, Pack, Part, WriteCapture, attention_calls
 from harness.llm.kernels import pack_layout
 from harness.llm.kv import packed_cache, slot_of
+from harness.llm.writing import Writing
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Ask:
     """One context's share of a pass: run tokens `ids` behind `cache`, give the last `logits` rows of logits.
 
     capture: measures the attention; blocks: names of the blocks that `ids` complete (prefix_sharing.block_names),
-    which other contexts may copy; labels: token ids of a probe, whose logits are computed in float32.
+    which other contexts may copy; labels: token ids of a probe, whose logits are computed in float32; writing: the
+    reply that goes on from these logits.
     """
 
     ids: Sequence[int]
@@ -35,6 +37,7 @@ class Ask:
     capture: Capture | None = None
     blocks: Sequence[bytes] = ()
     labels: Sequence[int] = ()
+    writing: Writing | None = None
 
 
 def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
@@ -81,12 +84,16 @@ def run_packed(net: Any, device: torch.device, asks: Sequence[Ask], in_one_call:
         "use_cache": True,
     }
     found: list[Tensor | None] = [None] * len(asks)
-    with torch.inference_mode(), attention_calls(pack=Pack(parts, slots[0].arena, at if in_one_call else None)):
-        if not logit_rows:
+    pack = Pack(parts, slots[0].arena, at if in_one_call else None)
+    with torch.inference_mode(), attention_calls(pack=pack):
+        if logit_rows:
+            labels = [asks[n].labels for n in order for _ in range(asks[n].logits)]
+            rows: Any = _logits(net, given, torch.tensor(logit_rows, device=device), labels)
+        else:
             net.get_decoder()(**given)
-            return found
-        labels = [asks[n].labels for n in order for _ in range(asks[n].logits)]
-        rows: Any = _logits(net, given, torch.tensor(logit_rows, device=device), labels)
+        pack.finish()
+    if not logit_rows:
+        return found
     wanted = [n for n in order if asks[n].logits]
     for n, part in zip(wanted, rows.split([asks[n].logits for n in wanted]), strict=True):
         found[n] = part
@@ -150,4 +157,4 @@ def make_room(asks: Sequence[Ask]) -> None:
             slot = slot_of(ask.cache)
             slot.reserve(slot.used[0] + len(ask.ids))
             kept = ask.capture if isinstance(ask.capture, WriteCapture) else None
-            slot.before_leaving = functools.partial(kept.reduce, len(slot.used)) if kept is not None else None
+            slot.before_leaving = kept.reduce if kept is not None else None

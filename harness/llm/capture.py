@@ -1,9 +1,9 @@
 """Attention weights of few rows or columns, taken inside the fused kernel's call, never as a tokens x tokens matrix.
 
-    feed                          weight = exp(q k - lse) for watched keys; lse: the fused kernel's log-sum-exp
-    feed without lse, and writing   softmax(q K^T) for blocks of 64 rows, mean over heads, then times the token-to-span
+    feed and writing              weight = exp(q k - lse) for watched keys; lse: the fused kernel's log-sum-exp
+    the same without lse          softmax(q K^T) for blocks of 64 rows, mean over heads, then times the token-to-span
                                   indicator: 64 x tokens at a time
-    writing                       the query rows are kept and reduced 64 at a time, so a step costs no extra pass
+    writing                       queries and lse of each token are kept and reduced 64 at a time
     by head                       softmax(q K^T) for the same blocks; each head's rows are summed on their own
 
 `install()` registers the attention function "harness" with transformers: plain fused attention until the thread has an
@@ -15,7 +15,7 @@ other attention from config.json; what it misses raises CannotRun here, at the f
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -27,13 +27,11 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from harness.errors import CannotRun
-from harness.llm.attention_weights import Ranges, block_weights, column_weights, span_columns, weight_blocks
+from harness.llm.attention_weights import Ranges, WatchedRows, block_weights, weight_blocks
 from harness.llm.kernels import PackLayout, cpu_attention, one_row_attention, packed_attention
 from harness.llm.kv import Arena, slot_of
 
 NAME = "harness"
-# Above this share of watched keys whole rows may cost less: columns take 0.1-0.4 of their time at 1/2, 0.2-1.9 at 9/10.
-MOST_COLUMNS = 0.75
 # Arguments of an attention call that leave its scores alone; a sliding window works through the mask.
 _NEUTRAL = """
 cache_position dropout is_causal output_attentions output_hidden_states output_router_logits position_embeddings
@@ -70,33 +68,50 @@ class FeedCapture:
     requests: list[tuple[tuple[int, int], Ranges]]
     totals: list[Tensor] = field(default_factory=list)
     layers: int = 0
-    _columns: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = field(default_factory=dict)
+    _watched: tuple[int, WatchedRows] | None = None
 
     def __post_init__(self) -> None:
         self.totals = [torch.zeros(len(spans)) for _, spans in self.requests]
 
+    def in_pass(self, new: int) -> list[tuple[int, slice]]:
+        """(number of a request, its rows among the pass's `new` tokens) for the requests that have rows in it."""
+        rows = [slice(max(a - self.first, 0), min(b - self.first, new)) for (a, b), _ in self.requests]
+        return [(n, part) for n, part in enumerate(rows) if part.start < part.stop]
+
     def take(self, call: AttentionCall) -> None:
-        """Add the attention of one layer's call."""
-        query, key, lse, scaling = call.query, call.key, call.lse, call.scaling
-        new = query.shape[2]
-        for i, ((a, b), spans) in enumerate(self.requests):
-            rows = slice(max(a - self.first, 0), min(b - self.first, new))
-            if rows.start < rows.stop:
-                q, first = query[0, :, rows], self.first + rows.start
-                if lse is not None and sum(b - a for a, b in spans) <= MOST_COLUMNS * key.shape[2]:
-                    if (
-                        at := (i, key.device)
-                    ) not in self._columns:  # once for all layers: a GPU waits for what the host sends
-                        self._columns[at] = span_columns(spans, key.device)
-                    part = column_weights(q, key[0], lse[0, :, rows], *self._columns[at], scaling)
-                else:
-                    part = block_weights(q, key[0], first, spans, scaling)
-                self.totals[i] = self.totals[i].to(part.device) + part.sum(0)
+        """Add the attention of one layer's call for this context alone."""
+        query, key, lse, scaling = call.query[0], call.key[0], call.lse, call.scaling
+        new = query.shape[1]
+        if lse is None:
+            for n, rows in self.in_pass(new):
+                spans = self.requests[n][1]
+                self.totals[n] += (
+                    block_weights(query[:, rows], key, self.first + rows.start, spans, scaling).sum(0).cpu()
+                )
+        else:
+            if self._watched is None or self._watched[0] != self.first:
+                self._watched = self.first, WatchedRows(self.watched(0, 0, new), 1)
+            self._watched[1].take(query, key.transpose(0, 1), lse[0], scaling)
+            self._watched[1].finish()
         self.layers += 1
+
+    def watched(self, row: int, place: int, new: int) -> list[tuple[Tensor, range, Ranges]]:
+        """(where to add, rows, spans of keys) of each request, as WatchedRows takes them.
+
+        row, place: where the context's new tokens and its keys begin in what WatchedRows is given; new: their number.
+        """
+        return [
+            (
+                self.totals[n],
+                range(row + rows.start, row + rows.stop),
+                [(place + a, place + b) for a, b in self.requests[n][1]],
+            )
+            for n, rows in self.in_pass(new)
+        ]
 
     def undo(self) -> Callable[[], None]:
         """Return a function that drops what is captured from now on, for a pass that fails."""
-        return partial(vars(self).update, layers=self.layers, totals=[t.clone() for t in self.totals])
+        return partial(vars(self).update, layers=self.layers, totals=[t.clone() for t in self.totals], _watched=None)
 
     def results(self, layers: int) -> list[tuple[float, ...]]:
         """Mean attention to each span over layers and rows, a tuple a request. Raises RuntimeError for a lost layer."""
@@ -126,8 +141,8 @@ class HeadCapture:
         """Add the attention of one layer's call."""
         (start, end), layer = self.keys, call.layer
         for _, weights in weight_blocks(call.query[0], call.key[0], self.first, call.scaling):
-            part = torch.zeros(call.query.shape[1], end - start)
-            seen = weights[:, :, start:end].sum(1).cpu()  # a block's weights end with the key of its last row
+            part = torch.zeros(call.query.shape[1], end - start, device=weights.device)
+            seen = weights[:, :, start:end].sum(1)  # a block's weights end with the key of its last row
             part[:, : seen.shape[1]] = seen
             self.sums[layer] = self.sums[layer] + part if layer in self.sums else part
         if layer == min(self.sums):
@@ -141,58 +156,77 @@ class HeadCapture:
         """Mean over the rows: float32 [layers, heads, keys]. Raises RuntimeError when layers were not seen."""
         if len(self.sums) != layers:
             raise RuntimeError(f"attention was captured in {len(self.sums)} of {layers} layers")
-        return torch.stack([self.sums[layer] for layer in sorted(self.sums)]) / self.rows
+        return torch.stack([self.sums[layer].cpu() for layer in sorted(self.sums)]) / self.rows
 
 
 @dataclass
 class WriteCapture:
-    """Measures the attention of written tokens to `spans`: keeps their query rows and reduces them in blocks.
+    """Measures the attention of written tokens to `spans`: keeps their queries and reduces them in blocks.
 
-    first: position of the oldest row that waits; rows: means [rows, spans] of each reduced block; queries, keys,
-    scaling: of the rows that wait, by layer, where `keys` are those of the newest pass.
+    first: position of the oldest row that waits; cache: of the context; rows: means [rows, spans] of each block;
+    steps: for each row that waits its queries [layers, heads, size] and log-sum-exps [layers, heads], if known; keys:
+    [kv_heads, tokens, size] of each layer where a cache holds them in another form, else [].
     """
 
     first: int
     spans: Ranges
+    cache: Any
     rows: list[Tensor] = field(default_factory=list)
-    queries: dict[int, list[Tensor]] = field(default_factory=dict)
-    keys: dict[int, Tensor] = field(default_factory=dict)
-    scaling: dict[int, float] = field(default_factory=dict)
+    steps: list[tuple[Tensor, Tensor | None]] = field(default_factory=list)
+    keys: list[Tensor] = field(default_factory=list)
+    scaling: float = 1.0
+    _calls: list[AttentionCall] = field(default_factory=list)
     _reducing: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def take(self, call: AttentionCall) -> None:
-        """Keep one step's query row and all keys of a layer."""
-        self.queries.setdefault(call.layer, []).append(call.query[0])
-        self.keys[call.layer], self.scaling[call.layer] = call.key[0], call.scaling
+        """Keep one layer's query row; that of the last layer completes the step."""
+        self._calls.append(call)
+        if len(self._calls) == len(self.cache.layers):
+            device = self._calls[0].query.device
+            queries = torch.stack([call.query[0, :, 0].to(device) for call in self._calls])
+            sums = [call.lse[0, :, 0].to(device) for call in self._calls if call.lse is not None]
+            self.keys, self._calls = [call.key[0] for call in self._calls], []
+            self.add(queries, torch.stack(sums) if sums else None, call.scaling)
+
+    def add(self, queries: Tensor, sums: Tensor | None, scaling: float) -> None:
+        """Keep a step's queries [layers, heads, size] and log-sum-exps [layers, heads]; scaling: factor of scores."""
+        self.steps.append((queries, sums))
+        self.scaling = scaling
 
     def undo(self) -> Callable[[], None]:
         """Return a function that drops rows kept from now on, for a pass that fails; reduced rows stay."""
-        waiting = self.waiting()
+        waiting = len(self.steps)
 
         def drop() -> None:
-            self.queries = {layer: rows[:waiting] for layer, rows in self.queries.items()} if waiting else {}
+            del self.steps[waiting:]
+            self._calls = []
 
         return drop
 
-    def waiting(self) -> int:
-        """Number of rows kept and not yet reduced."""
-        return len(next(iter(self.queries.values()), []))
-
-    def reduce(self, layers: int) -> None:
-        """Turn the waiting rows into means. layers: the model's number; RuntimeError where some were not seen."""
+    def reduce(self) -> None:
+        """Turn the waiting rows into means. Raises RuntimeError where not all layers were seen."""
         with self._reducing:  # the context itself, or one that takes its place in memory
-            if not self.queries:
+            if self._calls:
+                seen, layers = len(self._calls), len(self.cache.layers)
+                raise RuntimeError(f"attention was captured in {seen} of {layers} layers")
+            if not self.steps:
                 return
-            if len(self.queries) != layers:
-                raise RuntimeError(f"attention was captured in {len(self.queries)} of {layers} layers")
-            rows = []
-            for layer, query in self.queries.items():
-                stacked = torch.cat(query, dim=1)
-                rows.append(block_weights(stacked, self.keys[layer], self.first, self.spans, self.scaling[layer]))
-            total = torch.stack([part.to(rows[0].device) for part in rows]).mean(0)
-            self.first += total.shape[0]
-            self.rows.append(total.cpu())
-            self.queries, self.keys = {}, {}
+            queries = torch.stack([query for query, _ in self.steps], 2)  # [layers, heads, rows, size]
+            sums = [sums for _, sums in self.steps if sums is not None]
+            keys = self.keys or [layer.keys[0] for layer in self.cache.layers]
+            if sums:
+                total = torch.zeros(len(self.steps), len(self.spans))
+                watched = WatchedRows([(total, range(len(self.steps)), self.spans)], len(keys))
+                for query, key, lse in zip(queries, keys, torch.stack(sums, 2), strict=True):
+                    watched.take(query, key.transpose(0, 1), lse, self.scaling)
+                watched.finish()
+            else:
+                pairs = zip(queries, keys, strict=True)
+                parts = [block_weights(q.to(k.device), k, self.first, self.spans, self.scaling).cpu() for q, k in pairs]
+                total = torch.stack(parts).sum(0)
+            self.first += len(self.steps)
+            self.rows.append(total / len(keys))
+            self.steps, self.keys = [], []
 
     def result(self) -> Tensor:
         """Mean attention of each written token to each span: float32 [tokens, spans]."""
@@ -238,11 +272,30 @@ class Pack:
     """The contexts of one packed pass, in the order of their tokens.
 
     arena: holds their keys; at: device -> where they stand in it, for one kernel call over all; None: a call for each.
+    writing: rows of the contexts whose written tokens are watched, all for a slice; queries, sums: of these rows, a
+    layer each ([heads, rows, size] and [heads, rows]).
     """
 
     parts: list[Part]
     arena: Arena
     at: Callable[[torch.device], PackLayout] | None = None
+    writing: Any = None
+    queries: list[Tensor] = field(default_factory=list)
+    sums: list[Tensor] = field(default_factory=list)
+    scaling: float = 1.0
+    _watched: WatchedRows | None = None
+
+    def __post_init__(self) -> None:
+        if self.at is not None:
+            feeds = [(part, part.capture) for part in self.parts if isinstance(part.capture, FeedCapture)]
+            requests = [
+                request
+                for part, capture in feeds
+                for request in capture.watched(part.start, slot_of(part.cache).start, part.end - part.start)
+            ]
+            self._watched = WatchedRows(requests, len(self.arena.keys)) if requests else None
+            rows = [part.start for part in self.parts if isinstance(part.capture, WriteCapture)]
+            self.writing = torch.tensor(rows) if rows else self.writing
 
     def attend(self, module: Any, query: Tensor, scaling: float, kwargs: dict[str, Any]) -> Tensor:
         """Attention of every context over its own keys in one layer; returns [1, sum of new, heads, size].
@@ -269,13 +322,44 @@ class Pack:
         assert keys is not None
         assert values is not None
         out, lse = packed_attention(query[0].transpose(0, 1), keys, values, at, scaling)
+        self.scaling = scaling
+        if self._watched is not None:
+            self._watched.take(query[0], keys, lse, scaling)
+        if self.writing is not None:
+            if isinstance(self.writing, Tensor):
+                self.writing = self.writing.to(query.device)  # copied once, not in every layer
+            self.queries.append(query[0][:, self.writing])
+            self.sums.append(lse[:, self.writing])
         for part in self.parts:
-            if part.capture is not None:
+            if isinstance(part.capture, HeadCapture):
                 rows, own_keys = slice(part.start, part.end), part.cache.layers[layer].keys
-                part.capture.take(
-                    AttentionCall(layer, query[:, :, rows].clone(), own_keys, lse[None, :, rows], scaling)
-                )
+                part.capture.take(AttentionCall(layer, query[:, :, rows], own_keys, lse[None, :, rows], scaling))
         return out[None]
+
+    def finish(self) -> None:
+        """Give the captures what one call for all contexts measured; after the last layer."""
+        if self.at is None:
+            return
+        if self._watched is not None:
+            self._watched.finish()
+        for part in self.parts:
+            if isinstance(part.capture, FeedCapture):
+                part.capture.layers += len(self.arena.keys)
+        captures = [part.capture for part in self.parts if isinstance(part.capture, WriteCapture)]
+        if captures:
+            keep_steps(captures, *self.step(), self.scaling)
+
+    def step(self) -> tuple[Tensor, Tensor]:
+        """Queries [rows, layers, heads, size] and log-sum-exps [rows, layers, heads] of the rows `writing`."""
+        device = self.queries[0].device
+        queries, sums = (torch.stack([part.to(device) for part in parts]) for parts in (self.queries, self.sums))
+        return queries.permute(2, 0, 1, 3).contiguous(), sums.permute(2, 0, 1).contiguous()
+
+
+def keep_steps(captures: Sequence[WriteCapture], queries: Tensor, sums: Tensor, scaling: float) -> None:
+    """Give each of `captures` its row of a step; queries [rows, layers, heads, size], sums [rows, layers, heads]."""
+    for capture, query, own in zip(captures, queries, sums, strict=True):
+        capture.add(query, own, scaling)
 
 
 @contextlib.contextmanager

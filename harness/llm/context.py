@@ -3,26 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from harness.cost.meter import Meter
 from harness.llm.hf_model import LoadedModel
 from harness.llm.template import turn_frame
 from harness.models import Session, Span
-
-
-@dataclass
-class PassCost:
-    """Counts of forward passes; the fields are those of Event with the same names."""
-
-    new: int = 0
-    logits: int = 0
-    pairs: int = 0
-    out: int = 0
-    endings: int = 0
-    thinking: int = 0
-    unclosed: int = 0
 
 
 class Context(Session):

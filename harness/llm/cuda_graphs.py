@@ -6,23 +6,32 @@
 A recording has fixed addresses and a fixed number of contexts, a power of two; missing ones are filled up with tokens
 that are thrown away. When the arena of keys grows its addresses change, and the recordings are made anew.
 
-The first step of each size also runs eagerly. Where the two differ or recording fails (a mixture that picks its experts
-in Python, say), the model goes on without recordings.
+A step also leaves the queries of every layer and the log-sum-exps of their scores: the attention of watched contexts
+(capture.py) is computed from them later. The first step of each size also runs eagerly. Where the two differ or
+recording fails (a mixture that picks its experts in Python, say), the model goes on without recordings.
 """
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from harness.llm.capture import Pack, attention_calls
+from harness.llm.capture import Pack, WriteCapture, attention_calls, keep_steps
 from harness.llm.kernels import PackLayout
 from harness.llm.kv import BLOCK, Arena, PackedLayer, Slot, slot_of
 
 MAX_CONTEXTS = 2 * BLOCK  # missing ones, fewer than half of a power of two, have one place each in a slot of BLOCK
+
+
+class Step(NamedTuple):
+    """What a step leaves: logits [contexts, vocab], queries and log-sum-exps as in `keep_steps`."""
+
+    logits: Tensor
+    queries: Tensor
+    sums: Tensor
 
 
 class RecordedSteps:
@@ -35,17 +44,23 @@ class RecordedSteps:
     def __init__(self, net: Any, arena: Arena, longest: int, tolerance: float) -> None:
         self._net, self._arena = net, arena
         self._longest, self._tolerance = longest, tolerance
-        self._recordings: dict[int, tuple[Tensor, Callable[[], Tensor]]] = {}
+        self._recordings: dict[int, tuple[Tensor, Callable[[], Step]]] = {}
+        self._scaling = 1.0
         self._filling = arena.cache()
         self._growths = 0
         self.problem: str | None = None
 
     def run(
-        self, tokens: Sequence[int], slots: Sequence[Slot], eagerly: Callable[[], list[Tensor | None]]
+        self,
+        tokens: Sequence[int],
+        slots: Sequence[Slot],
+        captures: Sequence[WriteCapture | None],
+        eagerly: Callable[[], list[Tensor | None]],
     ) -> list[Tensor | None]:
         """Run one more token of each context; returns float32 logits [1, vocab] of each.
 
-        slots: of the contexts, with room for the token; eagerly: runs the same step without a recording.
+        slots: of the contexts, with room for the token; captures: what measures the attention of each; eagerly: runs
+        the same step without a recording.
         """
         if self.problem is not None or len(tokens) > MAX_CONTEXTS:
             return eagerly()
@@ -60,23 +75,31 @@ class RecordedSteps:
                 return eagerly()
             if self._arena.growths != self._growths:
                 self._recordings, self._growths = {}, self._arena.growths
-            # (place, token, position) of each context and of the filling; attention wants them by their places.
-            rows = [(slot.start, token, slot.used[0]) for slot, token in zip(slots, tokens, strict=True)]
-            rows += [(filling.start + n, 0, 0) for n in range(size - len(tokens))]
+            # As `_input_rows` takes them, of each context and of the filling; attention wants them by their places.
+            rows = [
+                (slot.start, token, slot.used[0], slot.tokens_read()) for slot, token in zip(slots, tokens, strict=True)
+            ]
+            rows += [(filling.start + n, 0, 0, 0) for n in range(size - len(tokens))]
             order = sorted(range(size), key=lambda n: rows[n][0])
             if size not in self._recordings:
-                return self._record_and_check(size, [rows[n] for n in order], order, slots, eagerly)
-            logits = self._replay(size, [rows[n] for n in order])
+                return self._record_and_check(size, [rows[n] for n in order], order, slots, captures, eagerly)
+            step = self._replay(size, [rows[n] for n in order])
             for slot in slots:
                 slot.used = [used + 1 for used in slot.used]
-        return [logits[order.index(n)][None] for n in range(len(tokens))]
+            row = {n: at for at, n in enumerate(order)}
+            if watched := [(row[n], capture) for n, capture in enumerate(captures) if capture is not None]:
+                at = torch.tensor([at for at, _ in watched], device=step.queries.device)
+                keep_steps([capture for _, capture in watched], step.queries[at], step.sums[at], self._scaling)
+            logits = step.logits.clone()  # the next step overwrites them
+        return [logits[row[n]][None] for n in range(len(tokens))]
 
     def _record_and_check(
         self,
         size: int,
-        rows: Sequence[tuple[int, int, int]],
+        rows: Sequence[tuple[int, int, int, int]],
         order: Sequence[int],
         slots: Sequence[Slot],
+        captures: Sequence[WriteCapture | None],
         eagerly: Callable[[], list[Tensor | None]],
     ) -> list[Tensor | None]:
         """Run a step eagerly and return its logits; record it, and set `problem` where the recording differs.
@@ -84,10 +107,11 @@ class RecordedSteps:
         A step whose recording has a problem is taken back and run once more.
         size: contexts of the recording; rows: as `_input_rows` takes them; order[i]: which context row i is of.
         """
+        undo = [capture.undo() for capture in captures if capture is not None]
         expected = eagerly()
         try:
             self._recordings[size] = self._record(size, rows)
-            found = self._replay(size, rows)
+            found = self._replay(size, rows).logits
             for n, row in enumerate(expected):
                 assert row is not None
                 if not bool((found[order.index(n)] - row[0]).norm() <= self._tolerance * row.norm()):
@@ -96,16 +120,18 @@ class RecordedSteps:
             self.problem = f"a step could not be recorded ({type(error).__name__})"
         if self.problem is not None:
             self._recordings = {}
+            for drop_captured in undo:
+                drop_captured()
             for slot in slots:  # once more: the recording may have written other keys and values
                 slot.used = [used - 1 for used in slot.used]
             return eagerly()
         return expected
 
-    def _record(self, size: int, rows: Sequence[tuple[int, int, int]]) -> tuple[Tensor, Callable[[], Tensor]]:
+    def _record(self, size: int, rows: Sequence[tuple[int, int, int, int]]) -> tuple[Tensor, Callable[[], Step]]:
         """Record a step of `size` contexts; returns the tensor of its inputs, and a function that replays the step."""
         numbers = _input_rows(rows).to(self._net.device)
 
-        def step() -> Tensor:
+        def step() -> Step:
             # Made here, since a graph keeps addresses, not tensors; `numbers` stays with the recording.
             first = torch.arange(size + 1, dtype=torch.int32, device=numbers.device)
             # transformers takes a mask of four dimensions as it is; every context has its own kernel's.
@@ -113,7 +139,8 @@ class RecordedSteps:
             ids, positions, places, keys, written = numbers
             at = PackLayout(first, places.int(), keys[:size].int(), 1, self._longest)
             layers = [PackedLayer(n, self._arena, written[:size]) for n in range(len(self._arena.keys))]
-            with attention_calls(pack=Pack([], self._arena, lambda _device: at)):
+            pack = Pack([], self._arena, lambda _device: at, writing=slice(size))
+            with attention_calls(pack=pack):
                 out = self._net(
                     input_ids=ids[None, :size],
                     position_ids=positions[None, :size],
@@ -121,33 +148,34 @@ class RecordedSteps:
                     attention_mask=mask,
                     use_cache=True,
                 )
-            logits: Tensor = out.logits[0].float()
-            return logits
+            self._scaling = pack.scaling
+            return Step(out.logits[0].float(), *pack.step())
 
         # Kernels on another GPU than the current one would run once and stand in no recording.
         with torch.inference_mode(), torch.cuda.device_of(numbers):  # type: ignore[no-untyped-call]
             return numbers, record_graph(step)
 
-    def _replay(self, size: int, rows: Sequence[tuple[int, int, int]]) -> Tensor:
-        """Replay a step on `rows`: float32 logits [size, vocab], a copy of those that the next step overwrites."""
+    def _replay(self, size: int, rows: Sequence[tuple[int, int, int, int]]) -> Step:
+        """Replay a step on `rows`; the next step overwrites what it returns."""
         numbers, play = self._recordings[size]
         with torch.inference_mode():
             numbers.copy_(_input_rows(rows))
-            return play().clone()
+            return play()
 
 
-def _input_rows(rows: Sequence[tuple[int, int, int]]) -> Tensor:
+def _input_rows(rows: Sequence[tuple[int, int, int, int]]) -> Tensor:
     """int64 [5, contexts + 1]: token, position, place, number of keys and place of the new token of each context.
 
-    rows: (place of its keys in the arena, new token, position) of each context. The last column only ends the places.
+    rows: (place of its keys in the arena, new token, keys before it, position) of each context; a bounded cache holds
+    fewer keys than were read. The last column only ends the places.
     """
-    place, _, before = rows[-1]
-    columns = [[token, before, place, before + 1, place + before] for place, token, before in rows]
+    place, _, before, _ = rows[-1]
+    columns = [[token, position, place, before + 1, place + before] for place, token, before, position in rows]
     return torch.tensor([*columns, [0, 0, place + before + 1, 0, 0]]).T.contiguous()
 
 
-def record_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """Record what `step` does on the current GPU; returns a function that replays it and returns the tensor, refilled.
+def record_graph(step: Callable[[], Step]) -> Callable[[], Step]:
+    """Record what `step` does on the current GPU; returns a function that replays it and returns the tensors, refilled.
 
     Each recording has memory of its own: torch refuses a shared pool once all recordings in it are gone, as they are
     when the arena grows.
@@ -159,9 +187,9 @@ def record_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
             out = step()
     finally:
         torch.cuda.set_stream(before)  # torch leaves its stream in place where a recording fails
-    out.zero_()  # or an empty recording would pass the check: recording it left the right logits
+    out.logits.zero_()  # or an empty recording would pass the check: recording it left the right logits
 
-    def play() -> Tensor:
+    def play() -> Step:
         graph.replay()
         return out
 

@@ -9,7 +9,6 @@ Every token of the context goes through the model once; `probe` and `score` are 
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,13 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from harness.config.schema import Thinking
-from harness.cost.events import Kind
+from harness.cost.events import Kind, PassCost
 from harness.cost.meter import Meter
-from harness.errors import CannotRun, ModelOutputError
-from harness.llm.attention_weights import BLOCK
+from harness.errors import CannotRun
 from harness.llm.batched_forward import Ask
 from harness.llm.cache_eviction import cut_cache
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
-from harness.llm.context import Context, PassCost
+from harness.llm.context import Context
 from harness.llm.endings import reply_end
 from harness.llm.hf_model import LoadedModel
 from harness.llm.kept_replies import with_reply_cache
@@ -33,8 +31,9 @@ from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.prefix_sharing import block_names
 from harness.llm.sampling import Sampler
 from harness.llm.thinking import begins_thinking
+from harness.llm.writing import Writing
 from harness.models import CacheLimit, Decoding, Kept, Probe, Span, Written
-from harness.parallel.scheduler import Took, in_forward_thread, timed
+from harness.parallel.scheduler import Took, timed
 
 
 class HFSession(Context):
@@ -63,17 +62,13 @@ class HFSession(Context):
 
         more: further fields of Ask. Raises ModelOutputError for logits that are NaN.
         """
-        model = self._model
-        out = model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
+        out = self._model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
         before = slot_of(self._cache).attended() - len(ids)
         cost.new += len(ids)
         cost.logits += logits
         cost.pairs += len(ids) * before + len(ids) * (len(ids) + 1) // 2
         if out is not None and bool(torch.isnan(out).any()):
-            raise ModelOutputError(
-                f"'{model.name}' gave NaN logits after {before + len(ids)} tokens (dtype {model.dtype}); "
-                "try --set model.dtype=float32 or check the weights"
-            )
+            raise self._model.nan_logits(before + len(ids))
         return out
 
     @contextlib.contextmanager
@@ -299,36 +294,29 @@ class HFSession(Context):
     ) -> Written:
         """Write the answer, token by token. logits: of its first token; spans: ranges whose attention is measured."""
         start = len(self.ids)
-        capture = WriteCapture(start, spans) if spans else None
-        finish = "length"
+        capture = WriteCapture(start, spans, self._cache) if spans else None
         with self._booked("decode") as cost:
-            while logits is not None and cost.out < decoding.max_tokens:
-                token = sampler.pick(logits[-1])
-                if token in self._model.stop_ids:
-                    finish = "stop"
-                    break
-                self.ids.append(token)
-                cost.out += 1
-                if decoding.stop and self._ends_in_stop(start, decoding.stop):
-                    finish = "stop"
-                    break
-                if cost.out < decoding.max_tokens or capture is not None:
-                    logits = self._forward(cost, [token], capture=capture)
-                    self._cached += 1
-                    if capture is not None and capture.waiting() >= BLOCK:
-                        in_forward_thread(partial(capture.reduce, self._model.layers))
-            if capture is not None:
-                in_forward_thread(partial(capture.reduce, self._model.layers))
-            written = self._written(start, decoding.stop, finish, capture.result().numpy() if capture else None)
+            text = self._model.text
+            state = Writing(
+                self.ids,
+                self._cache,
+                self._cached,
+                sampler,
+                decoding,
+                self._model.stop_ids,
+                lambda ids: text.decode(ids)[0],
+                cost,
+                capture,
+            )
+            if logits is not None and decoding.max_tokens and state.takes(token := sampler.pick(logits[-1])):
+                try:
+                    self._model.forward(Ask([token], self._cache, 1, capture, writing=state), self._adapter)
+                finally:
+                    self._cached = state.cached
+            attention = capture.result().numpy() if capture else None
+            written = self._written(start, decoding.stop, state.finish, attention)
             cost.endings = int(written.ending)
         return written
-
-    def _ends_in_stop(self, start: int, stop: Sequence[str]) -> bool:
-        """Whether a stop string ends in the newest token of what was written from token `start` on."""
-        longest = max(len(s) for s in stop)
-        # A stop string ends in the newest token, and a token carries at least a part of a character (4 bytes at most).
-        recent, _ = self._model.text.decode(self.ids[max(start, len(self.ids) - 4 * longest - 4) :])
-        return any(s in recent for s in stop)
 
     def _written(self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None) -> Written:
         """The reply from token `start` on, up to a stop string; tokens behind that are removed from the context."""

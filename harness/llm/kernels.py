@@ -122,7 +122,8 @@ def packed_attention(
         at.most_keys,
         return_aux=AuxRequest(lse=True),
         scale=scaling,
-        window_size=(-1, 0),
+        # One new token a context sees all keys: said with the causal mask, FlashAttention-2 does not split them.
+        window_size=(-1, 0 if at.most_new > 1 else -1),
         enable_gqa=query.shape[1] != key.shape[1],
         seqused_k=at.keys,
     )

@@ -24,14 +24,16 @@ from torch import Tensor
 from harness.config.schema import ModelConfig
 from harness.cost.flops import ModelShape
 from harness.cost.free_memory import available_bytes
-from harness.errors import CannotRun
+from harness.errors import CannotRun, ModelOutputError
 from harness.llm.batched_forward import Ask, make_room, run_alone, run_in_rows, run_packed
+from harness.llm.capture import WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.kv import Arena, rewind, slot_of
 from harness.llm.model_facts import ModelFacts
 from harness.llm.prefix_sharing import copy_shared, shared_prefix
 from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack_problem
-from harness.parallel.scheduler import current, result_or_error
+from harness.llm.writing import Writing, next_tokens
+from harness.parallel.scheduler import Again, current, result_or_error
 
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
 _SHORT = 64  # an ask of at most this many tokens writes, probes or reads a little; many cost little more than one
@@ -99,15 +101,27 @@ class Network:
         self._active_adapter = name
 
     def forward(self, ask: Ask, adapter: str | None) -> Tensor | None:
-        """Run `ask` in a pass with asks of other questions; returns float32 logits [ask.logits, vocab], None for 0."""
+        """Run `ask` in a pass with asks of other questions; returns float32 logits [ask.logits, vocab], None for 0.
+
+        An ask with a reply that is being written runs on to the end of the reply, and returns None.
+        """
         if adapter not in self._lanes:
             with self.adapter(adapter):  # an adapter that is not there is this question's error alone
                 self._lanes.setdefault(adapter, ForwardLane(self, adapter))
         scheduler, lane = current(), self._lanes[adapter]
         outcome = lane.run([ask])[0] if scheduler is None else scheduler.do(lane, ask)
+        while isinstance(outcome, Again):
+            outcome = lane.run([outcome.ask])[0]
         if isinstance(outcome, Exception):
             raise outcome
         return outcome  # type: ignore[no-any-return]
+
+    def nan_logits(self, tokens: int) -> ModelOutputError:
+        """The error for logits that are NaN after `tokens` tokens."""
+        return ModelOutputError(
+            f"'{self.name}' gave NaN logits after {tokens} tokens (dtype {self.dtype}); "
+            "try --set model.dtype=float32 or check the weights"
+        )
 
     @property
     def shares(self) -> bool:
@@ -232,7 +246,28 @@ class ForwardLane:
         for n, ask in enumerate(rest):
             if not isinstance(results[n], Exception):
                 slot_of(ask.cache).names.extend(ask.blocks)
+        self._write_on(rest, results)
         return [results[n] for n in range(len(asks))]
+
+    def _write_on(self, asks: Sequence[Ask], results: dict[int, Any]) -> None:
+        """Replace the logits of each reply that is being written by what it runs next, or None where it ended."""
+        wanted: list[tuple[int, Writing]] = []
+        for n, ask in enumerate(asks):
+            if ask.writing is not None and not isinstance(results[n], Exception):
+                if ask.writing.ran():
+                    wanted.append((n, ask.writing))
+                else:
+                    results[n] = None
+        if wanted:
+            rows, samplers = ([results[n][-1] for n, _ in wanted], [writing.sampler for _, writing in wanted])
+            for (n, writing), token in zip(wanted, next_tokens(rows, samplers), strict=True):
+                if token is None:
+                    results[n] = self._model.nan_logits(slot_of(asks[n].cache).attended())
+                else:
+                    results[n] = Again(replace(asks[n], ids=[token])) if writing.takes(token) else None
+        for n, ask in enumerate(asks):
+            if results[n] is None and ask.writing is not None and ask.capture is not None:
+                results[n] = result_or_error(ask.capture.reduce)  # type: ignore[union-attr]
 
     def _sharing(self, asks: Sequence[Ask]) -> Sequence[Ask]:
         """Return `asks`, without the names of their blocks where contexts must not copy from each other (`shares`)."""
@@ -283,7 +318,8 @@ class ForwardLane:
         slots = [slot_of(ask.cache) for ask in asks]
         with slots[0].arena.lock:
             make_room(asks)
-            return self._steps.run([ask.ids[0] for ask in asks], slots, eagerly)
+            captures = [ask.capture for ask in asks]
+            return self._steps.run([ask.ids[0] for ask in asks], slots, captures, eagerly)  # type: ignore[arg-type]
 
     @functools.cached_property
     def _steps(self) -> RecordedSteps | None:
@@ -301,8 +337,9 @@ class ForwardLane:
 
 
 def _recordable(ask: Ask) -> bool:
-    """Whether a CUDA graph can run `ask`: one token, logits, no capture or labels, and no dropped tokens before it."""
-    return (len(ask.ids), ask.logits, ask.capture, *ask.labels) == (1, 1, None) and not slot_of(ask.cache).dropped
+    """Whether a CUDA graph can run `ask`: one token and its logits, no labels, nothing captured but what is written."""
+    captured = ask.capture is None or isinstance(ask.capture, WriteCapture)
+    return (len(ask.ids), ask.logits, *ask.labels) == (1, 1) and captured and not _has_head_choices(ask)
 
 
 def _has_head_choices(ask: Ask) -> bool:

@@ -12,12 +12,13 @@ class Sampler:
     def __init__(self, temperature: float, top_p: float, seed: int) -> None:
         if temperature < 0 or not 0 < top_p <= 1:
             raise ValueError(f"temperature {temperature} must be >= 0 and top_p {top_p} in (0, 1]")
+        self.greedy = temperature == 0
         self._temperature, self._top_p = temperature, top_p
         self._generator = torch.Generator().manual_seed(seed)
 
     def pick(self, logits: Tensor) -> int:
         """Next token id from one row of logits [vocab]."""
-        if self._temperature == 0:
+        if self.greedy:
             return int(logits.argmax())
         p = (logits.float().cpu() / self._temperature).softmax(-1)
         if self._top_p < 1:

@@ -29,7 +29,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 # Seconds that asks wait for members which are still at work (loading, encoding, long Python code).
 MAX_WAIT = 0.25
@@ -70,6 +70,12 @@ class Stopped(BaseException):
     """The run ends: not an Exception, so that no method takes it for a failure of its own."""
 
 
+class Again(NamedTuple):
+    """The outcome of an ask that goes on: `ask` takes its place in the queue, and its member waits on."""
+
+    ask: Any
+
+
 class Lane(Protocol):
     """Runs asks (requests) of one kind together. ahead: whether they run before those of other lanes."""
 
@@ -79,7 +85,7 @@ class Lane(Protocol):
         """Indices of the asks of the next pass, the first one (which waits longest) among them."""
 
     def run(self, asks: Sequence[Any]) -> list[Any]:
-        """The result of each ask, in order; the exception, where one failed."""
+        """The result of each ask, in order; the exception where one failed, an Again where one goes on."""
 
 
 class _CallLane:
@@ -128,13 +134,17 @@ def _openmp(function: str, *numbers: int) -> None:
 
 
 class _WaitingAsk:
-    """A queued ask, its member and lane, and when it was asked. gate: released once `outcome` is set; ran: seconds."""
+    """A queued ask, its member and lane, when it was asked and since when it waits.
+
+    gate: released once `outcome` is set; ran: seconds.
+    """
 
     def __init__(self, member: object, lane: Lane, ask: Any) -> None:
-        self.member, self.lane, self.ask, self.since = member, lane, ask, time.monotonic()
+        self.member, self.lane, self.ask = member, lane, ask
+        self.asked = self.since = time.monotonic()
         self.outcome: Any = None
         self.ran = 0.0
-        # A bare lock is a third of an Event's cost, and there is one for every token that is written.
+        # A bare lock is a third of an Event's cost.
         self.gate = threading.Lock()
         self.gate.acquire()
 
@@ -265,7 +275,7 @@ class Scheduler:
             self._forget_member(waiting.member)
             self._wake_if_ready()
         waiting.gate.acquire()
-        add_queued(time.monotonic() - waiting.since - waiting.ran)
+        add_queued(time.monotonic() - waiting.asked - waiting.ran)
         if isinstance(waiting.outcome, BaseException):
             raise waiting.outcome
         return waiting.outcome
@@ -296,7 +306,7 @@ class Scheduler:
                     began = time.monotonic()
                     outcomes += lane.run([w.ask for w in batch])
                     for waiting in batch:
-                        waiting.ran = time.monotonic() - began
+                        waiting.ran += time.monotonic() - began
             except BaseException as error:  # noqa: BLE001 - a fault of the lane itself is raised by every ask
                 outcomes = [error] * len(taken)
             with self._lock:
@@ -318,13 +328,23 @@ class Scheduler:
         return [asks[n] for n in lane.take([w.ask for w in asks])]
 
     def _hand_out(self, taken: list[_WaitingAsk], outcomes: list[Any]) -> None:
-        """Give each of these asks its outcome (a result or an exception), dequeue it and wake its thread."""
+        """Give each of these asks its outcome (a result or an exception), dequeue it and wake its thread.
+
+        One that goes on moves to the end of the queue instead.
+        """
         done = set(map(id, taken))
         self._asks = [w for w in self._asks if id(w) not in done]
-        # Counted before they wake: else the first one to ask again would run alone.
-        self._working.update(w.member for w in taken)
+        ended = []
         for waiting, outcome in zip(taken, outcomes, strict=True):
-            waiting.outcome = outcome
+            if isinstance(outcome, Again):
+                waiting.ask, waiting.since = outcome.ask, time.monotonic()
+                self._asks.append(waiting)
+            else:
+                waiting.outcome = outcome
+                ended.append(waiting)
+        # Counted before they wake: else the first one to ask again would run alone.
+        self._working.update(w.member for w in ended)
+        for waiting in ended:
             waiting.gate.release()
 
     def stop(self) -> None:

@@ -53,3 +53,12 @@ def adapter_folder(tiny_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("adapters") / "one"
     peft.get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_folder), lora).save_pretrained(folder)
     return folder
+
+
+def let_replies_be(monkeypatch, pick):
+    """Let pick(sampler, logits) choose each token of a reply."""
+    monkeypatch.setattr("harness.llm.hf_session.Sampler.pick", pick)
+    monkeypatch.setattr(
+        "harness.llm.network.next_tokens",
+        lambda rows, samplers: [sampler.pick(row) for sampler, row in zip(samplers, rows, strict=True)],
+    )

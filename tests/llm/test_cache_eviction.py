@@ -17,6 +17,7 @@ from harness.llm.kv import slot_of
 from harness.llm.load import load_model
 from harness.models import CacheLimit
 from tests.llm import tiny_families as tiny
+from tests.llm.conftest import let_replies_be
 
 TEXT = "Mira Tal founded the school in 1902. The old bridge lies north of Abel. " * 3
 RULES = {
@@ -42,7 +43,7 @@ def written(model, monkeypatch, limit, close=True, after=""):
     """(ids, what was kept, logits of each step, the session's events, slot) of a short reply."""
     seen, meter = [], Meter()
     real = sessions.Sampler.pick
-    monkeypatch.setattr(sessions.Sampler, "pick", lambda self, row: (seen.append(row.cpu()), real(self, row))[1])
+    let_replies_be(monkeypatch, lambda sampler, row: (seen.append(row.cpu()), real(sampler, row))[1])
     monkeypatch.setattr(model, "stop_ids", frozenset())
     with model.session(meter) as s:
         s.user(TEXT)

@@ -9,9 +9,9 @@ import pytest
 from harness import scorers
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm import hf_session as sessions
 from harness.llm.endings import KNOWN, endings_pattern, markers_of, reply_end
 from harness.llm.load import load_model
+from tests.llm.conftest import let_replies_be
 from tests.llm.endpoints import asked
 from tests.llm.loopback import completion
 
@@ -61,7 +61,7 @@ def test_a_stop_string_comes_first_and_a_plain_reply_stays():
 def _says(monkeypatch, ids):
     """Let the next reply be these tokens."""
     left = list(ids)
-    monkeypatch.setattr(sessions.Sampler, "pick", lambda self, logits: left.pop(0))
+    let_replies_be(monkeypatch, lambda sampler, logits: left.pop(0))
 
 
 def test_a_marker_in_ordinary_tokens_is_cut_from_text_tokens_and_context(tiny, monkeypatch):

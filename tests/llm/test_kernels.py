@@ -20,7 +20,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture, cuda_graphs, hf_model
-from harness.llm.attention_weights import block_weights, column_weights, span_columns
+from harness.llm.attention_weights import WatchedRows, block_weights
 from harness.llm.batched_forward import Ask, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
@@ -62,7 +62,7 @@ def calls(monkeypatch):
     def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, **how):
         made.append({"queries": cu_seq_q.tolist(), "places": cu_seq_k.tolist(), **how})
         assert how.pop("return_aux").lse
-        assert how.pop("window_size") == (-1, 0)
+        assert how.pop("window_size") == (-1, 0 if max_q > 1 else -1)
         used = how.pop("seqused_k")
         assert {t.dtype for t in (cu_seq_q, cu_seq_k, used)} == {torch.int32}
         assert cu_seq_q[0] == 0
@@ -101,7 +101,7 @@ def test_contexts_of_any_length_and_order(tiny, calls):
             run_alone(tiny.net, tiny.device, Ask(words[n], caches[n]))
         first = [len(w) for w in words]
         captures = [
-            WriteCapture(first[0], [(2, 9)]),
+            WriteCapture(first[0], [(2, 9)], caches[0]),
             FeedCapture(first[1], [((first[1], first[1] + 4), [(3, 5)])]),
             None,
         ]
@@ -115,8 +115,8 @@ def test_contexts_of_any_length_and_order(tiny, calls):
     assert found[1] is None
     for a, b in ((own[0], found[0]), (own[2], found[2])):
         assert (a - b).abs().max() < 1e-4
-    theirs[0].reduce(tiny.layers)
-    ours[0].reduce(tiny.layers)
+    theirs[0].reduce()
+    ours[0].reduce()
     assert (theirs[0].result() - ours[0].result()).abs().max() < 1e-6
     assert ours[1].results(tiny.layers)[0] == pytest.approx(theirs[1].results(tiny.layers)[0], abs=1e-6)
 
@@ -128,7 +128,10 @@ def test_weights_from_the_log_sum_exp_are_those_of_whole_rows(monkeypatch, spans
     query, key = torch.randn(4, 40, 8), torch.randn(2, 80, 8)
     scores = (query @ key.repeat_interleave(2, 0).transpose(1, 2)) * 0.3
     scores = scores.masked_fill(torch.ones(40, 80, dtype=torch.bool).triu(41), -math.inf)
-    by_columns = column_weights(query, key, scores.logsumexp(-1), *span_columns(spans, key.device), 0.3)
+    by_columns = torch.zeros(40, len(spans))
+    watched = WatchedRows([(by_columns, range(40), spans)], 1)
+    watched.take(query, key.transpose(0, 1), scores.logsumexp(-1), 0.3)
+    watched.finish()
     whole = block_weights(query, key, 40, spans, 0.3)
     plain = torch.stack([scores.softmax(-1).mean(0)[:, a:b].mean(-1) for a, b in spans], 1)
     assert (by_columns - plain).abs().max() < 1e-6
@@ -157,9 +160,9 @@ def attend(
     places: torch.Tensor,
     used: torch.Tensor,
     scale: float,
-) -> torch.Tensor:
-    """The outputs of `causal` as one operation."""
-    return causal(query, key, value, rows, places, used, scale)[0]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What `causal` gives, as one operation."""
+    return causal(query, key, value, rows, places, used, scale)
 
 
 class Tape(TorchDispatchMode):
@@ -202,7 +205,7 @@ def tapes(monkeypatch):
     made = []
 
     def varlen_attn(query, key, value, rows, places, most_new, most_keys, *, seqused_k, scale, **how):
-        return attend(query, key, value, rows, places, seqused_k, scale), query.new_zeros(query.shape[1], len(query))
+        return attend(query, key, value, rows, places, seqused_k, scale)
 
     def recorded(step):
         tape = Tape()
@@ -306,7 +309,7 @@ def _differs(step, both, arena):
     def play():
         slot = slot_of(both[0].caches[0])
         arena.keys[1][slot.start + slot.used[0] - 1] = 9  # what the recording writes is wrong, too
-        return out + 100
+        return out._replace(logits=out.logits + 100)
 
     out = step()
     return play
@@ -360,6 +363,27 @@ def test_whole_sessions_write_and_probe_the_same(tiny, fast, tapes):
         assert found[n][1] == pytest.approx(expected[n][1], abs=1e-4)
 
 
+def test_written_tokens_that_are_watched_are_recorded_steps_with_the_attention_of_eager_ones(tiny, fast, tapes):
+    def work(model, n, found):
+        session = model.session(Meter())
+        session.user("Which town? ")
+        spans = [session.feed(f"The river town number {k} lies north. " * (n + 1)) for k in range(3)]
+        written = session.write(70, temperature=1.0, seed=n, watch=spans)  # longer than a block of rows
+        found[n] = written.text, torch.tensor(written.attention)
+
+    expected, found = {}, {}
+    for n in range(3):
+        work(tiny, n, expected)
+    scheduler = Scheduler(3)
+    scheduler.start_threads(*(functools.partial(work, fast, n, found) for n in range(3)))
+    scheduler.wait()
+    assert tapes
+    for n in range(3):
+        assert found[n][0] == expected[n][0]
+        assert len(found[n][1]) > 64
+        assert (found[n][1] - expected[n][1]).abs().max() < 1e-5
+
+
 def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, monkeypatch):
     """Tensors without numbers: torch's own attention call takes the arguments, all stays on one device, and nothing
     asks the host for a number."""
@@ -369,22 +393,24 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
     layers, device = config.num_hidden_layers, torch.device("meta")
     arena = Arena(layers)
     caches = [arena.cache() for _ in range(3)]
+    monkeypatch.setattr(WatchedRows, "finish", WatchedRows._reduce)  # only the sums of all layers go to the host
     feed = FeedCapture(0, [((5, 9), [(0, 3)])])
     first = [Ask([1, 2, 3], caches[0], 1), Ask([7] * 9, caches[1], 0, feed), Ask([5] * 300, caches[2], 2)]
     found = run_packed(net, device, first, True)
     shapes = [row if row is None else (tuple(row.shape), row.device) for row in found]
     assert shapes == [((1, config.vocab_size), device), None, ((2, config.vocab_size), device)]
     assert feed.layers == layers
-    write = WriteCapture(3, [(0, 2)])
+    write = WriteCapture(3, [(0, 2)], caches[0])
     run_packed(net, device, [Ask([1], caches[0], 1, write), Ask([2], caches[1], 1)], True)
-    assert write.waiting() == 1
+    assert len(write.steps) == 1
 
     outs = []
     monkeypatch.setattr(cuda_graphs, "record_graph", lambda step: (outs.append(step()), lambda: outs[0])[1])
     steps = RecordedSteps(net, arena, 1000, 0.05)
-    numbers, play = steps._record(4, [(0, 1, 3), (256, 2, 5), (512, 3, 4), (900, 0, 0)])
+    numbers, play = steps._record(4, [(0, 1, 3, 3), (256, 2, 5, 5), (512, 3, 4, 9), (900, 0, 0, 0)])
     assert numbers.device == device
-    assert (tuple(play().shape), play().dtype) == ((4, config.vocab_size), torch.float32)
+    logits = play().logits
+    assert (tuple(logits.shape), logits.dtype) == ((4, config.vocab_size), torch.float32)
 
 
 def test_the_filling_has_a_place_for_every_missing_context():

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from harness.config.schema import ModelConfig, Thinking
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm import hf_session as sessions
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.llm.thinking import begins_thinking, split_thinking
+from tests.llm.conftest import let_replies_be
 from tests.llm.endpoints import config, loaded
 from tests.llm.loopback import Loopback, completion
 
@@ -140,7 +140,7 @@ def _ask(model, replies, monkeypatch, meter, **how):
     def pick(self, logits):
         return stream.pop(0) if stream else min(model.stop_ids)
 
-    monkeypatch.setattr(sessions.Sampler, "pick", pick)
+    let_replies_be(monkeypatch, pick)
     s = model.session(meter)
     s.user("Where does the river lie?")
     s.flush()
@@ -201,7 +201,7 @@ def test_a_probe_and_a_begun_reply_skip_the_thinking(thinker, monkeypatch):
         s.user("Is it north?")
         s.probe(["Yes", "No"])
         assert thinker.text.context(read).endswith("<think>\n\n</think>\n\n")
-        monkeypatch.setattr(sessions.Sampler, "pick", lambda self, logits: min(thinker.stop_ids))
+        let_replies_be(monkeypatch, lambda sampler, logits: min(thinker.stop_ids))
         s.write(4, begin="It is")
     probe, write = meter.requests
     assert probe.prompt.endswith("<think>\n\n</think>\n\n")

@@ -1,0 +1,85 @@
+"""A reply while it is written: token by token, in the thread of the batches, beside the replies of other questions.
+
+    session's thread     reads the prompt, picks the first token ──► waits ...................... ◄── reply is complete
+    thread of batches    run(1 token of each reply) ──► next token of all replies at once ──► run ──► ...
+
+A thread is woken once a reply: woken for every token, 64 of them took 58 % of the interpreter's time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.cost.events import PassCost
+from harness.llm.attention_weights import BLOCK
+from harness.llm.capture import WriteCapture
+from harness.llm.kv import slot_of
+from harness.llm.sampling import Sampler
+from harness.models import Decoding
+
+
+@dataclass
+class Writing:
+    """The state of one reply.
+
+    ids: of the context; written tokens are appended; cache: its keys and values; start: where the reply begins; cached:
+    tokens that the model has run; stop_ids: tokens that end a reply; text: of token ids; cost: counts what is run;
+    capture: measures attention; finish: why the reply ended.
+    """
+
+    ids: list[int]
+    cache: Any
+    cached: int
+    sampler: Sampler
+    decoding: Decoding
+    stop_ids: frozenset[int]
+    text: Callable[[Sequence[int]], str]
+    cost: PassCost
+    capture: WriteCapture | None = None
+    finish: str = "length"
+
+    def __post_init__(self) -> None:
+        self.start = len(self.ids)
+
+    def takes(self, token: int) -> bool:
+        """Add a token, unless it ends the reply; returns whether the model must run it."""
+        if token in self.stop_ids:
+            self.finish = "stop"
+            return False
+        self.ids.append(token)
+        self.cost.out += 1
+        if self.decoding.stop and self._ends_in_stop(self.decoding.stop):
+            self.finish = "stop"
+            return False
+        return self.cost.out < self.decoding.max_tokens or self.capture is not None
+
+    def ran(self) -> bool:
+        """Count the newest token, which the model has run; returns whether another one is wanted."""
+        self.cached += 1
+        self.cost.new += 1
+        self.cost.logits += 1
+        self.cost.pairs += slot_of(self.cache).attended()
+        if self.capture is not None and len(self.capture.steps) >= BLOCK:
+            self.capture.reduce()
+        return self.cost.out < self.decoding.max_tokens
+
+    def _ends_in_stop(self, stop: Sequence[str]) -> bool:
+        """Whether a stop string ends in the newest token."""
+        longest = max(len(s) for s in stop)
+        # A stop string ends in the newest token, and a token carries at least a part of a character (4 bytes at most).
+        recent = self.text(self.ids[max(self.start, len(self.ids) - 4 * longest - 4) :])
+        return any(s in recent for s in stop)
+
+
+def next_tokens(rows: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int | None]:
+    """The next token of each reply from its logits [vocab]; None where these are NaN. One copy to the host for all."""
+    stacked = torch.stack(list(rows))
+    highest, best = stacked.max(-1)  # the highest of a row with a NaN is NaN
+    tokens, wrong = torch.stack([best, highest.isnan().long()]).tolist()
+    drawn = [n for n, sampler in enumerate(samplers) if not sampler.greedy and not wrong[n]]
+    for n, row in zip(drawn, stacked[drawn].cpu() if drawn else (), strict=True):
+        tokens[n] = samplers[n].pick(row)
+    return [None if nan else token for token, nan in zip(tokens, wrong, strict=True)]
