@@ -106,7 +106,7 @@ def run(
     seed: int | None = None,
     record_stops: int | None = None,
     record_t_p: float | None = None,
-    parallel: int = 1,
+    parallel: int | None = None,
     deterministic: bool = False,
     retry_failed: bool = False,
     fail_fast: bool = False,

@@ -29,13 +29,14 @@ class Execution:
         setting("--record-t-p X", "Also record stops for every threshold t_p up to X.", "the run's t_p", min=0, max=1),
     ] = None
     parallel: Annotated[
-        int,
+        int | None,
         execution(
             "--parallel N",
-            "Questions to run at a time. Rounding can then change an answer, in bfloat16 and float16 above all.",
+            "Questions to run at a time: by default 1, on a GPU as many as fit, up to 64. Rounding can then change an "
+            "answer, in bfloat16 and float16 above all.",
             min=1,
         ),
-    ] = 1
+    ] = None
     deterministic: Annotated[
         bool,
         execution("--deterministic", "Give the same answers to the bit whatever --parallel and the machine's load."),

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -74,17 +74,22 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(f"interrupted; partial results are in {folder}")
 
 
+# Questions in flight on a GPU, where --parallel says nothing: bench/README.md has what more or fewer of them take.
+_ON_A_GPU = 64
+
+
 @dataclass(frozen=True)
 class AskOptions:
     """How questions are asked.
 
     retry_failed: ask failed questions again, and score again the answers that a scorer failed on; parallel: questions
-    in flight at once, which changes no prediction in float32; fail_fast: stop at the first question that fails;
-    place: makes the RunPlace (storage/run_place.py) of the run's folder.
+    in flight at once, which changes no prediction in float32; None: 1, or many where a model runs on a GPU;
+    fail_fast: stop at the first question that fails; place: makes the RunPlace (storage/run_place.py) of the run's
+    folder.
     """
 
     retry_failed: bool = False
-    parallel: int = 1
+    parallel: int | None = None
     fail_fast: bool = False
     place: Callable[[Path], RunPlace] = RunPlace
 
@@ -112,7 +117,7 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
     "interrupted" for a KeyboardInterrupt, else "stopped".
     """
     options = AskOptions(**asking)
-    if options.parallel < 1:
+    if options.parallel is not None and options.parallel < 1:
         raise UserError(f"--parallel {options.parallel}: at least one question must be in flight.")
     for name, text in plan.awaits.items():
         raise UserError(f"method.{name}={text} has no number yet; run the row that gives it first.")
@@ -128,6 +133,25 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
         except BaseException as error:
             job.record_early_end(error)
             raise
+
+
+def _runs_on_gpu(plan: Plan) -> bool:
+    """Whether a model of the plan is loaded here, and onto a GPU."""
+    if not any(model.backend == "hf" for model in plan.models.values()):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _longest_context(examples: Sequence[Example], documents: Mapping[str, Document]) -> int:
+    """Tokens of the longest context that a question needs, about: its documents' bytes / 3, and 1,024 more.
+
+    A token of English text has 4 to 5 bytes, one of Chinese 3 to 5; instructions and replies fit into the rest.
+    """
+    sizes = {name: len(document.text.encode()) for name, document in documents.items()}
+    longest = max((sum(map(sizes.__getitem__, e.question.document_ids)) for e in examples), default=0)
+    return longest // 3 + 1024
 
 
 def _check_ids(plan: Plan) -> None:
@@ -157,8 +181,9 @@ class Job:
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
         self._tried: dict[str, dict[str, Any]] = {}  # what earlier tries of a question sent
+        self._parallel = asking.parallel or (_ON_A_GPU if _runs_on_gpu(plan) else 1)
         self._in_flight: int | None = None  # questions in flight, once the models are loaded
-        self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, asking.parallel)
+        self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, self._parallel)
         self.manifest |= store.place.manifest(len(asked))
 
     def record_early_end(self, error: BaseException) -> None:
@@ -187,12 +212,13 @@ class Job:
         """Answer the questions that are not answered yet, and append each record as it is finished."""
         examples = [example for example in examples if example.question.id not in self._known]
         self._known |= {example.question.id for example in examples}
-        if self.asking.parallel == 1 or not examples:
+        if self._parallel == 1 or not examples:
             for example in examples:
                 self._score_and_record(self._ask_one(example))
             return
         if self._in_flight is None:
-            self._in_flight = places_for(self.models.load_all(), self.asking.parallel, self.progress.note)
+            tokens = _longest_context(self.examples, self.plan.dataset.documents)
+            self._in_flight = places_for(self.models.load_all(), self._parallel, self.progress.note, tokens)
         self.indexer.kept = max(self.indexer.kept, self._in_flight)
         with warn_of_global_draws(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
             in_flight(examples, self._in_flight, self._ask_one, self._score_and_record, self.indexer.choose_next)

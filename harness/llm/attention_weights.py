@@ -1,10 +1,10 @@
 """Attention weights of some query rows from queries and keys, for blocks of rows at a time."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,19 +41,13 @@ def weight_blocks(query: Tensor, key: Tensor, first: int, scaling: float) -> Ite
         yield r, scores.masked_fill_(later, float("-inf")).softmax(-1)
 
 
-def span_columns(spans: Ranges, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-    """Positions of the spans' keys, int64 [columns], and the `span_indicator` [columns, spans] of these columns."""
-    ends = list(itertools.accumulate((b - a for a, b in spans), initial=0))
-    columns = torch.cat([torch.arange(a, b) for a, b in spans]).to(device)
-    return columns, span_indicator(list(itertools.pairwise(ends)), ends[-1], device)
-
-
 def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scaling: float) -> Tensor:
     """As `block_weights` for several layers and requests, from log-sum-exps: only the spans' keys are read.
 
     query: [layers, requests, heads, rows, size]; key: [layers, requests, columns, kv_heads, size], of the spans; lse:
-    [layers, requests, heads, rows], of the rows' scores; picked: [requests, columns, spans], of `span_columns`. Every
-    span precedes the rows, so no score is masked. Returns float32 [requests, rows, spans], summed over the layers.
+    [layers, requests, heads, rows], of the rows' scores; picked: [requests, columns, spans], 1 / length of a column's
+    span. Every span precedes the rows, so no score is masked. Returns float32 [requests, rows, spans], summed over the
+    layers.
     """
     layers, requests, heads, rows, size = query.shape
     kv_heads = key.shape[3]
@@ -72,7 +66,7 @@ class _Group:
     indices into the batch's queries and the keys; picked: [requests, columns, spans]; sums: [requests, rows, spans].
     """
 
-    totals: list[tuple[Tensor, int]]
+    totals: list[tuple[np.ndarray, int]]
     rows: Tensor
     columns: Tensor
     picked: Tensor
@@ -83,11 +77,12 @@ class WatchedRows:
     """The watched rows of one batch: of each layer their queries, log-sum-exps and watched keys, then one reduction.
 
     A layer costs three launches, whatever the number of requests; reduced layer by layer they were 15 a request.
-    requests: for each the tensor on the host that its sums over the layers are added to ([rows, spans]; [spans] for the
-    sum over its rows, too), its rows among the batch's, its spans of keys. layers: at most so many are reduced at once.
+    requests: for each the array that its sums over the layers are added to ([rows, spans]; [spans] for the
+    sum over its rows, too), its rows among the batch's, its spans of keys. layers: at most so many are reduced at once;
+    1 on a CPU.
     """
 
-    def __init__(self, requests: Sequence[tuple[Tensor, range, Ranges]], layers: int) -> None:
+    def __init__(self, requests: Sequence[tuple[np.ndarray, range, Ranges]], layers: int) -> None:
         self._requests, self._layers = requests, layers
         self._groups: list[_Group] = []
         self._held: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -110,11 +105,11 @@ class WatchedRows:
 
     def _plan(self, device: torch.device, heads: int, key_size: int) -> None:
         """Group the requests, and decide how many layers are held at once."""
-        # Weights of a head: on a CPU as many as its cache holds, on a GPU 1 GiB for all heads and layers together.
-        room = 2**28 // heads if device.type == "cuda" else BLOCK * 256
+        # Weights of a head: 1 GiB for all heads and layers together, or as many as the cache of a CPU core holds.
+        room = 2**28 // heads if self._layers > 1 else BLOCK * 256
         sized = [(sum(b - a for a, b in spans), total, rows, spans) for total, rows, spans in self._requests]
         pieces = [
-            (columns, rows[n : n + step], total if total.dim() == 1 else total[n : n + step], spans)
+            (columns, rows[n : n + step], total if total.ndim == 1 else total[n : n + step], spans)
             for columns, total, rows, spans in sorted(sized, key=lambda one: one[0])
             for step in [max(BLOCK, room // columns)]
             for n in range(0, len(rows), step)
@@ -151,15 +146,15 @@ class WatchedRows:
             group.sums += span_weights(q, k, sums, group.picked, self._scaling)
 
     def finish(self) -> None:
-        """Add the sums so far to the tensors of the requests."""
+        """Add the sums so far to the arrays of the requests."""
         self._reduce()
         if self._groups:
-            every, at = torch.cat([group.sums.flatten() for group in self._groups]).cpu(), 0
+            every, at = torch.cat([group.sums.flatten() for group in self._groups]).cpu().numpy(), 0
             for group in self._groups:
                 flat = every[at : (at := at + group.sums.numel())]
-                for (total, rows), sums in zip(group.totals, flat.view(group.sums.shape), strict=True):
+                for (total, rows), sums in zip(group.totals, flat.reshape(group.sums.shape), strict=True):
                     own = sums[:rows, : total.shape[-1]]
-                    total += own if total.dim() == 2 else own.sum(0)
+                    total += own if total.ndim == 2 else own.sum(0)
                 group.sums.zero_()
 
 
@@ -167,17 +162,19 @@ def _padded(pieces: Sequence[Any], device: torch.device) -> _Group:
     """The group of these requests (number of columns, rows, sums, spans); the first rows and keys pad the shorter."""
     most_rows, most_columns = (max(len(p[1]) for p in pieces), max(p[0] for p in pieces))
     most_spans = max(len(p[3]) for p in pieces)
-    rows, columns = (torch.zeros(len(pieces), most, dtype=torch.int64) for most in (most_rows, most_columns))
-    picked = torch.zeros(len(pieces), most_columns, most_spans)
-    for n, (size, own, _, spans) in enumerate(pieces):
+    rows, columns = (np.zeros((len(pieces), most), np.int64) for most in (most_rows, most_columns))
+    picked = np.zeros((len(pieces), most_columns, most_spans), np.float32)
+    for n, (_, own, _, spans) in enumerate(pieces):
         rows[n] = own[0]
-        rows[n, : len(own)] = torch.arange(own.start, own.stop)
-        at, indicator = span_columns(spans)
-        columns[n] = at[0]
-        columns[n, :size] = at
-        picked[n, :size, : len(spans)] = indicator
-    sums = torch.zeros(len(pieces), most_rows, most_spans)
-    return _Group([(p[2], len(p[1])) for p in pieces], *(part.to(device) for part in (rows, columns, picked, sums)))
+        rows[n, : len(own)] = own
+        columns[n] = spans[0][0]
+        at = 0
+        for i, (a, b) in enumerate(spans):
+            columns[n, at : at + b - a] = range(a, b)
+            picked[n, at : (at := at + b - a), i] = 1 / (b - a)
+    sums = torch.zeros(len(pieces), most_rows, most_spans, device=device)
+    moved = [torch.from_numpy(part).to(device) for part in (rows, columns, picked)]
+    return _Group([(p[2], len(p[1])) for p in pieces], moved[0], moved[1], moved[2], sums)
 
 
 def span_indicator(spans: Ranges, tokens: int, device: torch.device | None) -> Tensor:

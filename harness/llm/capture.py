@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -66,12 +67,12 @@ class FeedCapture:
 
     first: int
     requests: list[tuple[tuple[int, int], Ranges]]
-    totals: list[Tensor] = field(default_factory=list)
+    totals: list[np.ndarray] = field(default_factory=list)
     layers: int = 0
     _watched: tuple[int, WatchedRows] | None = None
 
     def __post_init__(self) -> None:
-        self.totals = [torch.zeros(len(spans)) for _, spans in self.requests]
+        self.totals = [np.zeros(len(spans), np.float32) for _, spans in self.requests]
 
     def in_pass(self, new: int) -> list[tuple[int, slice]]:
         """(number of a request, its rows among the pass's `new` tokens) for the requests that have rows in it."""
@@ -86,7 +87,7 @@ class FeedCapture:
             for n, rows in self.in_pass(new):
                 spans = self.requests[n][1]
                 self.totals[n] += (
-                    block_weights(query[:, rows], key, self.first + rows.start, spans, scaling).sum(0).cpu()
+                    block_weights(query[:, rows], key, self.first + rows.start, spans, scaling).sum(0).cpu().numpy()
                 )
         else:
             if self._watched is None or self._watched[0] != self.first:
@@ -95,7 +96,7 @@ class FeedCapture:
             self._watched[1].finish()
         self.layers += 1
 
-    def watched(self, row: int, place: int, new: int) -> list[tuple[Tensor, range, Ranges]]:
+    def watched(self, row: int, place: int, new: int) -> list[tuple[np.ndarray, range, Ranges]]:
         """(where to add, rows, spans of keys) of each request, as WatchedRows takes them.
 
         row, place: where the context's new tokens and its keys begin in what WatchedRows is given; new: their number.
@@ -111,7 +112,7 @@ class FeedCapture:
 
     def undo(self) -> Callable[[], None]:
         """Return a function that drops what is captured from now on, for a pass that fails."""
-        return partial(vars(self).update, layers=self.layers, totals=[t.clone() for t in self.totals], _watched=None)
+        return partial(vars(self).update, layers=self.layers, totals=[t.copy() for t in self.totals], _watched=None)
 
     def results(self, layers: int) -> list[tuple[float, ...]]:
         """Mean attention to each span over layers and rows, a tuple a request. Raises RuntimeError for a lost layer."""
@@ -171,7 +172,7 @@ class WriteCapture:
     first: int
     spans: Ranges
     cache: Any
-    rows: list[Tensor] = field(default_factory=list)
+    rows: list[np.ndarray] = field(default_factory=list)
     steps: list[tuple[Tensor, Tensor | None]] = field(default_factory=list)
     keys: list[Tensor] = field(default_factory=list)
     scaling: float = 1.0
@@ -215,22 +216,22 @@ class WriteCapture:
             sums = [sums for _, sums in self.steps if sums is not None]
             keys = self.keys or [layer.keys[0] for layer in self.cache.layers]
             if sums:
-                total = torch.zeros(len(self.steps), len(self.spans))
-                watched = WatchedRows([(total, range(len(self.steps)), self.spans)], len(keys))
+                total = np.zeros((len(self.steps), len(self.spans)), np.float32)
+                watched = WatchedRows([(total, range(len(self.steps)), self.spans)], 1 if self.keys else len(keys))
                 for query, key, lse in zip(queries, keys, torch.stack(sums, 2), strict=True):
                     watched.take(query, key.transpose(0, 1), lse, self.scaling)
                 watched.finish()
             else:
                 pairs = zip(queries, keys, strict=True)
                 parts = [block_weights(q.to(k.device), k, self.first, self.spans, self.scaling).cpu() for q, k in pairs]
-                total = torch.stack(parts).sum(0)
+                total = torch.stack(parts).sum(0).numpy()
             self.first += len(self.steps)
             self.rows.append(total / len(keys))
             self.steps, self.keys = [], []
 
-    def result(self) -> Tensor:
+    def result(self) -> np.ndarray:
         """Mean attention of each written token to each span: float32 [tokens, spans]."""
-        return torch.cat(self.rows) if self.rows else torch.zeros(0, len(self.spans))
+        return np.concatenate([np.zeros((0, len(self.spans)), np.float32), *self.rows])
 
 
 Capture = FeedCapture | HeadCapture | WriteCapture

@@ -313,7 +313,7 @@ class HFSession(Context):
                     self._model.forward(Ask([token], self._cache, 1, capture, writing=state), self._adapter)
                 finally:
                     self._cached = state.cached
-            attention = capture.result().numpy() if capture else None
+            attention = capture.result() if capture else None
             written = self._written(start, decoding.stop, state.finish, attention)
             cost.endings = int(written.ending)
         return written

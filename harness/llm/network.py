@@ -174,19 +174,23 @@ class Network:
                 free = free_gpu_bytes(self.device)
                 # What one of several devices has free says little.
                 limit = None if free is None or self._is_spread else int(free * self._fraction / self._token_size())
-                fit = self._contexts_that_fit()
-                self._arena = Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
+                fit = self._tokens_that_fit()
+                kept = 0 if fit is not None and fit < 2 * self._positions else self._positions
+                self._arena = Arena(self.layers, limit, kept)
             return self._arena
 
-    def contexts(self) -> int | None:
-        """How many contexts of a full window may be open in the memory that is free now; None where that is unknown."""
-        fit = self._contexts_that_fit()
+    def contexts(self, tokens: int) -> int | None:
+        """How many contexts of `tokens` tokens may be open in the memory that is free now; None where it is unknown."""
+        room = self._tokens_that_fit()
         # On a CPU one window is for contexts that ended; on a GPU they leave where others want their room.
-        return fit if fit is None or fit < 2 or self.device.type == "cuda" else fit - 1
+        if room is not None and room >= 2 * self._positions and self.device.type != "cuda":
+            room -= self._positions
+        return None if room is None else room // tokens
 
-    def _contexts_that_fit(self) -> int | None:
+    def _tokens_that_fit(self) -> int | None:
+        """Tokens whose keys and values fit into the memory that is free now; None where it is unknown."""
         free = free_gpu_bytes(self.device) if self.device.type == "cuda" else available_bytes()
-        return None if free is None else int(free * self._fraction / (self._token_size() * self._positions))
+        return None if free is None else int(free * self._fraction / self._token_size())
 
     def _token_size(self) -> int:
         """Bytes of one token's keys and values."""

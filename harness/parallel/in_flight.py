@@ -160,20 +160,22 @@ def _end(scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupt
             take(False)
 
 
-def places_for(models: Sequence[Any], requested: int, note: Note) -> int:
+def places_for(models: Sequence[Any], requested: int, note: Note, tokens: int | None = None) -> int:
     """Number of questions in flight: `requested`, or fewer if fewer contexts of a model fit into memory.
 
-    It counts full windows: no question declares how long its contexts will become. Calls `note` if the number is lower,
-    and for each model that cannot run several contexts in one pass.
+    tokens: of the longest context that a question needs, about; None for a whole window. Where more are needed,
+    contexts that wait make room on a GPU. Calls `note` if the number is lower, and for each model that cannot run
+    several contexts in one pass.
     """
     places = requested
     for model in models:
-        fit = getattr(model, "contexts", lambda: None)()
+        longest = min(tokens or model.window, model.window) if hasattr(model, "contexts") else 0
+        fit = model.contexts(longest) if longest else None
         if fit is not None and fit < places:
             places = max(fit, 1)
             note(
                 f"{places} instead of {requested} questions in flight: the memory that is free holds {fit} contexts of "
-                f"{model.window} tokens of '{model.name}' (a smaller model.window leaves room for more)"
+                f"{longest} tokens of '{model.name}'"
             )
         if why := getattr(model, "pack_problem", None):
             note(f"'{model.name}' runs the questions in flight one after the other: {why}")

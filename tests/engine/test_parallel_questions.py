@@ -203,8 +203,16 @@ class Sized:
     def __init__(self, fit, problem=None):
         self.fit, self.pack_problem = fit, problem
 
-    def contexts(self):
-        return self.fit
+    def contexts(self, tokens):
+        return self.fit if self.fit is None else self.fit * self.window // tokens
+
+
+def test_questions_in_flight_follow_what_contexts_hold_not_whole_windows():
+    paper = Sized(3)  # 3 windows of 131,072 tokens stand for 68 GB beside Llama-3.1-8B
+    paper.window = 131_072
+    assert places_for([paper], 64, print, 5024) == 64
+    assert places_for([paper], 64, print, 100_000) == 3
+    assert places_for([paper], 64, print, 500_000) == 3, "no context is longer than the window"
 
 
 @pytest.mark.parametrize(

@@ -308,8 +308,10 @@ def test_contexts_that_fit_by_hand(tiny, monkeypatch):
     # 2 (keys, values) x 3 layers x 2 key/value heads x 16 x 1,024 tokens x 4 bytes = 786,432 bytes a context.
     monkeypatch.setattr("harness.llm.network.available_bytes", lambda: 10_000_000)
     monkeypatch.setattr("harness.llm.network.free_gpu_bytes", lambda _device: 10_000_000)
-    ended = int(tiny.device.type == "cpu")  # on a CPU one is for contexts that ended
-    assert tiny.contexts() == int(0.9 * 10_000_000 / 786_432) - ended == 11 - ended
+    ended = 1024 * (tiny.device.type == "cpu")  # on a CPU a window is for contexts that ended
+    room = int(0.9 * 10_000_000 / 768) - ended
+    assert [tiny.contexts(tokens) for tokens in (1024, 100)] == [room // 1024, room // 100]
+    assert tiny.contexts(1024) == 11 - bool(ended)
 
 
 @pytest.fixture

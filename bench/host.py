@@ -1,0 +1,159 @@
+"""What Python costs beside the GPU: launches of a batch, and milliseconds in which no kernel computes anything.
+
+    python -m bench.host [--json] [--repeats 3]
+
+A model in the shape of Llama-3.1-8B, but 64 wide, runs on the CPU as on a GPU: one attention call for all contexts,
+which computes nothing, and recorded decode steps, which are not played. What is left is the harness, torch and
+transformers.
+Launches are operations that are no views. Targets: bench/README.md. With --json the last line is one object.
+"""
+
+import argparse
+import contextlib
+import json
+import statistics
+import tempfile
+import unittest.mock
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from bench.__main__ import writing_seconds
+from bench.parallel import SEARCH, Bench
+from harness.config.schema import ModelConfig
+from harness.llm import cuda_graphs
+from harness.llm.batched_forward import Ask, run_packed
+from harness.llm.capture import FeedCapture
+from harness.llm.kv import rewind
+from harness.llm.load import load_model
+from harness.llm.network import Network
+from harness.parallel.in_flight import places_for
+from pocket.random_model import save
+
+# Llama-3.1-8B's layers and heads; so narrow that its products take no time.
+SHAPE = {
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 8,
+}
+
+
+@torch.library.custom_op("harness_bench::attend", mutates_args=())
+def attend(query: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention that computes nothing: outputs of the queries' shape, and log-sum-exps [heads, tokens]."""
+    return query.clone(), torch.zeros(query.shape[1], len(query))
+
+
+class Launches(TorchDispatchMode):
+    """Counts the operations that a GPU would be sent: those that are no views."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        views = [r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns]
+        self.count += not any(views)
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def as_on_a_gpu() -> Iterator[None]:
+    """Context manager: models share one attention call, which computes nothing; recorded steps are not played."""
+
+    def record(step: Callable[[], Any]) -> Callable[[], Any]:
+        out = step()
+        return lambda: out
+
+    attention = {"varlen_attn": lambda query, *_, **__: attend(query)}
+    with (
+        unittest.mock.patch.multiple("torch.nn.attention.varlen", **attention),
+        unittest.mock.patch.object(cuda_graphs, "record_graph", record),
+        unittest.mock.patch.object(Network, "in_one_call", True),
+    ):
+        yield
+
+
+def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
+    """Operations of one batch: each context reads `rows` tokens, in `requests` parts that watch 20 earlier tokens.
+
+    Contexts have the room already: one that must move costs two more a layer, each time its length doubles.
+    """
+    arena = model.arena
+    caches = [arena.cache() for _ in range(contexts)]
+    for cache in caches:
+        run_packed(model.net, model.device, [Ask([5] * (400 + rows), cache)], True)
+        rewind(cache, 400)
+    size = rows // requests
+    asked = [((400 + n * size, 400 + (n + 1) * size), ((10, 30),)) for n in range(requests)]
+    asks = [Ask([7] * rows, cache, 1, FeedCapture(400, list(asked))) for cache in caches]
+    with Launches() as counted:
+        run_packed(model.net, model.device, asks, True)
+    return counted.count
+
+
+def write_ms(model: Any, contexts: int, new: int) -> float:
+    """Milliseconds a written token of `contexts` contexts that write together."""
+    writing_seconds(model, contexts, 8, True)
+    return writing_seconds(model, contexts, new, True) * 1e3 / (contexts * new)
+
+
+def pecan_ms(folder: Path, places: int) -> float:
+    """Milliseconds of PECAN's search a question, with `places` in flight."""
+    with tempfile.TemporaryDirectory() as name:
+        bench = Bench(Path(name))
+        sets: dict[str, Any] = {"dataset__tokens": 1000, **SEARCH}
+        run = partial(bench.seconds, "pecan", str(folder), places, 2 * places, "warm", **sets)
+        run()  # builds the graphs, with attention
+        with as_on_a_gpu():
+            return run() * 1e3 / (2 * places)
+
+
+def paper_places() -> int:
+    """Questions of MuSiQue in flight with the profile "paper" and 68 GB free; their documents have 12,000 bytes."""
+    network = Network.__new__(Network)
+    network.name, network.dtype, network.device = "llama-3.1-8b", "bfloat16", torch.device("cuda")
+    network.shape = unittest.mock.Mock(layers=32, kv_heads=8, head_size=128)
+    network._fraction, network._positions = 0.9, 131_072
+    network.window = 131_072  # type: ignore[attr-defined]
+    vars(network)["pack_problem"] = None
+    with unittest.mock.patch("harness.llm.network.free_gpu_bytes", return_value=68 * 10**9):
+        return places_for([network], 64, lambda _: None, 12_000 // 3 + 1024)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
+    flags = parser.parse_args()
+
+    def median(measure: Callable[[], float]) -> float:
+        return round(statistics.median(measure() for _ in range(flags.repeats)), 3)
+
+    found: dict[str, dict[str, Any]] = {"launches": {}, "host_ms": {}, "places": {"paper_68gb": paper_places()}}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "narrow"
+        save(folder, dtype=torch.bfloat16, max_position_embeddings=8192, **SHAPE)
+        model = load_model(ModelConfig(name="narrow", source=str(folder)))
+        with as_on_a_gpu():
+            found["launches"]["append_watched"] = [launches(model, contexts, 40, 1) for contexts in (1, 16, 64)]
+            found["launches"]["top_level"] = [launches(model, contexts, 800, 20) for contexts in (1, 16)]
+            found["host_ms"]["token_64"] = median(lambda: write_ms(model, 64, 64))
+        found["host_ms"]["pecan_question_16"] = median(lambda: pecan_ms(folder, 16))
+    for kind, values in found.items():
+        for what, value in values.items():
+            print(f"{kind} {what}: {value}")
+    if flags.json:
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
