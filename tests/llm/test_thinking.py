@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from harness.config.schema import ModelConfig, Thinking
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
+from harness.llm import hf_session as sessions
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
 from harness.llm.scripted import Rule, Script, ScriptedModel
