@@ -16,8 +16,10 @@ _OF_TABLES = ("front", "memory", "queries", "sweep")  # figures that read what t
 _DRAWN = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
 
 
-def write_figure(name: str, output: FigureOutput, folders: Sequence[str] | None, **options: Any) -> int:
-    """Read the runs, write the figure that reports/figures/NAME.py makes of them, and return the exit code.
+def write_figure(
+    name: str, output: FigureOutput, folders: Sequence[str] | None, package: str = "reports.figures", **options: Any
+) -> int:
+    """Read the runs, write the figure that the module NAME of `package` makes of them, and return the exit code.
 
     options: for the module's `figure`, which also gets `warn` where it takes that. Raises UserError where no folder is
     named and one has the figure's name: `harness report nodes` may mean either.
@@ -29,7 +31,7 @@ def write_figure(name: str, output: FigureOutput, folders: Sequence[str] | None,
             f"runs: harness report {name} RUNS_DIR"
         )
     runs, damaged = stored_runs(folders or [RESULTS], hold="numbers" if name in _OF_TABLES else "all")
-    made = importlib.import_module(f"reports.figures.{name}").figure
+    made = importlib.import_module(f"{package}.{name}").figure
     if "warn" in inspect.signature(made).parameters:
         options["warn"] = say
     write(made(runs, **options).written(form), output.out)

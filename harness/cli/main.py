@@ -34,7 +34,6 @@ COMMANDS = {
         "reproduce": "Run a table or figure of the papers, and show ours beside the printed values",
         "score": "Score stored answers again, without a model",
         "judge": "Let a model judge each stored answer: whether it is right, faithful, or by a rubric",
-        "duel": "Run methods in step and stop when the comparison is settled",
     },
     "Look up": {
         "list": "List methods, data sets, models, encoders, scorers, suites and profiles",
@@ -45,17 +44,12 @@ COMMANDS = {
     "Report stored runs": {
         "watch": "Serve the page of stored runs and follow them while they are written",
         "report": "Print tables of runs, or write them as a page",
-        "report bands": "Show stored answers under every scorer that applies, and where the ranking depends on it",
         "report curves": "Plot score and TFLOPs of other stopping rules",
         "report front": "Plot score against TFLOPs or money a question, with intervals",
-        "report memory": "Compare each run with the same run over the twin of its data set",
         "report nodes": "Plot how many nodes each question retrieved",
         "report queries": "Plot TFLOPs per query where queries share an index",
-        "report stability": "Show whether the ranking survives every scorer, judge, judge prompt and draw of questions",
         "report sweep": "Plot score and TFLOPs against a setting that was swept, one line for each method",
         "report tokens": "Count the tokens of documents, questions and answers",
-        "audit-data": "List gold answers that are probably wrong or ambiguous, from stored runs and the data",
-        "autopsy": "Say why each lost question was lost, from stored runs",
         "compare": "Compare runs, with paired tests against a reference",
         "trace": "Print the search of one question as a tree, or play it on a page with its graph",
     },
@@ -64,12 +58,6 @@ COMMANDS = {
         "study length": "Plot the score, and how often the answer was shown, by the length of the documents",
         "study trials": "Plot score and requests by the maximum number of trials",
         "study requests": "Plot the score by the number of requests per question",
-    },
-    "Share runs": {
-        "export": "Write runs into one file that others can verify, or for Inspect and lm-eval",
-        "import": "Turn results of other harnesses into run folders",
-        "push": "Push a bundle to the Hugging Face hub as a data set repository",
-        "verify": "Check a bundle without a model",
     },
     "MLflow": {
         "track": "Log stored runs to MLflow; what is already logged is skipped",

@@ -9,7 +9,7 @@ from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_folder import Hold, StoredRun
 
-FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "stability", "sweep", "tokens")
+FIGURES = ("curves", "front", "nodes", "queries", "sweep", "tokens")
 
 
 def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[StoredRun], int]:

@@ -3,14 +3,12 @@
 from pathlib import Path
 
 import pytest
-from harness_training.cli import COMMANDS as TRAINING
 
-from harness.cli.main import COMMANDS, main, root
+from harness.cli.main import main, root
 from harness.cli.reference import reference
 from pocket.cli import app as pocket
 
-TABLE = [row for part in COMMANDS.values() for row in part.items()]
-TABLE += [row for part in TRAINING.table.values() for row in part.items()]
+TABLE = [*root().names().items()]
 TABLE += [(f"pocket {name}", text) for part in pocket.table.values() for name, text in part.items()]
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
 

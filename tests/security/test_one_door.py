@@ -52,7 +52,14 @@ def test_the_search_finds_plain_reads_and_no_others():
 def test_what_others_wrote_is_read_through_one_door():
     files = [
         p
-        for room in ("harness", "reports", "methods", "pocket", "packages/training/harness_training")
+        for room in (
+            "harness",
+            "reports",
+            "methods",
+            "pocket",
+            "packages/training/harness_training",
+            "packages/audit/harness_audit",
+        )
         for p in sorted((ROOT / room).rglob("*.py"))
     ]
     found = {p.relative_to(ROOT).as_posix(): list(plain_reads(p.read_text("utf-8"))) for p in files}

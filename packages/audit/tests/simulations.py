@@ -1,6 +1,6 @@
 """Simulations behind docs/guide.md: rankings by `harness duel`, and the check of twins of `harness report memory`.
 
-python -m tests.stats.simulations [--trials 10000]
+python -m packages.audit.tests.simulations [--trials 10000]
 """
 
 import argparse
@@ -10,10 +10,10 @@ from itertools import combinations
 from statistics import NormalDist
 
 import numpy as np
+from harness_audit.sequential import PairedRace, extend_ranking
 
 from harness.stats.bootstrap import Floats, interval
 from harness.stats.paired_tests import equivalence
-from harness.stats.sequential import PairedRace, extend_ranking
 
 CONTESTED = 0.7  # share of questions on which methods answer independently; all answer alike on the others
 

@@ -15,10 +15,10 @@ from harness.cli.options import RESULTS, Out, split_names
 from harness.cli.output import columns, say
 from harness.config import registry
 from harness.errors import UnknownName, UserError, printable
-from harness.exchange.foreign_tools import READERS, read_foreign
-from harness.exchange.import_runs import Imported, prepare_import, write_all
 from harness.storage.paths import local_folder
 from harness.storage.run_schema import LOGGED
+from harness_audit.foreign_tools import READERS, read_foreign
+from harness_audit.import_runs import Imported, prepare_import, write_all
 
 if TYPE_CHECKING:
     import pandas as pd

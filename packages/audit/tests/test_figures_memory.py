@@ -1,9 +1,9 @@
 """Runs over a data set beside runs over its twin."""
 
 import pytest
+from harness_audit.memory import figure, frame, twin_pairs
 
 from harness.cli.main import main
-from reports.figures.memory import figure, frame, twin_pairs
 from tests.reports.build import stored
 
 SWAP = {"dataset": {"fingerprint": "t" * 64, "twin": {"of": "f" * 64, "seed": 0, "recogniser": {"name": "rules"}}}}

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from harness_audit.duel import Standings, question_clusters
+from harness_audit.duel import duel as run_duel
+from harness_audit.pair_races import PairRaces, Rules
 
-from harness.engine.duel import Standings, question_clusters
-from harness.engine.duel import duel as run_duel
-from harness.engine.pair_races import PairRaces, Rules
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
 from harness.engine.runner import Interrupted

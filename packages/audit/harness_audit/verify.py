@@ -5,7 +5,7 @@
     report.notes          what could not be checked, a sentence each
 
     file            bytes that are not those that were exported, by name
-                    (harness/exchange/bundle.py compares these as it opens the bundle)
+                    (harness_audit/bundle.py compares these as it opens the bundle)
     other answers   an answer that is not the exported one, by question
     other texts     a question or gold answer that is not the exported one
     other scoring   an answer as exported, whose score here is not the stored one
@@ -30,7 +30,6 @@ from harness.config.yaml_tree import flatten
 from harness.engine.record_texts import gold_of
 from harness.engine.scoring import SCORING_NOTES, scored_record
 from harness.errors import UserError
-from harness.exchange.bundle import Bundle, answer_digest, answer_parts, open_bundle, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.run_folder import ByQuestion, StoredRun, without_texts
@@ -38,6 +37,7 @@ from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.run_summary import KEPT, summarise_with
 from harness.storage.serialize import json_values
 from harness.types import Gold
+from harness_audit.bundle import Bundle, answer_digest, answer_parts, open_bundle, table, texts_digest
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]
 _SAME = 1e-9

@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
+from harness_audit import inspect_logs, lm_eval_samples
 
 from harness.cli.main import main
-from harness.exchange import inspect_logs, lm_eval_samples
 from harness.storage.json_lines import json_line
 from harness.storage.kept_requests import REQUESTS, request_rows
 from harness.storage.run_folder import read_run

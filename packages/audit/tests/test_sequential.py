@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from harness_audit.sequential import FRACTIONS, STEP, PairedRace, extend_ranking
 
-from harness.stats.sequential import FRACTIONS, STEP, PairedRace, extend_ranking
-from tests.stats.simulations import called_equivalent, means, rankings
+from packages.audit.tests.simulations import called_equivalent, means, rankings
 
 VALUES = (1.0, 0.0, -0.5, 1.0, 1.0, 0.0, 1.0, 0.25, -1.0, 1.0, 1.0, 0.0)
 

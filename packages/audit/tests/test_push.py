@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from harness_audit.bundle import export, open_bundle
+from harness_audit.hub_push import card
 
-from harness.exchange.bundle import export, open_bundle
-from harness.exchange.hub_push import card
 from harness.storage.run_folder import StreamedRecords
 from tests.reports.build import stored
 

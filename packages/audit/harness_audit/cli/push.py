@@ -23,7 +23,7 @@ def push(
     path = Path(bundle)
     if not path.is_file():
         raise UserError(f"there is no file '{bundle}'; write one with: harness export RUN... bundle.zip")
-    from harness.exchange import hub_push
+    from harness_audit import hub_push
 
     print(hub_push.push(path, repository, private=not public))
     say(f"others check it with: hf download --repo-type dataset {repository} {hub_push.NAME}, then harness verify")

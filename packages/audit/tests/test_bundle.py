@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness_audit.bundle import INDEX, answer_digest, digest, export, write_zip
+from harness_audit.verify import Report, verify
 
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import DataError, UserError
-from harness.exchange.bundle import INDEX, answer_digest, digest, export, write_zip
-from harness.exchange.verify import Report, verify
 from harness.storage.run_folder import RECORDS, StoredRun, read_run
 from harness.storage.shown_texts import TEXTS
 from tests.engine.fakes import Plain, go, make_plan
@@ -298,7 +298,7 @@ def test_hostile_bundles_are_refused(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_head_that_lies_about_its_size(tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.exchange.bundle.LARGEST", 1000)
+    monkeypatch.setattr("harness_audit.bundle.LARGEST", 1000)
     (tmp_path / "text.zip").write_text("no zip")
     os.mkfifo(tmp_path / "pipe.zip")
     for name, problem in {

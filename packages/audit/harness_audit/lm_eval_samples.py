@@ -14,10 +14,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.bundle import digest
-from harness.exchange.log_contents import AskedQuestion, asked_questions, safe_name, start_time, write_file
 from harness.storage.json_lines import json_line
 from harness.storage.run_folder import StoredRun
+from harness_audit.bundle import digest
+from harness_audit.log_contents import AskedQuestion, asked_questions, safe_name, start_time, write_file
 
 
 def write_samples(run: StoredRun, folder: Path) -> Path:

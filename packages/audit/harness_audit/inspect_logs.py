@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.log_contents import AskedQuestion, asked_questions, safe_name, start_time, write_file
 from harness.storage.run_folder import StoredRun
+from harness_audit.log_contents import AskedQuestion, asked_questions, safe_name, start_time, write_file
 from reports.facts import hash8
 
 VERSION = 2

@@ -4,7 +4,7 @@
     races.add_cluster({"pecan": 2.0, "bm25": 1.0, "garlic": 0.5}, 2)       sums of scores over 2 questions of a document
     races.active, races.pairs[0].sentence
 
-The statistics: harness/stats/sequential.py.
+The statistics: sequential.py.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.errors import UserError
-from harness.stats.sequential import PairedRace, extend_ranking
+from harness_audit.sequential import PairedRace, extend_ranking
 
 Target = Literal["population", "table"]
 TARGETS: tuple[Target, ...] = ("population", "table")

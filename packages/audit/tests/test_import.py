@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from harness_audit import inspect_logs
+from harness_audit.foreign_tools import read_foreign
+from harness_audit.import_runs import prepare_import, write_all
 
-from harness.exchange import inspect_logs
-from harness.exchange.foreign_tools import read_foreign
-from harness.exchange.import_runs import prepare_import, write_all
 from harness.storage.run_folder import StoredRun, find_runs, read_run
 from reports.compare import compare
 from reports.facts import notes

@@ -1,6 +1,6 @@
 """`harness duel METHOD METHOD...`: run methods in step, and stop when the comparison is settled.
 
-Exit codes: 0 also where nothing was settled; 3 if questions failed. The statistics: harness/stats/sequential.py.
+Exit codes: 0 also where nothing was settled; 3 if questions failed. The statistics: sequential.py.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from harness.storage.home import check_home
 from harness.storage.paths import local_folder
 
 if TYPE_CHECKING:
-    from harness.engine.duel import DuelResult
     from harness.engine.plan import Plan
+    from harness_audit.duel import DuelResult
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ def duel(
     Documents come in random order (--seed). After each, an anytime-valid test looks at the paired differences; what was
     not asked is saved. The same command resumes, and harness run completes a run that was stopped.
     """
-    from harness.engine.duel import QuietStandings, Standings
-    from harness.engine.duel import duel as run_duel
-    from harness.engine.pair_races import Rules
     from harness.engine.runner import Interrupted
+    from harness_audit.duel import QuietStandings, Standings
+    from harness_audit.duel import duel as run_duel
+    from harness_audit.pair_races import Rules
 
     target, width = stop.target, None if stop.width is None else stop.width / 100
     rules = Rules(stop.alpha, width, target, stop.score)  # type: ignore[arg-type]  # Rules checks the name

@@ -48,7 +48,7 @@ def export(
     if out is None:
         raise UserError(f"name the folder for the files: harness export {paths[0]} --to {to} --out DIR")
     from harness.cli.stored_runs import stored_runs
-    from harness.exchange import inspect_logs, lm_eval_samples
+    from harness_audit import inspect_logs, lm_eval_samples
 
     runs, damaged = stored_runs(paths)
     write = inspect_logs.write_log if to == "inspect" else lm_eval_samples.write_samples
@@ -61,7 +61,7 @@ def export(
 
 def _bundle(paths: list[str], keep_texts: bool) -> int:
     """Write the runs `paths[:-1]` into the bundle `paths[-1]`; returns exit code 0. Raises UserError."""
-    from harness.exchange.bundle import export as write_bundle
+    from harness_audit.bundle import export as write_bundle
 
     if len(paths) < 2:
         raise UserError("name the runs, and last the file to write: harness export results/musique bundle.zip")

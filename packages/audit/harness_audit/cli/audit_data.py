@@ -2,8 +2,8 @@
 
 from harness.cli.options import RESULTS
 from harness.cli.output import format_of, say
-from harness.cli.report import Answers, write_analysis
 from harness.cli.stored_runs import stored_runs
+from harness_audit.cli.report import Answers, write_analysis
 
 
 def audit_data(answers: Answers) -> int:
@@ -13,7 +13,7 @@ def audit_data(answers: Answers) -> int:
     answers contradict each other; the same question has other gold answers. Each is a question to look at, no verdict.
     The table has each method's score with and without them.
     """
-    from reports import answer_keys
+    from harness_audit import answer_keys
     from reports.gold_rows import read_rows, rows_of
 
     kind = format_of(answers.form, answers.out)

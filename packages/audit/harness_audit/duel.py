@@ -8,7 +8,7 @@
       └─ from the seed and the questions alone, so a duel that goes on goes on in the same order
 
 The verdict is a function of the order and the recorded scores: what is recorded already is not asked again, and an
-answer beyond the stop changes nothing. A method leaves when all its pairs are settled (engine/pair_races.py).
+answer beyond the stop changes nothing. A method leaves when all its pairs are settled (pair_races.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,6 @@ from typing import Any
 
 from harness.cost.usage import sum_phases, tokens_of
 from harness.engine import runner
-from harness.engine.pair_races import Pair, PairRaces, Rules
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress, Quiet, Silent
 from harness.engine.runner import Job, RunResult
@@ -30,6 +29,7 @@ from harness.stats.clusters import question_labels
 from harness.stats.rng import derived_seed
 from harness.storage.run_folder import SUMMARY, read_json
 from harness.types import Example
+from harness_audit.pair_races import Pair, PairRaces, Rules
 
 
 @dataclass(frozen=True)

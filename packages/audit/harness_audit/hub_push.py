@@ -7,8 +7,8 @@ the file and run `harness verify bundle.zip`; the card names the checksum that t
 from pathlib import Path
 
 from harness.errors import SaveError, UserError
-from harness.exchange.bundle import Bundle, open_bundle
 from harness.storage.run_folder import read_run
+from harness_audit.bundle import Bundle, open_bundle
 from reports.columns import ordered, sections
 from reports.main_table import frame
 from reports.table_formats import render_sections

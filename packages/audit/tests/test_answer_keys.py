@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
+from harness_audit.answer_keys import analyse_runs, sections
 
 from harness.storage.run_folder import read_run
 from harness.types import Document, Example, Gold, Question, Support
-from reports.answer_keys import analyse_runs, sections
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, answered, record, write_run
 

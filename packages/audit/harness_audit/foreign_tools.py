@@ -22,11 +22,11 @@ import yaml
 
 from harness.datasets.files import PYTHON_JSON, Broken, RowPlace, json_value, parse_line, read_rows
 from harness.errors import DataError
-from harness.exchange.bundle import zip_problems
-from harness.exchange.foreign import FORMS, Anew, ForeignRun, as_options, check_run, parse_answers, value_at
-from harness.exchange.inspect_logs import STATES, USED, VERSION
 from harness.storage.input_limits import check_ratio, limit
 from harness.storage.untrusted import parse_yaml, read_plain, regular_only
+from harness_audit.bundle import zip_problems
+from harness_audit.foreign import FORMS, Anew, ForeignRun, as_options, check_run, parse_answers, value_at
+from harness_audit.inspect_logs import STATES, USED, VERSION
 
 _Row = Mapping[str, Any]
 _Rows = Iterable[tuple[RowPlace, _Row | Broken]]

@@ -15,7 +15,7 @@ from harness.cli.options import Json
 from harness.storage.named_runs import read_runs, run_folders
 
 if TYPE_CHECKING:
-    from harness.exchange.verify import Report
+    from harness_audit.verify import Report
 
 _SHOWN = 20  # differences of one kind that are printed
 
@@ -36,8 +36,8 @@ def verify(
     Scores the answers again and computes every number of the table again. Nothing in the bundle is executed. The exit
     code is 4 if something differs.
     """
-    from harness.exchange.bundle import open_bundle
-    from harness.exchange.verify import verify as check
+    from harness_audit.bundle import open_bundle
+    from harness_audit.verify import verify as check
 
     own = read_runs(run_folders([against]), hold="nothing") if against else []
     with open_bundle(Path(other)) if other else nullcontext() as second:

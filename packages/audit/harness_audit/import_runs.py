@@ -33,7 +33,6 @@ from harness.engine.manifest import utc_now
 from harness.engine.record_texts import with_texts
 from harness.engine.scoring import scored_record
 from harness.errors import ConfigError, UserError
-from harness.exchange.foreign import COSTS, Anew, ForeignAnswer, ForeignRun
 from harness.scorers.squad import exact, normalize_answer
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
@@ -45,6 +44,7 @@ from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
 from harness.types import VERSION, Example, Gold, Question, Record
+from harness_audit.foreign import COSTS, Anew, ForeignAnswer, ForeignRun
 
 _NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}  # how questions were asked there
 _Pair = tuple[ForeignAnswer, Example]

@@ -1,1 +1,0 @@
-"""Stored runs for others: bundles that anybody can verify without a model, and the logs of other harnesses."""

@@ -1,0 +1,23 @@
+"""The commands that this package adds to `harness`."""
+
+from harness.cli.command import Commands
+
+_TABLE = {
+    "Run methods": {
+        "duel": "Run methods in step and stop when the comparison is settled",
+    },
+    "Report stored runs": {
+        "report bands": "Show stored answers under every scorer that applies, and where the ranking depends on it",
+        "report memory": "Compare each run with the same run over the twin of its data set",
+        "report stability": "Show whether the ranking survives every scorer, judge, judge prompt and draw of questions",
+        "audit-data": "List gold answers that are probably wrong or ambiguous, from stored runs and the data",
+        "autopsy": "Say why each lost question was lost, from stored runs",
+    },
+    "Share runs": {
+        "export": "Write runs into one file that others can verify, or for Inspect and lm-eval",
+        "import": "Turn results of other harnesses into run folders",
+        "push": "Push a bundle to the Hugging Face hub as a data set repository",
+        "verify": "Check a bundle without a model",
+    },
+}
+COMMANDS = Commands(_TABLE, "harness_audit.cli")

@@ -1,0 +1,93 @@
+"""`harness report bands`, `memory` and `stability`: whether a ranking survives its choices and what was recalled.
+
+harness report bands results          stored answers under every scorer that applies
+harness report stability results      every scorer, judge, judge prompt and draw of questions at once
+harness report memory results         runs beside the same runs over an entity-swapped copy of their data set
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from harness.cli.command import setting
+from harness.cli.figures import write_figure
+from harness.cli.options import RESULTS, FigureOutput, MovedData, RunsFolders, Score, TableFile, TableFormat
+from harness.cli.output import format_of, say, terminal_width, write
+from harness.cli.stored_runs import stored_runs
+from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
+
+if TYPE_CHECKING:
+    from reports.gold_rows import Rows
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Stored answers with their gold answers, and how what is found is shown."""
+
+    folders: RunsFolders = None
+    data: MovedData = None
+    form: TableFormat = None
+    out: TableFile = None
+
+
+def report_bands(answers: Answers) -> int:
+    """Show stored answers under every scorer that applies, and where the ranking depends on it.
+
+    No model is loaded, and run folders stay as they are. csv and json hold a row for each method and scorer.
+    """
+    from reports import score_bands
+
+    return _show_analysis(score_bands, answers)
+
+
+def report_stability(answers: Answers) -> int:
+    """Show whether the ranking survives every scorer, judge, judge prompt and draw of questions at once.
+
+    Says which share of the pairs of methods flips, and which choice flips them. Reads runs as bands does; csv and json
+    hold a row for each choice and pair.
+    """
+    from reports import stability
+
+    return _show_analysis(stability, answers)
+
+
+def _show_analysis(module: Any, answers: Answers) -> int:
+    """Analyse the stored answers with `module` (of reports/), print or write the tables; returns the exit code."""
+    from reports.gold_rows import with_rows
+
+    form = format_of(answers.form, answers.out)
+    runs, damaged = stored_runs(answers.folders or [RESULTS], hold="nothing")
+    write_analysis(module, with_rows(runs, answers.data, say), form, answers.out)
+    return 3 if damaged else 0
+
+
+def write_analysis(module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: str, out: str | None) -> None:
+    """Analyse (run, its rows) by `analyse_runs` of `module`; write its `frame` as csv or json, else its `sections`."""
+    from reports.table_formats import render, render_sections
+
+    found = module.analyse_runs(pairs)
+    if form in ("csv", "json"):
+        write(render(module.frame(found), form), out)
+    else:
+        write(render_sections(module.sections(found), form, terminal_width(form, out)), out)
+
+
+def report_memory(
+    output: FigureOutput,
+    folders: RunsFolders = None,
+    score: Score = None,
+    margin: Annotated[
+        float, setting("--margin POINTS", "Largest difference on the evidence alone that is called no difference.")
+    ] = 5,
+) -> int:
+    """Compare each run with the same run over the twin of its data set, which has other names and numbers.
+
+    The drop, as a share of the score, is what was recalled rather than read. It is shown where the runs of
+    oracle-evidence over both show that the twin is no harder.
+    """
+    if not 0 < margin < 100:
+        raise UserError(f"--margin {margin:g}: should be points of the score between 0 and 100")
+    return write_figure("memory", output, folders, "harness_audit", score=score, margin=margin / 100)
