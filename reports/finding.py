@@ -4,7 +4,8 @@
     questions settle no difference below 11.8 points."
 
 It follows from the tables alone: the best by the headline, and the cheapest run that is not really worse (Holm's p of
-the paired differences from the best, 0.05). Ceilings and runs of other questions take no part.
+the paired differences from the best, 0.05), where the questions can settle a difference at all. Ceilings and runs of
+other questions take no part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,21 +33,24 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) ->
     """
     rows = [row for row in facts.records(means) if not (row["ceiling"] or row["apart"])] or facts.records(means)
     score = rows[0]["headline"]
+    if not (rows := [row for row in rows if pd.notna(row[score])]):
+        return f"No answer has a score ({score})."
     cost = next((name for name in _COSTS if all(pd.notna(row[name]) and row[name] > 0 for row in rows)), "")
-    rows.sort(key=lambda row: (-row[score] if pd.notna(row[score]) else 1.0, row[cost] if cost else 0.0))
+    rows.sort(key=lambda row: (-row[score], row[cost] if cost else 0.0))
     best = rows[0]
     failed = f", of which {best['failed']:.0f} failed and count 0" if best["failed"] else ""
     asked = f"{best['n']:.0f} questions{failed}"
     if len(rows) == 1:
         return f"{best['method']} scores {_points(best, score)} ({score}) on {asked}."
     tested = _differences(rows, runs, best) if comparable else {}
-    settled = [row["detectable"] for row in tested.values() if pd.notna(row["detectable"])]
-    end = f"; {asked} settle no difference below {100 * max(settled):.1f} points." if settled else f" on {asked}."
+    settled = {run: row["detectable"] for run, row in tested.items() if pd.notna(row["detectable"])}
+    least = f"no difference below {100 * max(settled.values()):.1f} points" if settled else "no difference"
+    end = f"; {asked} settle {least}." if tested else f" on {asked}."
     head = f"the best of {len(rows)} ({_points(best, score)}, {score})"
     cheapest = min(rows, key=lambda row: row[cost]) if cost else best
     if cheapest is best:
         return f"{best['method']} is {head}{' and the cheapest' if cost else ''}{end}"
-    equal = [row for row in rows[1:] if row["run"] in tested and not tested[row["run"]]["p_holm"] < _REAL]
+    equal = [row for row in rows[1:] if row["run"] in settled and not tested[row["run"]]["p_holm"] < _REAL]
     cheap = min([row for row in equal if row[cost] < best[cost]], key=lambda row: row[cost], default=cheapest)
     takes = f"takes {100 * cheap[cost] / best[cost]:.0f} % of its {_COSTS[cost]}"
     if cheap not in equal:

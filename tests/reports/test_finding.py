@@ -46,8 +46,13 @@ def runs(root, *methods):
         ),
         (
             [("pecan", HIGH, 2.0), ("lead", HIGH, 1.0)],  # of equal scores the cheaper one is the best
-            "lead is the best of 2 (95.0 points, longbench.qa_f1) and the cheapest on 20 questions.",
+            "lead is the best of 2 (95.0 points, longbench.qa_f1) and the cheapest; 20 questions settle no difference.",
             "",
+        ),
+        (
+            [("pecan", [1.0] * 4, 4.0), ("lead", [0.0] * 4, 1.0)],  # too few to call them alike
+            "pecan is the best of 2 (100.0 points, longbench.qa_f1); lead, the cheapest, takes 25 % of its FLOPs and scores",
+            " 100.0 points less; 4 questions settle no difference.",
         ),
         (
             [("pecan", [*HIGH[:-1], None], 1.0)],
@@ -61,6 +66,12 @@ def test_the_sentence_follows_from_the_numbers(methods, begins, ends, tmp_path):
     sentence = finding(frame(found), found, comparable=True)
     assert sentence.startswith(begins)
     assert sentence.endswith(ends)
+
+
+def test_without_a_score_there_is_no_best(tmp_path):
+    rows = [record(0, None)]
+    found = [read_run(write_run(tmp_path, rows, method=name, settings={"failed": "skip"})) for name in ("a", "b")]
+    assert finding(frame(found), found, comparable=True) == "No answer has a score (longbench.qa_f1)."
 
 
 def test_runs_that_must_not_be_compared_are_not_called_alike(tmp_path):

@@ -1,8 +1,10 @@
 import pytest
 
-from harness.tracking.metrics import first_columns, params, run_tags, running_points
+from harness.storage.run_folder import read_run
+from harness.tracking.metrics import final_metrics, first_columns, params, run_tags, running_points
 from reports.facts import suite
-from tests.reports.build import SCORE, built, config, stored
+from reports.main_table import frame
+from tests.reports.build import SCORE, built, config, record, stored, usage, write_run
 
 
 def test_settings_of_parts_that_the_run_did_not_use_and_defaults_are_left_out():
@@ -60,3 +62,14 @@ def test_a_mean_over_the_questions_so_far_at_each_step(tmp_path):
 def test_what_an_index_costs_is_part_of_the_mean(tmp_path):
     points = running_points(stored(tmp_path, [1.0, 0.5], documents=[built("d0", 4.0)]))
     assert [value for _, name, value in points if name == "TFLOPs"] == [3.5, 3.5]
+
+
+def test_money_and_latency_are_metrics_of_a_servers_run(tmp_path):
+    billed = usage(0.0, uncounted=1) | {"billed": {"reader": {"input": 1000, "cached": 0, "output": 100}}}
+    model = {"name": "m", "backend": "endpoint", "price": {"input": 1.0, "cached": None, "output": 10.0}}
+    rows = [record(n, 1.0, usage={"answer": billed | {"seconds": n + 1.0, "queued": 3.0}}) for n in range(3)]
+    run = read_run(write_run(tmp_path, rows, settings={"model": model}))
+    found = final_metrics(run, frame([run]))
+    names = ("money", "money.run", "seconds", "seconds.p50", "seconds.p95", "seconds.queue")
+    assert [found[f"usage/{name}"] for name in names] == [0.002, 0.006, 2.0, 2.0, 2.9, 3.0]
+    assert "TFLOPs" not in found
