@@ -270,6 +270,12 @@ def _run_notes(run: StoredRun) -> list[str]:
         files = ", ".join(str(file["name"]) for file in imported["files"])
         told = f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}"
         found.append(f"{told} and not checked; how questions were asked is not known")
+    for told in run.manifest.get("corrected") or ():
+        means = ", ".join(f"{name} {100 * mean:.1f}" for name, mean in told["scores"].items() if mean is not None)
+        found.append(
+            f"gold answers of {told['questions']} questions were corrected on {told['at'][:10]} ({told['file']}); the "
+            f"means before: {means}"
+        )
     if skipped := (run.manifest.get("dataset") or {}).get("skipped"):
         reasons = ", ".join(f"{number} {reason}" for reason, number in skipped.items())
         found.append(f"{sum(skipped.values())} rows of the data set were left out by the loader: {reasons}")

@@ -11,17 +11,19 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
 from harness.datasets.base import Dataset
+from harness.engine.manifest import utc_now
 from harness.engine.record_texts import gold_of, update_texts
 from harness.engine.scoring import scored_record, silent_scorers
-from harness.errors import ConfigError, DataError, UserError
+from harness.errors import ConfigError, DataError, UserError, attempt
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS, lacks_only_scores
 from harness.storage.paths import expanded
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StoredRun, StreamedRecords, read_run
 from harness.storage.run_place import RunPlace
-from harness.storage.run_schema import LOGGED
+from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise_with
+from harness.storage.serialize import json_values
 from harness.types import Gold
 
 Ask = Callable[[Path, str, str], None]
@@ -58,8 +60,9 @@ def rescore(
     scorers: in addition to the run's own, whose scores stay unless an answer lacks them, or instead of them if `only`;
     data: where the rows are now; ask: called for code to be imported that nobody chose. The gold answers are
     those of the records; the data set is read if a record has none, or with `data`. An answer that a scorer had failed
-    on is scored too, and is no failed question any more. Raises UserError when the rows are not those the run was made
-    with, and what a scorer raises; the folder is then as it was.
+    on is scored too, and is no failed question any more. Rows with other gold answers to the same questions about the
+    same documents correct the run (`_corrected_questions`). Raises UserError when the rows are not those the run was
+    made with, and what a scorer raises; the folder is then as it was.
     """
     stored = read_run(folder, hold="nothing")
     config, versions = _rescore_config(stored, scorers, only, data)
@@ -74,21 +77,55 @@ def rescore(
     dataset, before = datasets.load(config, None), stored.manifest.get("dataset", {}).get("fingerprint")
     if before is None:
         raise UserError(f"{stored.path} has no manifest that says which rows it was made with; run it again")
-    if before != dataset.fingerprint:  # gold answers of other rows would score other questions
+    if before == dataset.fingerprint:
+        return _rescore_folder(stored, config, versions, dataset)
+    corrected = _corrected_questions(stored, dataset, before)
+    config, versions = _rescore_config(stored, scorers, only, data, every=True)
+    return _rescore_folder(stored, config, versions, dataset, corrected)
+
+
+def _corrected_questions(stored: StoredRun, dataset: Dataset, before: str) -> frozenset[str]:
+    """Ids of the run's questions whose gold answers differ in `dataset`, where nothing else of them does.
+
+    before: fingerprint of the rows that the run was made with, which are read, too. Raises UserError.
+    """
+    own, other = (
+        dataset_of_run(stored.config, str(stored.path)),
+        f"({before[:12]} then, {dataset.fingerprint[:12]} now)",
+    )
+    where = f"the rows of '{dataset.name}' are not those that {stored.path} was made with {other}"
+    original = attempt([], datasets.load, own, None)
+    if original is None or original.fingerprint != before:  # gold answers of other rows would score other questions
         raise UserError(
-            f"the rows of '{dataset.name}' are not those that {stored.path} was made with ({before[:12]} then, "
-            f"{dataset.fingerprint[:12]} now); name the right file with --data"
+            f"{where}; name the right file with --data. Other gold answers are taken where the rows of then are still "
+            f"at {own.data or own.hub}"
         )
-    return _rescore_folder(stored, config, versions, dataset)
+    then, now = ({example.question.id: example for example in rows.examples} for rows in (original, dataset))
+    changed = set()
+    for name in dict.fromkeys(row["question_id"] for row in stored.records):
+        old, new = then.get(name), now.get(name)
+        if old is None or new is None or old.question != new.question:
+            raise UserError(f"{where}: question '{name}' is another one, and only gold answers may differ")
+        if any(original.documents[d] != dataset.documents[d] for d in old.question.document_ids):
+            raise UserError(f"{where}: a document of question '{name}' is another one; only gold answers may differ")
+        changed |= {name} if old.gold != new.gold else set()
+    if not changed:
+        raise UserError(f"{where}, and no gold answer of its questions differs; leave --data out")
+    return frozenset(changed)
 
 
 def _rescore_config(
-    stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None
+    stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None, every: bool = False
 ) -> tuple[DatasetConfig, dict[str, str]]:
-    """The run's data set with the scorers to compute, and all scorers -> version, "" for these; UserError for none."""
+    """The run's data set with the scorers to compute, and all scorers -> version, "" for these; UserError for none.
+
+    every: compute those, too, of which every answer has a score.
+    """
     config = dataset_of_run(stored.config, str(stored.path))
     before: dict[str, str] = stored.manifest.get("scorers") or {}
-    whole = set() if only or not scorers else before.keys() - set(scorers)  # scorers of which every answer has a score
+    whole = (
+        set() if only or every or not scorers else before.keys() - set(scorers)
+    )  # scorers of which every answer has a score
     for row in stored.records if whole else ():
         if lacks_only_scores(row["error"]):
             whole = set()
@@ -104,31 +141,63 @@ def _rescore_config(
 
 
 def _rescore_folder(
-    stored: StoredRun, config: DatasetConfig, versions: Mapping[str, str], dataset: Dataset | None
+    stored: StoredRun,
+    config: DatasetConfig,
+    versions: Mapping[str, str],
+    dataset: Dataset | None,
+    corrected: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """Score every record, then replace them all: if a record cannot be scored, the folder stays as it was.
 
-    versions: of `_rescore_config`; dataset: None if not read; else the records get the texts of it that they lack.
+    versions: of `_rescore_config`; dataset: None if not read; else the records get the texts of it that they lack;
+    corrected: questions that get other gold answers from it, and keep their former scores in `notes.uncorrected`.
     """
     note = partial(print, file=sys.stderr)
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
-    with RunStore.open(RunPlace(stored.path), rows_of if dataset is None else dataset.fingerprint, note) as store:
+    known = rows_of if dataset is None or corrected else dataset.fingerprint
+    with RunStore.open(RunPlace(stored.path), known, note) as store:
         keep = [name for name, told in versions.items() if told and not name.startswith(LOGGED)]
         gold = None if dataset is None else {example.question.id: example.gold for example in dataset.examples}
         rows = rescored(StreamedRecords(stored.path / RECORDS), config, gold, keep)
+        if corrected and gold is not None:
+            rows = _with_corrected_gold(rows, stored, corrected, gold)
         own = any(":" in name for name in config.scorers)
         store.replace(rows if own or dataset is not None else _tell_gold(rows, stored.path / RECORDS))
         numbers = summarise_with(stored.config, store.records(), store.documents())
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
             update_texts(store, dataset, config.keep_texts, note)
-        store.write(MANIFEST, {**store.manifest(), "scorers": {n: told or version(n) for n, told in versions.items()}})
+        manifest = {**store.manifest(), "scorers": {n: told or version(n) for n, told in versions.items()}}
+        if corrected and dataset is not None:
+            means = {name: score.get("mean") for name, score in stored.summary["scores"].items()}
+            file = Path(config.data or dataset.source).name
+            entry = {"at": utc_now(), "file": file, "questions": len(corrected), "before": rows_of, "scores": means}
+            manifest["corrected"] = [*(manifest.get("corrected") or ()), entry]
+            manifest["dataset"] = {**manifest["dataset"], "fingerprint": dataset.fingerprint}
+        store.write(MANIFEST, manifest)
         changed = {"scorers": list(versions), "data": config.data}
         store.describe({**stored.config, "dataset": {**stored.config["dataset"], **changed}}, stored.origins)
         store.write(SUMMARY, summary)
     for told in silent_scorers(config.scorers, summary):
         note(told)
+    if corrected:
+        note(f"{stored.path}: gold answers of {len(corrected)} questions are corrected; the scores of before are kept")
+        if stored.manifest.get(JUDGES):
+            note("its judges saw the former gold answers; ask them again with harness judge")
     return summary
+
+
+def _with_corrected_gold(
+    rows: Iterable[dict[str, Any]], stored: StoredRun, corrected: frozenset[str], gold: Mapping[str, Gold]
+) -> Iterator[dict[str, Any]]:
+    """Yield the records `rows` with the gold answers of now; the corrected ones keep the scores of before."""
+    for row, old in zip(rows, StreamedRecords(stored.path / RECORDS), strict=True):
+        if row["question_id"] not in corrected:
+            yield row
+            continue
+        notes = {"uncorrected": old["scores"], **row["notes"]}  # of several corrections those before the first
+        kept = row.get("gold") and json_values(gold[row["question_id"]], lost=[])
+        yield {**row, "gold": kept, "notes": notes}
 
 
 def _tell_gold(rows: Iterable[dict[str, Any]], records: Path) -> Iterator[dict[str, Any]]:

@@ -116,6 +116,7 @@ _NOTES = _mapping(
         "judges?": dict[str, dict[str, str]],
         "seconds?": float,
         "earlier?": _SENT,
+        "uncorrected?": dict[str, float],
     }
 )
 _RECORD = _mapping(
@@ -161,6 +162,7 @@ _MANIFEST = _mapping(
         "first_prompts?": dict[str, Any],
         "starts?": _list[_START] | None,
         "warnings?": list[str] | None,
+        "corrected?": _list[_mapping({"at": str, "file": str, "questions": Count, "scores": dict[str, float | None]})],
         "code?": dict[str, str] | None,
         "git?": dict[str, Any] | None,
         "imported?": _mapping({"tool": str, "files": _list[_mapping({"name": str, "sha256": str})]}),

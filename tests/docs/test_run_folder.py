@@ -82,7 +82,14 @@ def test_records(folder):
     kept = {key for row in rows for key in row["notes"]}
     assert {"seconds", "answer_prefix", "counts", "judges", "flags"} <= kept
     assert set(rows[0]) == fields(Record)
-    assert documented("records") - kept - {"joined", "view", "scored", "not_finite", "earlier"} == fields(Record)
+    assert documented("records") - kept - {
+        "joined",
+        "view",
+        "scored",
+        "not_finite",
+        "earlier",
+        "uncorrected",
+    } == fields(Record)
     assert kept <= documented("records")
     steps = [step for row in rows for step in row["steps"]]
     assert {step["action"] for step in steps} >= {"start", "study"}

@@ -269,3 +269,67 @@ def test_a_folder_that_cannot_be_written_is_told_without_options_of_other_comman
     with pytest.raises(SaveError) as told:
         rescore(folder, scorers=["flashrag.em"])
     assert str(told.value).endswith(f"make the folder {folder} writable, then run the same command again.")
+
+
+def corrected(data, **golds):
+    """The data set with other gold answers to some questions, in a file of their own."""
+    examples = tuple(
+        replace(e, gold=Gold((golds[e.question.id],))) if e.question.id in golds else e for e in data.examples
+    )
+    return replace(data, examples=examples, fingerprint="corrected", source="better.jsonl")
+
+
+def files_of(monkeypatch, original, other):
+    """Let `harness score` find `other` in the file that --data names, `original` in the run's own place."""
+    monkeypatch.setattr("harness.datasets.load", lambda config, _: other if config.data else original)
+
+
+def test_corrected_gold_answers_are_scored_and_the_scores_of_before_are_kept(tmp_path, monkeypatch):
+    data = World(questions=3, documents=3).dataset()
+    plan = plain(data)
+    folder = go(plan, tmp_path).folder
+    before = read_run(folder)
+    files_of(monkeypatch, data, corrected(data, q0="zzz"))
+    summary = rescore(folder, data="better.jsonl")
+    run = read_run(folder)
+    assert run.records[0]["gold"]["answers"] == ["zzz"]
+    assert (before.records[0]["scores"][SCORER], run.records[0]["scores"][SCORER]) == (1.0, 0.0)
+    assert run.records[0]["notes"]["uncorrected"] == before.records[0]["scores"]
+    assert run.records[1:] == before.records[1:]
+    assert run.manifest["dataset"]["fingerprint"] == "corrected"
+    assert summary["scores"][SCORER]["mean"] == pytest.approx(2 / 3)
+    mean = 100 * before.summary["scores"][SCORER]["mean"]
+    said = f"gold answers of 1 questions were corrected on .* \\(better.jsonl\\); the means before: {SCORER} {mean:.1f}"
+    assert any(re.match(said, note) for note in frame([run])["notes"][0])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda e: replace(e, question=replace(e.question, text="Another?")), "question 'q1' is another one, and only"),
+        (lambda e: replace(e, question=replace(e.question, id="q9")), "question 'q1' is another one, and only"),
+        (lambda e: e, "no gold answer of its questions differs; leave --data out"),
+    ],
+)
+def test_rows_that_differ_in_more_than_gold_answers_correct_nothing(change, told, tmp_path, monkeypatch):
+    data = World(questions=3, documents=3).dataset()
+    folder = go(plain(data), tmp_path).folder
+    before = files(folder)
+    examples = tuple(change(e) if e.question.id == "q1" else e for e in data.examples)
+    files_of(monkeypatch, data, replace(data, examples=examples, fingerprint="other"))
+    with pytest.raises(UserError, match=re.escape(told)):
+        rescore(folder, data="better.jsonl")
+    assert files(folder) == before
+
+
+def test_another_document_or_rows_of_then_that_are_gone_correct_nothing(tmp_path, monkeypatch):
+    data = World(questions=3, documents=3).dataset()
+    folder = go(plain(data), tmp_path).folder
+    other = corrected(data, q0="x")
+    documents = {name: replace(d, text=d.text + "!") for name, d in data.documents.items()}
+    files_of(monkeypatch, data, replace(other, documents=documents))
+    with pytest.raises(UserError, match="a document of question 'q0' is another one; only gold answers may differ"):
+        rescore(folder, data="better.jsonl")
+    files_of(monkeypatch, other, other)
+    with pytest.raises(UserError, match="Other gold answers are taken where the rows of then are still at"):
+        rescore(folder, data="better.jsonl")
