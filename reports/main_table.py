@@ -151,6 +151,7 @@ def _score_columns(run: StoredRun, names: Sequence[str], seed: int, notes: list[
     out: dict[str, float | None] = {}
     clusters = facts.question_clusters(run)
     own, of_corpus = facts.score_names(run), facts.corpus_names(run)
+    missing: dict[int, list[str]] = {}
     for name in names:
         out |= facts.interval_columns(name, facts.corpus(run, name) if name in of_corpus else NOTHING)
         if name not in own:
@@ -158,7 +159,10 @@ def _score_columns(run: StoredRun, names: Sequence[str], seed: int, notes: list[
         column = facts.scored(run, name, clusters)
         out |= facts.mean_columns(name, column.values, column.clusters, seed=seed)
         if column.missing:
-            notes.append(f"{name} is missing for {column.missing} answered questions and left out for them")
+            missing.setdefault(column.missing, []).append(name)
+    for count, without in missing.items():
+        are = "is" if len(without) == 1 else "are"
+        notes.append(f"{', '.join(without)} {are} missing for {count} answered questions and left out for them")
     if told := cluster_warning([record["document_ids"] for record in run.records], clusters):
         notes.append(f"{told}: {'no interval' if len(set(clusters)) == 1 else 'intervals are wide'}")
     return out
