@@ -4,14 +4,20 @@
 
 The weights are drawn once and kept in FOLDER (in bfloat16; the shape of Llama-3.1-8B takes 14 GB: its vocabulary is the
 made-up one). Rows: capture on against off; writing with recorded steps against eager ones; the share of the card's
-peak that reading takes; a context of --tokens tokens; PECAN's search with many questions in flight against one.
+peak that reading takes; a context of --tokens tokens; documents written as PECAN's construction writes them; PECAN's
+search with many questions in flight against one; how busy the card is in these two.
 On a machine without a GPU `--shape tiny` shows that every row runs; its figures mean nothing.
 """
 
 import argparse
+import contextlib
+import json
 import statistics
 import tempfile
+import threading
 import unittest.mock
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +28,7 @@ from bench.parallel import SEARCH, Bench
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.load import load_model
+from harness.parallel.scheduler import Scheduler
 from pocket.random_model import save
 
 SHAPES = {
@@ -108,11 +115,63 @@ def wait_for_card() -> None:
         torch.cuda.synchronize()
 
 
+@contextlib.contextmanager
+def utilisation(found: list[float]) -> Iterator[None]:
+    """Context manager: adds the share of the time in which the card computes (by its driver) to `found`."""
+    ended, samples = threading.Event(), [0.0]
+
+    def sample() -> None:
+        while torch.cuda.is_available() and not ended.wait(0.05):
+            samples.append(torch.cuda.utilization() / 100)
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        found.append(statistics.mean(samples))
+
+
+def time_construction(model: Any, in_flight: list[int], replies: int = 8) -> None:
+    """Print the seconds a document in which PECAN's construction reads and writes about as much as for 2,400 tokens.
+
+    A document is `replies` replies of 131 tokens behind 600, of which 20 spans are watched. Random weights write no
+    summaries that could be parsed, so the session's calls are made without the method.
+    """
+
+    def document(number: int) -> None:
+        for reply in range(replies):
+            with model.session(Meter()) as s:
+                s.user(f"{number}.{reply} Summarise these texts.")
+                spans = [s.feed(text_of_tokens(model, 30)) for _ in range(20)]
+                s.write(131, temperature=1.0, seed=number, watch=spans)
+
+    def each(places: int) -> float:
+        def all_documents() -> None:
+            scheduler = Scheduler(places)
+            scheduler.start_threads(*(partial(document, n) for n in range(places)))
+            scheduler.wait()
+
+        return timed(all_documents) / places
+
+    alone = each(1)
+    for places in in_flight:
+        each(places)
+        busy: list[float] = []
+        with utilisation(busy):
+            together = each(places)
+        line(f"construction, seconds a document: 1 / {places} in flight", alone, together, "0.5 s")
+        print(f"    the card was busy {busy[0]:.0%} of the time (>= 70 %)", flush=True)
+
+
 def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
     """Print the seconds of PECAN's search a question, one in flight against many. tokens: of a made-up text."""
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
-        sets: dict[str, Any] = {"dataset__tokens": tokens, **SEARCH}
+        # It never stops before it has made all its visits.
+        sets: dict[str, Any] = {"dataset__tokens": tokens, **SEARCH, "method__t_n": 99, "method__max_nodes": 16}
 
         def each(questions: int, places: int) -> float:
             return bench.seconds("pecan", str(folder), places, questions, "warm", **sets) / questions
@@ -121,7 +180,14 @@ def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
         each(most, most)  # builds the graphs
         alone = each(min(8, most), 1)
         for places in in_flight:
-            line(f"search (pecan), seconds a question: 1 / {places} in flight", alone, each(most, places), ">= 8")
+            busy: list[float] = []
+            with utilisation(busy):
+                together = each(most, places)
+            line(f"search (pecan), seconds a question: 1 / {places} in flight", alone, together, "0.065 s")
+            print(f"    the card was busy {busy[0]:.0%} of the time (>= 70 %)", flush=True)
+        records = [json.loads(text) for path in Path(name).glob("run-*/*/*/records.jsonl") for text in path.open()]
+        probes = [sum(step.get("p_yes") is not None for step in record.get("steps") or ()) for record in records]
+        print(f"    probes a question: {statistics.mean(probes):.1f}", flush=True)
 
 
 def main() -> None:
@@ -145,6 +211,7 @@ def main() -> None:
         time_recorded_steps(model, contexts, 64, flags.repeats)
     time_reading(model, min(8000, flags.tokens), flags.peak, flags.repeats)
     long_context(model, flags.tokens)
+    time_construction(model, flags.in_flight)
     time_searches(flags.folder, flags.in_flight, min(2000, flags.tokens))
 
 
