@@ -187,7 +187,7 @@ def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
             print(f"    the card was busy {busy[0]:.0%} of the time (>= 70 %)", flush=True)
         records = [json.loads(text) for path in Path(name).glob("run-*/*/*/records.jsonl") for text in path.open()]
         probes = [sum(step.get("p_yes") is not None for step in record.get("steps") or ()) for record in records]
-        print(f"    probes a question: {statistics.mean(probes):.1f}", flush=True)
+        print(f"    probes a question: {sum(probes) / max(len(probes), 1):.1f}", flush=True)
 
 
 def main() -> None:

@@ -26,5 +26,9 @@ def test_every_row_runs_without_a_gpu(tmp_path, monkeypatch, capsys) -> None:
         "2 contexts write 64 tokens",
         "reading 300 tokens",
         "a context of 300 tokens and 16 written",
+        "construction, seconds a document",
+        "    the card was busy 0% of the time (>= 70 %)",
         "search (pecan), seconds a question",
+        "    the card was busy 0% of the time (>= 70 %)",
+        "    probes a question",
     ]
