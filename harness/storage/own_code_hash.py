@@ -31,7 +31,7 @@ from harness.errors import UserError
 from harness.storage.file_hash import file_hash
 
 _PROJECT = Path(__file__).resolve().parents[2]
-_SHIPPED = tuple(_PROJECT / name for name in ("configs", "harness", "methods", "pocket", "reports"))
+_SHIPPED = tuple(_PROJECT / name for name in ("configs", "harness", "methods", "packages", "pocket", "reports"))
 _IMPORTERS = {"import_module", "__import__"}
 _INSTALLED = {"site-packages", "dist-packages"}
 _WRITES = re.compile(r"[wax]b?t?\+?|rb?\+")  # modes of open

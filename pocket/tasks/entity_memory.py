@@ -17,6 +17,7 @@ Lists are one text, a line an item. The facts alone decide what is right.
 
 from collections.abc import Iterator, Sequence
 
+from harness.datasets.syllables import ENDINGS
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
@@ -25,7 +26,6 @@ from pocket.tasks.recipes import Recipe
 from pocket.tasks.shown_text import Part, Shown, ask_about, in_words, names_of, plain, proves, question_of, remove_fact
 from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, paths
 from pocket.world.facts_and_distractors import Asked
-from pocket.world.names import ENDINGS
 from pocket.world.templates import Schema, schema
 
 _MOST = 4  # questions about a segment

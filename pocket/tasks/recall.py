@@ -14,6 +14,7 @@ from typing import TypeVar
 from harness_training.teacher import Teacher
 from harness_training.token_rows import Branch, Tree
 
+from harness.datasets.syllables import ENDINGS
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
@@ -40,7 +41,7 @@ class DrillTokens:
     """The pieces that exercises are made of: `words` as text, all others as token ids by the teacher's tokenizer."""
 
     def __init__(self, teacher: Teacher) -> None:
-        made_up = [name for kind in names.ENDINGS for name in names.short_names(kind)]
+        made_up = [name for kind in ENDINGS for name in names.short_names(kind)]
         self.words = [*made_up, *map(str, range(100, 1000))]  # any two of them can stand as a pair
         self.one_token_words = [ids[0] for ids in map(teacher.plain, self.words) if len(ids) == 1]
         self.fillers = [teacher.plain(word) for word in _BETWEEN]  # language between and around the words

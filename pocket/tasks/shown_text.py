@@ -6,12 +6,12 @@ for question in ask_about(recipe, shown, dice): ...   questions about the text, 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.datasets.syllables import ENDINGS
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.world.fact_proofs import Fact, FactBase, Query, prove
 from pocket.world.facts_and_distractors import Asked
-from pocket.world.names import ENDINGS
 from pocket.world.questions import Asker
 from pocket.world.templates import OPENERS, schema
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from harness.datasets.syllables import ENDINGS
 from pocket.world import names
 from pocket.world.sample import FIRST_TRAINING_SEED, KINDS, sample
 
@@ -55,7 +56,7 @@ def _training_texts(seed: int) -> Iterator[str]:
             made = sample(kind, FIRST_TRAINING_SEED + seed, tokens=_TOKENS, purpose="training", number=number)
             yield from (d.text for d in made.documents)
             yield from (e.question.text for e in made.examples)
-    words = [*(str(n) for n in range(1000)), *(name for kind in names.ENDINGS for name in names.short_names(kind))]
+    words = [*(str(n) for n in range(1000)), *(name for kind in ENDINGS for name in names.short_names(kind))]
     for text in (*words, _INSTRUCTIONS):
         yield from [text] * _OFTEN
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.datasets.syllables import split_words
 from harness.stats.rng import Dice
 from harness.types import Document, Example, Passage, Support
 from pocket.world.fact_proofs import Fact, FactBase
 from pocket.world.facts_and_distractors import Asked
-from pocket.world.names import split_words
 
 GAP = "\n\n"
 CHARACTERS = 4  # a token, in characters: the usual rule of thumb for English

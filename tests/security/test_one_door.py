@@ -16,6 +16,7 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "packages/training/harness_training/question_sets.py",
     "pocket/world/templates.py",
     "reports/html_tables.py",
+    "reports/judges.py",  # labels that the user wrote
     "reports/paper/matrix.py",
     "reports/paper/tables_and_figures.py",
     "reports/paper/printed.py",

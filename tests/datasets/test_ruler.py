@@ -10,9 +10,9 @@ import pytest
 from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
+from harness.datasets.ruler import Task
 from harness.errors import ConfigError, DataError
 from harness.scorers import score
-from pocket.ruler import Task
 
 TASKS = get_args(Task)
 NIAH = [task for task in TASKS if task.startswith("niah")]
@@ -103,3 +103,8 @@ def test_a_length_that_cannot_be_made_and_files_that_cannot_be_read(tmp_path):
 def test_scores(name, reply, value):
     assert score(f"ruler.string_match_{name}", reply, ["12", "14"]) == value
     assert score("ruler.string_match_all", "ADA", ["ada"]) == 1.0
+
+
+def test_the_texts_are_those_of_the_first_version():
+    first = {"niah_single_1": "6dae8edb627a", "niah_single_2": "f9cd121d0eb3", "qa_2": "0c6fca73df20"}
+    assert {task: made(task, questions=1).fingerprint[:12] for task in first} == first

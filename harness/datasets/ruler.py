@@ -4,10 +4,11 @@
 
 Tasks, sentences and sizes are those of the authors' repository (NVIDIA/RULER, scripts/synthetic.yaml and
 scripts/data/synthetic). `tokens` covers text, question and answer; without a tokenizer four characters count as one.
-What differs: docs/datasets.md#ruler. The made-up world gives words and, where no files are named, essays and questions.
+What differs: docs/datasets.md#ruler. Where no files are named, the made-up world gives essays and questions.
 """
 
 import hashlib
+import importlib
 import itertools
 import json
 import math
@@ -24,15 +25,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 from tokenizers import Tokenizer
 
+from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
 from harness.config.validation import error_sentences
 from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
+from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS
 from harness.errors import ConfigError, DataError
 from harness.storage.untrusted import read_plain
 from harness.types import Document, Example, Gold, Passage, Question, Support
-from pocket.world import sample as world
-from pocket.world.names import ENDINGS, MIDDLES, STARTS
 
 Task = Literal[
     "niah_single_1", "niah_single_2", "niah_single_3", "niah_multikey_1", "niah_multikey_2", "niah_multikey_3",
@@ -88,7 +89,7 @@ def _key_or_value(dice: random.Random, kind: str) -> str:
 
 @cache
 def _made_up_words() -> list[str]:
-    """All made-up words of the world, each once."""
+    """All words of the syllables, each once."""
     ends = sorted({end for kind in ENDINGS.values() for end in kind})
     return sorted({f"{start}{middle}{end}".lower() for start in STARTS for middle in MIDDLES for end in ends})
 
@@ -211,11 +212,19 @@ def _hotpotqa_questions(value: Any) -> list[Asked]:
     return [(r["question"], [r["answer"]], [f"{t}\n{''.join(s)}" for t, s in r["context"]]) for r in value]
 
 
+def _made_up(option: str) -> Any:
+    """The module that makes texts where `dataset.<option>` names no file. Raises ConfigError without it."""
+    try:
+        return importlib.import_module(registry.shipped("texts")["world"])
+    except ModuleNotFoundError:
+        message = f"dataset.{option}: name a file; made-up texts need the package longdoc-harness-pocket"
+        raise ConfigError([message]) from None
+
+
 def _questions(options: Options) -> list[Asked]:
     """The questions of the file, or made-up ones of HotpotQA's kind. Raises DataError."""
     if options.rows is None:
-        made = [world.sample("hotpotqa", options.seed, tokens=400, purpose="evaluation", number=n) for n in range(200)]
-        return _hotpotqa_questions([row for sample in made for row in sample.rows])
+        return _hotpotqa_questions(_made_up("rows").hotpotqa_rows(options.seed))
     try:
         value = json_value(Path(options.rows).expanduser())
         return _squad_questions(value) if options.task == "qa_1" else _hotpotqa_questions(value)
@@ -227,8 +236,7 @@ def _questions(options: Options) -> list[Asked]:
 def _essay(options: Options) -> list[str]:
     """The words of the essays, or of a made-up story. Raises DataError."""
     if options.essays is None:
-        (story,) = world.sample("narrativeqa", options.seed, tokens=20_000, purpose="evaluation").documents
-        return story.text.split()
+        return str(_made_up("essays").story(options.seed)).split()
     try:
         text = read_plain(Path(options.essays).expanduser()).decode()
         words = (json.loads(text)["text"] if options.essays.endswith(".json") else text).split()

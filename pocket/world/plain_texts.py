@@ -1,0 +1,17 @@
+"""Texts and questions for benchmarks that are made to measure and were given no files of their own."""
+
+from typing import Any
+
+from pocket.world.sample import sample
+
+
+def hotpotqa_rows(seed: int) -> list[Any]:
+    """Rows of HotpotQA's form from 200 short texts."""
+    made = [sample("hotpotqa", seed, tokens=400, purpose="evaluation", number=n) for n in range(200)]
+    return [row for one in made for row in one.rows]
+
+
+def story(seed: int) -> str:
+    """A story of 20,000 tokens."""
+    (document,) = sample("narrativeqa", seed, tokens=20_000, purpose="evaluation").documents
+    return document.text
