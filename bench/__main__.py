@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pocket.random_model import save
 
 from bench import parallel
 from harness.config.resolve import resolved
@@ -27,7 +28,6 @@ from harness.llm.kv import Arena, rewind
 from harness.llm.load import load_model
 from harness.models import LanguageModel
 from harness.parallel.scheduler import Scheduler
-from pocket.random_model import save
 
 Run = Callable[[], float]
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pocket.random_model import save
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -33,7 +34,6 @@ from harness.llm.kv import rewind
 from harness.llm.load import load_model
 from harness.llm.network import Network
 from harness.parallel.in_flight import places_for
-from pocket.random_model import save
 
 # Llama-3.1-8B's layers and heads; so narrow that its products take no time.
 SHAPE = {

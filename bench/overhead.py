@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pocket.world.sample import sample
+
 from harness.method import Indexes, Method, Tools
 from harness.types import Answer, Document, Question
-from pocket.world.sample import sample
 
 SHORT = 200
 REQUESTS = 5  # of a question, where more than one is sent

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.config import presets
 from pocket.world.sample import sample
+
+from harness.config import presets
 from tests.datasets.support import infinite, longbench_v2, longmemeval
 
 QUESTIONS = 2

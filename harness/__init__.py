@@ -37,14 +37,19 @@ class _OwnPackages:
     @classmethod
     def find_spec(cls, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """The spec from which importlib loads the package `name`; None for one not in _BESIDE: others look for it."""
-        return PathFinder.find_spec(name, [str(cls.place)]) if name in _BESIDE else None
+        return PathFinder.find_spec(name, cls._places(name)) if name in _BESIDE else None
+
+    @classmethod
+    def _places(cls, name: str) -> list[str]:
+        """Where `name` may be: beside harness/, and in a clone in the folder packages/ too."""
+        return [str(place.resolve()) for place in (cls.place, cls.place / "packages" / name)]
 
     @classmethod
     def install(cls) -> None:
         """Put this finder before that of sys.path. Raises ImportError if a foreign package of such a name is loaded."""
         for name in _BESIDE:
             origin = getattr(sys.modules.get(name), "__file__", None)
-            if origin and Path(origin).parents[1].resolve() != cls.place.resolve():
+            if origin and str(Path(origin).parents[1].resolve()) not in cls._places(name):
                 raise ImportError(
                     f"harness has a package '{name}' too; import harness before {origin}, or rename that one"
                 )

@@ -8,6 +8,9 @@ from functools import cache
 import pytest
 from harness_training.settings import Settings, read_settings
 from harness_training.teacher import Teacher
+from pocket.card import EMBEDDED
+from pocket.eval import card as cards
+from pocket.random_model import TEMPLATE
 
 from harness.config import presets
 from harness.config.layers import Choices
@@ -23,9 +26,6 @@ from harness.method import Method
 from harness.method.hooks import Scene
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Document, Question
-from pocket.card import EMBEDDED
-from pocket.eval import card as cards
-from pocket.random_model import TEMPLATE
 from tests.datasets.support import needs_real, real
 from tests.methods.conftest import FakeTools, answered
 

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("harness", "methods", "configs", "reports", "pocket")
+PACKAGES = ("harness", "methods", "configs", "reports")
+POCKET = ROOT / "packages" / "pocket"
 
 
 def call(*words: str, cwd: Path, **env: str) -> str:
@@ -34,11 +36,24 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder / "source" / name)
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    call(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(folder / "source"), cwd=folder)
+    shutil.copytree(POCKET, folder / "pocket", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "tests"))
+    sources = (str(folder / "source"), str(folder / "pocket"))
+    call(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), *sources, cwd=folder)
     call(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"), cwd=folder)
-    (wheel,) = folder.glob("*.whl")
+    main, pocket = sorted(folder.glob("*.whl"))
     python = folder / "venv" / "bin" / "python"
-    call(*pip, "--python", str(python), "install", "--no-deps", "--no-index", "--no-compile", str(wheel), cwd=folder)
+    call(
+        *pip,
+        "--python",
+        str(python),
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--no-compile",
+        str(main),
+        str(pocket),
+        cwd=folder,
+    )
     site = call(str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
     # A path named in a .pth file is searched, but its own .pth files (an editable install) are not read.
     Path(site, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -54,7 +69,14 @@ def data_files(root: Path) -> set[str]:
 def test_the_wheel_has_every_file_of_the_packages(installed: Path) -> None:
     (site,) = (installed / "venv").glob("lib/python*/site-packages")
     assert data_files(site) == data_files(ROOT)
-    assert {"configs/methods/pecan.yaml", "pocket/model/model.safetensors"} <= data_files(site)
+    assert "configs/methods/pecan.yaml" in data_files(site)
+    assert (site / "pocket/model/model.safetensors").is_file()
+
+
+def test_the_main_wheel_has_no_other_package(installed: Path) -> None:
+    main, _ = sorted(installed.glob("*.whl"))
+    tops = {name.partition("/")[0] for name in zipfile.ZipFile(main).namelist()}
+    assert {name for name in tops if not name.endswith(".dist-info")} == set(PACKAGES)
 
 
 def test_the_installed_command_lists_and_runs(installed: Path, tmp_path: Path) -> None:
@@ -68,7 +90,7 @@ def test_the_installed_command_lists_and_runs(installed: Path, tmp_path: Path) -
     words = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", "2", "--json"]
     told = json.loads(call(harness, *words, "--mlflow", "off", cwd=tmp_path, **env).splitlines()[-1])
     assert told["summary"]["n_scored"] == 2
-    assert "bm25--pocket-llama--" in told["run"]  # the model came with the wheel
+    assert "bm25--pocket-llama--" in told["run"]  # the model came with the wheel of packages/pocket
     assert "bm25" in call(harness, "report", "results", cwd=tmp_path, **env)
     manifest = json.loads((tmp_path / told["run"] / "manifest.json").read_text())
     assert manifest["git"] is None

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
+from pocket.world.sample import sample
 
 from bench.parity import Found
 from bench.parity.pecan_paper import Model, build, search
@@ -22,7 +23,6 @@ from methods.graph import Graph
 from methods.pecan.build import build_graph
 from methods.pecan.config import PecanConfig
 from methods.pecan.search import Search
-from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools
 
 PROGRAM = "transformers"

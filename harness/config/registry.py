@@ -2,7 +2,7 @@
 
 load("pecan", Method)                    -> the class that configs/registry.yaml names "pecan"
 load("mine:Method", Method)              -> the user's own class
-shipped("backends")                      -> {"random": "pocket.random_model:Random", ...} from configs/registry.yaml
+shipped("backends")                      -> {"hf": "harness.llm.load:Transformers", ...} from configs/registry.yaml
 short_name("methods.pecan:Pecan")        -> "pecan"; what has no short name stays as it is
 plugins("harness.methods")               -> {"their-method": "their_package:Theirs"} from installed packages
 trust("mine:parse_row")                  the user named it: it may be imported from now on
@@ -39,7 +39,9 @@ GROUPS = {"methods": "harness.methods", "datasets": "harness.datasets", "scorers
 
 # The shipped table of short names, and the entry-point groups whose names are added to one of its sections.
 _TABLE = "registry.yaml"
-_SECTIONS = {"backends": "harness.backends", "packages": "harness.packages", "commands": "harness.commands"}
+_SECTIONS = {
+    section: f"harness.{section}" for section in ("backends", "commands", "loaders", "packages", "scenes", "texts")
+}
 
 # Keys of a configuration whose values name code.
 _CODE_KEYS = ("backend", "format", "implementation", "scorers")
@@ -117,7 +119,7 @@ def shipped(section: str) -> dict[str, str]:
 
     table = read_yaml(Path(configs.__path__[0]) / _TABLE)
     added = plugins(_SECTIONS[section]) if section in _SECTIONS else {}
-    return {**added, **{str(name): str(target) for name, target in table[section].items()}}
+    return {**added, **{str(name): str(target) for name, target in table.get(section, {}).items()}}
 
 
 def dataset_options(form: str) -> list[str]:

@@ -214,11 +214,9 @@ def _hotpotqa_questions(value: Any) -> list[Asked]:
 
 def _made_up(option: str) -> Any:
     """The module that makes texts where `dataset.<option>` names no file. Raises ConfigError without it."""
-    try:
-        return importlib.import_module(registry.shipped("texts")["world"])
-    except ModuleNotFoundError:
-        message = f"dataset.{option}: name a file; made-up texts need the package longdoc-harness-pocket"
-        raise ConfigError([message]) from None
+    if (module := registry.shipped("texts").get("world")) is None:
+        raise ConfigError([f"dataset.{option}: name a file; made-up texts need the package longdoc-harness-pocket"])
+    return importlib.import_module(module)
 
 
 def _questions(options: Options) -> list[Asked]:

@@ -7,8 +7,8 @@ import json
 import shutil
 
 import pytest
-
 from pocket.random_model import save
+
 from tests.made_up import musique_rows, write_rows
 
 BM25 = ["run", "--method", "bm25", "--mlflow", "off", "--limit", "3"]

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from pocket.cli import app as pocket
 
 from harness.cli.main import main, root
 from harness.cli.reference import reference
-from pocket.cli import app as pocket
 
 TABLE = [*root().names().items()]
 TABLE += [(f"pocket {name}", text) for part in pocket.table.values() for name, text in part.items()]

@@ -8,13 +8,13 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pocket.world.sample import KINDS, sample
 
 from harness.config.schema import DatasetConfig
 from harness.datasets import load, option_names
 from harness.datasets.placing import PLACED, Placement, PlaceOptions, placement, rearrange, split_options
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError
-from pocket.world.sample import KINDS, sample
 from reports.figures.position import support_position
 from reports.gold_rows import Rows
 from tests.datasets.support import check_refused

@@ -7,7 +7,7 @@ import pytest
 
 from tests.docs.pages import ROOT
 
-FOLDERS = ("harness", "methods", "reports", "pocket", "packages")
+FOLDERS = ("harness", "methods", "reports", "packages")
 SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 _FILE = re.compile(r"(?<![\w/.*<~-])((?:[\w-]+/)*[a-z_][\w-]*\.py)\b")
 # "name: what it is" at the beginning of a paragraph or behind a semicolon, as the project lists parameters.

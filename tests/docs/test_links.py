@@ -13,7 +13,7 @@ from harness.method import Method
 from tests.docs.pages import PAGES, ROOT
 
 METHODS = sorted((ROOT / "docs" / "methods").glob("*.md"))
-CODE = ("harness", "methods", "reports", "pocket", "configs", "packages", "tests", "bench")
+CODE = ("harness", "methods", "reports", "configs", "packages", "tests", "bench")
 _CITED = re.compile(r"docs/((?:methods/)?[a-z-]+\.md)(?:#([\w-]+))?")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 # Names under which other documents were once cited: a reader does not have them.

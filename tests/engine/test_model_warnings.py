@@ -5,6 +5,8 @@ import sys
 from dataclasses import replace
 
 import pytest
+from pocket import card as hooks
+from pocket.eval import card as cards
 
 from harness.config import registry
 from harness.config.layers import Choices
@@ -14,10 +16,8 @@ from harness.engine.plan import plan_choices
 from harness.llm.adapters import prompt_digests
 from harness.method.hooks import Skill
 from methods.reading import SKILLS as READING
-from pocket import card as hooks
-from pocket.eval import card as cards
+from packages.pocket.tests import trainings
 from tests.cli.fakes import Echo
-from tests.pocket import trainings
 
 READER = {"name": "pocket-llama", "package": "pocket", "package_path": "model", "embedded": True}
 RANDOM = {"name": "random-llama", "backend": "random", "embedded": True}

@@ -7,10 +7,10 @@ import pytest
 from harness_training.teacher import Teacher
 from hypothesis import given
 from hypothesis import strategies as st
+from pocket.card import EMBEDDED
 
 from harness.errors import CannotRun
 from harness.llm.fast_tokenizer import FastTokenizer
-from pocket.card import EMBEDDED
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,10 @@ import json
 import shutil
 
 import torch
+from pocket.random_model import save
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
-from pocket.random_model import save
 
 FAMILIES = sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 LAYERS, WINDOW, VOCABULARY = 2, 400, 384

@@ -12,6 +12,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pocket.random_model import save
+from pocket.world.sample import sample
 
 from harness.config.schema import ModelConfig
 from harness.errors import ModelOutputError, QuestionError, WindowExceeded
@@ -22,8 +24,6 @@ from methods.compression import config, lingua
 from methods.compression.ranking import choose_contexts, perplexities
 from methods.compression.selective import _at_percentile, _self_information, _sentence_groups
 from methods.compression.surprise import Units, open_context, spans_of_kept, surprise, units_of
-from pocket.random_model import save
-from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import REPLY, Table
 

@@ -7,11 +7,11 @@ in test_paper.py, test_paper_settings.py and test_paper_public_releases.py.
 from dataclasses import replace
 
 import pytest
+from pocket.random_model import save
 
 from harness.config.layers import Choices
 from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
-from pocket.random_model import save
 from reports.paper.comparable import differences, odd_scores
 from reports.paper.printed import load
 from reports.paper.verdicts import _measured_notes, frame

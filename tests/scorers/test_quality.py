@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pocket.datasets import load
 
 from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.scorers import ScoreError, problems, score, score_record
 from harness.scorers.quality import chosen_option
-from pocket.datasets import load
 
 OPTIONS = ["Kelford", "Toren", "the flute Ardun", "in 1,924"]
 

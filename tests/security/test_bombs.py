@@ -25,7 +25,7 @@ from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
 from harness.storage import input_limits
 from harness.storage.run_folder import read_run
 
-POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
+POCKET = Path(__file__).resolve().parents[2] / "packages" / "pocket" / "pocket" / "model"
 MEMORY = 700 << 20  # beyond what is in use when a bomb is opened
 SECONDS = 10
 DEEP = 50_000

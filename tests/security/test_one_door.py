@@ -14,7 +14,7 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "harness/storage/own_code_hash.py",
     "harness/storage/lock.py",
     "packages/training/harness_training/question_sets.py",
-    "pocket/world/templates.py",
+    "packages/pocket/pocket/world/templates.py",
     "reports/html_tables.py",
     "reports/judges.py",  # labels that the user wrote
     "reports/paper/matrix.py",
@@ -57,7 +57,7 @@ def test_what_others_wrote_is_read_through_one_door():
             "harness",
             "reports",
             "methods",
-            "pocket",
+            "packages/pocket/pocket",
             "packages/training/harness_training",
             "packages/audit/harness_audit",
         )

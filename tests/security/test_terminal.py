@@ -19,7 +19,7 @@ from harness.storage.hub_download import DATASETS, download
 from tests.llm.loopback import Loopback, completion
 from tests.made_up import musique_rows, write_rows
 
-POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
+POCKET = Path(__file__).resolve().parents[2] / "packages" / "pocket" / "pocket" / "model"
 EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\r\b\x7f\u202eb\u2028\u2066\ud800\U000e0001\ufeff"
 NASTY = st.text(
     st.characters(categories=("Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Lo", "Ll", "Po")), min_size=1, max_size=30

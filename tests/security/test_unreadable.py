@@ -11,8 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
 from pocket.random_model import save
+
 from tests.made_up import musique_rows
 
 BM25 = ["run", "--method", "bm25", "--mlflow", "off", "--limit", "1"]

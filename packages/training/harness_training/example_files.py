@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, cast
 
 from harness.config import registry
 from harness.config.schema import digest
-from harness.errors import UserError
+from harness.errors import CannotRun, UserError
 from harness.method import Task
 from harness.method.hooks import Scene, TrainingTask
 from harness.stats.rng import Dice
@@ -69,7 +69,9 @@ class Recipe(Protocol):
 
 def world_module() -> Any:
     """The module of the synthetic world: `Recipe` and `make_scenes`, see above."""
-    return importlib.import_module(registry.shipped("scenes")["world"])
+    if (module := registry.shipped("scenes").get("world")) is None:
+        raise CannotRun("scenes of the made-up world need the package longdoc-harness-pocket; install packages/pocket")
+    return importlib.import_module(module)
 
 
 def draw_scenes(recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:

@@ -10,6 +10,7 @@ from harness_training.token_rows import Branch, Row, Tree, batches, build_trees,
 from harness_training.trainer import rate_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pocket.card import EMBEDDED
 
 from harness.config.yaml_tree import Raw
 from harness.cost.flops import ModelShape
@@ -20,7 +21,6 @@ from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from methods.longrefiner.asking import SKILLS
-from pocket.card import EMBEDDED
 
 TASKS = ("analysis", "structuring", "selection")
 QWEN = ModelShape(layers=36, width=2048, heads=16, kv_heads=2, head_size=128, mlp=11008, vocab=151936)

@@ -5,14 +5,14 @@ from itertools import pairwise, product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from harness.stats.rng import Dice
 from pocket.world.fact_proofs import Compare, Fact, FactBase, Path, Same, prove, supports
 from pocket.world.facts_and_distractors import UNANSWERABLE
 from pocket.world.names import ENDINGS, MIDDLES, STARTS, VALUES, Namer, aliases, short_names
 from pocket.world.questions import Asker
 from pocket.world.templates import schema
-from tests.pocket.reading import without
+
+from harness.stats.rng import Dice
+from packages.pocket.tests.reading import without
 
 
 def test_no_name_can_be_read_as_another_kind():

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from harness.llm.template import cut_template
-from harness.llm.text import Text
 from pocket.train.tokenizer import _MOST, BEGIN, END
 from pocket.world.names import ENDINGS, short_names
 
-ROOT = Path(__file__).resolve().parents[2]
+from harness.llm.template import cut_template
+from harness.llm.text import Text
+
+ROOT = Path(__file__).resolve().parents[3]
 CONTROL = (BEGIN, END, "<|user|>", "<|assistant|>")
 NAMES = [name for kind in ENDINGS for name in short_names(kind)]
 
@@ -32,7 +32,12 @@ def digests(folder):
 def test_the_same_seed_gives_the_same_bytes(tokenizer_folder, tmp_path):
     """In another process, with other hashes and without threads."""
     code = "import sys; from pathlib import Path; from pocket.train.tokenizer import build; build(Path(sys.argv[1]), 0)"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7", "TOKENIZERS_PARALLELISM": "false"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.environ["PYTHONPATH"],
+        "PYTHONHASHSEED": "7",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "again")], env=environment, check=True, timeout=120)
     assert digests(tmp_path / "again") == digests(tokenizer_folder)
     assert set(digests(tokenizer_folder)) == {"chat_template.jinja", "tokenizer.json", "tokenizer_config.json"}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pocket.world.sample import FIRST_TRAINING_SEED, KINDS, check_memory, sample
 
 from harness import scorers
 from harness.config import presets
@@ -15,10 +16,9 @@ from harness.config.yaml_tree import Raw
 from harness.datasets import formats, hotpotqa, load, musique, option_names, twowiki
 from harness.datasets.rows import RowError, assemble
 from harness.errors import CannotRun, ConfigError, UnknownName
-from pocket.world.sample import FIRST_TRAINING_SEED, KINDS, check_memory, sample
 from tests.datasets.support import needs_real, real
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CONFIGS = sorted((ROOT / "configs" / "datasets" / "pocket").glob("*.yaml"))
 
 

@@ -5,6 +5,9 @@ from dataclasses import replace
 
 import pytest
 from harness_training.teacher import ProbeTarget, SceneTools
+from pocket.eval.exam import default_cell
+from pocket.tasks.catalog import make_scenes, skills
+from pocket.train import llama
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
@@ -16,9 +19,6 @@ from harness.method.hooks import Scene, Skill
 from harness.models import Span, Written
 from harness.stats.rng import Dice
 from harness.types import Question
-from pocket.eval.exam import default_cell
-from pocket.tasks.catalog import make_scenes, skills
-from pocket.train import llama
 
 SCENE = Scene(
     Question("q", "Who wrote Velindra?", ("d",)),

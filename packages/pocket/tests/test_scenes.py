@@ -4,9 +4,6 @@ import hashlib
 from collections import Counter
 
 import pytest
-
-from harness.errors import UnknownName
-from harness.stats.rng import Dice
 from pocket.tasks import recall, scenes, shown_text
 from pocket.tasks.catalog import SCENES, make_scenes
 from pocket.tasks.recipes import SCHEMAS, Recipe
@@ -14,7 +11,10 @@ from pocket.tasks.scenes import make_text
 from pocket.world.fact_proofs import FactBase, prove
 from pocket.world.sample import FIRST_TRAINING_SEED
 from pocket.world.sample import sample as real_sample
-from tests.pocket.reading import read
+
+from harness.errors import UnknownName
+from harness.stats.rng import Dice
+from packages.pocket.tests.reading import read
 
 EVERY = {"one": 1.0, "two": 1.0, "compare": 1.0, "same": 1.0, "nothing": 1.0}
 KINDS = [*SCHEMAS]

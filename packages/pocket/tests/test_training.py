@@ -6,11 +6,11 @@ import shutil
 import pytest
 import torch
 from harness_training.loop import Checkpoint, Progress, resolve_device
-
-from harness.errors import CannotRun, UserError
 from pocket.train import llama
 from pocket.train.trainer import Trainer
-from tests.pocket.trainings import RECALL, begun, lines, settings, stage, steady, train, weights
+
+from harness.errors import CannotRun, UserError
+from packages.pocket.tests.trainings import RECALL, begun, lines, settings, stage, steady, train, weights
 
 
 def test_the_log(undisturbed):

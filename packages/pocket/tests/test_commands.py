@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from harness_training.loop import Progress
-
-from harness.errors import UserError
 from pocket.eval import card as cards
 from pocket.tasks.catalog import skills
 from pocket.tasks.recipes import Curriculum
+
+from harness.errors import UserError
 from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.forked import start
 
@@ -105,7 +105,7 @@ def test_check(here, cli, model):
     # The same prompts with another answer instruction: what the reader was trained on is no longer what it is asked.
     own = model.parent / "own" / "datasets" / "pocket" / "qasper.yaml"
     own.parent.mkdir(parents=True, exist_ok=True)
-    shipped = (Path(__file__).parents[2] / "configs/datasets/pocket/qasper.yaml").read_text()
+    shipped = (Path(__file__).parents[3] / "configs/datasets/pocket/qasper.yaml").read_text()
     own.write_text(shipped.replace("instruction: Answer", "instruction: Please answer"))
     done = cli("pocket", "check", "model").checked(4)
     told = done.stderr.splitlines()

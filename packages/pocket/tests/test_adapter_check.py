@@ -5,10 +5,10 @@ import json
 import shutil
 
 import pytest
-
-from harness.config.resolve import resolved
 from pocket.card import EMBEDDED, NAME
 from pocket.cli import check as command
+
+from harness.config.resolve import resolved
 
 TASKS = ("analysis", "structuring", "selection")
 

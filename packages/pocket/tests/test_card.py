@@ -3,15 +3,15 @@ import platform
 
 import pytest
 from harness_training.loop import Progress
-
-from harness.errors import CannotRun
-from harness.method.hooks import Skill
 from pocket.card import CHANGED, UNTRAINED, Card, check_weights
 from pocket.eval import card as cards
 from pocket.eval.card import card_after_training, card_page, fingerprint, stale, tables, trained_skills
 from pocket.eval.exam import Row
 from pocket.tasks.catalog import skills
-from tests.pocket import trainings
+
+from harness.errors import CannotRun
+from harness.method.hooks import Skill
+from packages.pocket.tests import trainings
 
 RIGHT = {
     "first": {"0 recall": 0.97},

@@ -11,6 +11,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from pocket.card import EMBEDDED
+from pocket.reranker import exam as reranker_exam
+from pocket.reranker import train as reranker_training
+from pocket.reranker.data import Listed, chunk_lists
+from pocket.reranker.train import Settings, offsets_of
+from pocket.train import llama
+from pocket.world.sample import sample
 from safetensors.torch import load_file
 
 from harness.config.layers import Choices
@@ -26,16 +33,9 @@ from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
 from harness.storage.run_folder import read_run
 from methods.chunks import fixed_chunks
-from pocket.card import EMBEDDED
-from pocket.reranker import exam as reranker_exam
-from pocket.reranker import train as reranker_training
-from pocket.reranker.data import Listed, chunk_lists
-from pocket.reranker.train import Settings, offsets_of
-from pocket.train import llama
-from pocket.world.sample import sample
+from packages.pocket.tests import trainings
 from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.cost.operator_count import counted
-from tests.pocket import trainings
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 from harness_training.teacher import Teacher
-
 from pocket.tasks.recall import DrillTokens
 from pocket.train import tokenizer
 
@@ -19,7 +18,7 @@ def tokenizer_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
     """The folder of a model that says nothing sensible. Not to be written to."""
-    from tests.pocket import trainings
+    from packages.pocket.tests import trainings
 
     return trainings.make_tiny(tmp_path_factory.mktemp("tiny"))
 
@@ -50,7 +49,7 @@ def drills(teacher):
 
 @pytest.fixture(scope="session")
 def course(tmp_path_factory):
-    from tests.pocket import trainings
+    from packages.pocket.tests import trainings
 
     path = tmp_path_factory.mktemp("course") / "course.yaml"
     path.write_text(trainings.COURSE)
@@ -60,7 +59,7 @@ def course(tmp_path_factory):
 @pytest.fixture(scope="session")
 def undisturbed(tokenizer_folder, course, tmp_path_factory):
     """A training of 200 steps, and what it said. Not to be written to."""
-    from tests.pocket import trainings
+    from packages.pocket.tests import trainings
 
     out, said = trainings.begun(tokenizer_folder, tmp_path_factory.mktemp("undisturbed")), list[str]()
     trainings.train(trainings.settings(out, course, steps=200), said.append)

@@ -3,10 +3,11 @@
 import re
 from functools import cache
 
-from harness.stats.rng import Dice
 from pocket.world.fact_proofs import Fact, FactBase, prove
 from pocket.world.names import ENDINGS, VALUES, make_value
 from pocket.world.templates import OPENERS, schema
+
+from harness.stats.rng import Dice
 
 
 @cache

@@ -6,6 +6,13 @@ import pytest
 from harness_training.exam import Value, record_scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pocket.eval import exam
+from pocket.eval.exam import ASKED, NEEDED, cells, draw_sittings, examine
+from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, exact_by_look_alikes, measure
+from pocket.tasks.catalog import skills
+from pocket.world.fact_proofs import Fact
+from pocket.world.fact_proofs import Path as Route
+from pocket.world.facts_and_distractors import Asked
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
@@ -15,15 +22,8 @@ from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
 from harness.method.hooks import Scene, SceneOutcome, Skill
 from harness.models import MeteredModel
 from harness.types import Question
-from pocket.eval import exam
-from pocket.eval.exam import ASKED, NEEDED, cells, draw_sittings, examine
-from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, exact_by_look_alikes, measure
-from pocket.tasks.catalog import skills
-from pocket.world.fact_proofs import Fact
-from pocket.world.fact_proofs import Path as Route
-from pocket.world.facts_and_distractors import Asked
-from tests.pocket.parrot import TASK, Parrots, knowing, skill
-from tests.pocket.reading import proves, read
+from packages.pocket.tests.parrot import TASK, Parrots, knowing, skill
+from packages.pocket.tests.reading import proves, read
 
 LENGTHS = ["8 facts", "250 tokens", "500 tokens", "1000 tokens", "1500 tokens"]
 

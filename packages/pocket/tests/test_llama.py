@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from pocket.train import llama
 
 from harness.errors import CannotRun, UserError
-from pocket.train import llama
-from tests.pocket import trainings
+from packages.pocket.tests import trainings
 
 
 def small(seed=0, vocabulary=40, **sizes):

@@ -4,6 +4,11 @@ from collections import Counter
 
 import pytest
 from harness_training.reader_examples import asks_for_account
+from pocket.tasks import entity_memory, refinement, shown_text, tree_walk
+from pocket.tasks.recipes import SCHEMAS, Recipe
+from pocket.tasks.scenes import make_text
+from pocket.tasks.shown_text import Shown
+from pocket.world.fact_proofs import Fact, Path
 
 from harness.stats.rng import Dice
 from methods.longrefiner.config import LongRefinerConfig
@@ -12,13 +17,8 @@ from methods.longrefiner.tree import build
 from methods.memwalker.replies import parse_choice, parse_verdict
 from methods.qrmem import replies
 from methods.retry import numbers_in
-from pocket.tasks import entity_memory, refinement, shown_text, tree_walk
-from pocket.tasks.recipes import SCHEMAS, Recipe
-from pocket.tasks.scenes import make_text
-from pocket.tasks.shown_text import Shown
-from pocket.world.fact_proofs import Fact, Path
+from packages.pocket.tests.reading import proves
 from tests.methods.conftest import FakeTools
-from tests.pocket.reading import proves
 
 KINDS = [*SCHEMAS]
 ASK = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}

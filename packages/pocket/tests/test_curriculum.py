@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from harness_training.loop import Checkpoint, Progress
-
-from harness.errors import ConfigError, UserError
-from harness.stats.rng import Dice
 from pocket.tasks.recipes import Curriculum
 from pocket.train.batches import make_batch
 from pocket.train.curriculum import check_course, read_curriculum, stage_digests
+
+from harness.errors import ConfigError, UserError
+from harness.stats.rng import Dice
 
 STAGE = "stages: [{{name: a, steps: 9, recipes: [{0}]{1}}}]"
 

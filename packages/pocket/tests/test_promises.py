@@ -11,13 +11,13 @@ from functools import cache
 from importlib.resources import files
 
 import pytest
-
 from pocket import random_model
 from pocket.tasks.recipes import SCHEMAS
 from pocket.world.fact_proofs import FactBase, Path, prove
 from pocket.world.names import ENDINGS, short_names
 from pocket.world.sample import KINDS, sample
-from tests.pocket.reading import read, without
+
+from packages.pocket.tests.reading import read, without
 
 LENGTHS = (200, 230, 400, 900, 2500)
 EACH = 160
@@ -177,7 +177,7 @@ def test_names_are_no_words_of_the_templates():
     assert not used & {name.lower() for kind in ENDINGS for name in short_names(kind)}
 
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 # sha256 of what `digest` joins. A change of the world changes them; then stored runs on pocket data sets are of another
 # data set, and the pocket model was trained on another world.
 PINNED = {
@@ -201,8 +201,8 @@ def digest(kind):
 
 
 def test_the_world_is_as_it_was_also_in_a_process_with_other_hashing():
-    code = "from tests.pocket.test_promises import *; print([digest(k) for k in KINDS])"
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "4711"}
+    code = "from packages.pocket.tests.test_promises import *; print([digest(k) for k in KINDS])"
+    env = {**os.environ, "PYTHONPATH": os.environ["PYTHONPATH"], "PYTHONHASHSEED": "4711"}
     ran = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == str([PINNED[kind] for kind in KINDS])
 

@@ -6,15 +6,15 @@ from itertools import chain, cycle
 import pytest
 import torch
 from harness_training.token_rows import Branch, Tree
-
-from harness.errors import UserError
-from harness.stats.rng import Dice
 from pocket.tasks.recall import PARTS, pair_drill, parts_drill
 from pocket.tasks.recipes import Recipe
 from pocket.train import batches
 from pocket.train.batches import make_batch, share_right, take_trees
 from pocket.world.names import ENDINGS, short_names
-from tests.pocket.trainings import stage
+
+from harness.errors import UserError
+from harness.stats.rng import Dice
+from packages.pocket.tests.trainings import stage
 
 
 def test_recipes_are_drawn_by_their_weights(teacher, drills):
