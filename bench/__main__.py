@@ -79,6 +79,8 @@ def appending(model: Any, cached: int, spans: int, size: int = 1) -> tuple[Run, 
         span = s.feed(tail, watch=watched if watch else ())
         s.flush()
         _ = span.attention
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
 
     def append_seconds(watch: bool) -> float:
         with s.branch():

@@ -46,8 +46,8 @@ def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scalin
 
     query: [layers, requests, heads, rows, size]; key: [layers, requests, columns, kv_heads, size], of the spans; lse:
     [layers, requests, heads, rows], of the rows' scores; picked: [requests, columns, spans], 1 / length of a column's
-    span. Every span precedes the rows, so no score is masked. Returns float32 [requests, rows, spans], summed over the
-    layers.
+    span (`span_columns`). Every span precedes the rows, so no score is masked. Returns float32 [requests, rows, spans],
+    summed over the layers.
     """
     layers, requests, heads, rows, size = query.shape
     kv_heads = key.shape[3]
@@ -158,20 +158,27 @@ class WatchedRows:
                 group.sums.zero_()
 
 
+def span_columns(spans: Ranges) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the spans' keys, int64 [columns], and float32 [columns, spans]: 1 / length of a column's span."""
+    size, at = sum(b - a for a, b in spans), 0
+    columns, picked = np.zeros(size, np.int64), np.zeros((size, len(spans)), np.float32)
+    for i, (a, b) in enumerate(spans):
+        columns[at : at + b - a] = range(a, b)
+        picked[at : (at := at + b - a), i] = 1 / (b - a)
+    return columns, picked
+
+
 def _padded(pieces: Sequence[Any], device: torch.device) -> _Group:
     """The group of these requests (number of columns, rows, sums, spans); the first rows and keys pad the shorter."""
     most_rows, most_columns = (max(len(p[1]) for p in pieces), max(p[0] for p in pieces))
     most_spans = max(len(p[3]) for p in pieces)
     rows, columns = (np.zeros((len(pieces), most), np.int64) for most in (most_rows, most_columns))
     picked = np.zeros((len(pieces), most_columns, most_spans), np.float32)
-    for n, (_, own, _, spans) in enumerate(pieces):
+    for n, (size, own, _, spans) in enumerate(pieces):
         rows[n] = own[0]
         rows[n, : len(own)] = own
         columns[n] = spans[0][0]
-        at = 0
-        for i, (a, b) in enumerate(spans):
-            columns[n, at : at + b - a] = range(a, b)
-            picked[n, at : (at := at + b - a), i] = 1 / (b - a)
+        columns[n, :size], picked[n, :size, : len(spans)] = span_columns(spans)
     sums = torch.zeros(len(pieces), most_rows, most_spans, device=device)
     moved = [torch.from_numpy(part).to(device) for part in (rows, columns, picked)]
     return _Group([(p[2], len(p[1])) for p in pieces], moved[0], moved[1], moved[2], sums)

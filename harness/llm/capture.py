@@ -28,7 +28,14 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from harness.errors import CannotRun
-from harness.llm.attention_weights import Ranges, WatchedRows, block_weights, weight_blocks
+from harness.llm.attention_weights import (
+    Ranges,
+    WatchedRows,
+    block_weights,
+    span_columns,
+    span_weights,
+    weight_blocks,
+)
 from harness.llm.kernels import PackLayout, cpu_attention, one_row_attention, packed_attention
 from harness.llm.kv import Arena, slot_of
 
@@ -216,18 +223,27 @@ class WriteCapture:
             sums = [sums for _, sums in self.steps if sums is not None]
             keys = self.keys or [layer.keys[0] for layer in self.cache.layers]
             if sums:
-                total = np.zeros((len(self.steps), len(self.spans)), np.float32)
-                watched = WatchedRows([(total, range(len(self.steps)), self.spans)], 1 if self.keys else len(keys))
-                for query, key, lse in zip(queries, keys, torch.stack(sums, 2), strict=True):
-                    watched.take(query, key.transpose(0, 1), lse, self.scaling)
-                watched.finish()
+                total = self._from_sums(queries, torch.stack(sums, 2), keys)
             else:
                 pairs = zip(queries, keys, strict=True)
                 parts = [block_weights(q.to(k.device), k, self.first, self.spans, self.scaling).cpu() for q, k in pairs]
-                total = torch.stack(parts).sum(0).numpy()
+                total = torch.stack(parts).sum(0)
+            self.rows.append(total.cpu().numpy() / len(keys))
             self.first += len(self.steps)
-            self.rows.append(total / len(keys))
             self.steps, self.keys = [], []
+
+    def _from_sums(self, queries: Tensor, sums: Tensor, keys: Sequence[Tensor]) -> Tensor:
+        """Sum over the layers [rows, spans]; queries [layers, heads, rows, size], sums [layers, heads, rows]."""
+        layers, heads, rows, _ = queries.shape
+        columns, picked = (torch.from_numpy(part).to(queries.device) for part in span_columns(self.spans))
+        together = max(1, 2**28 // (heads * rows * len(columns))) if queries.is_cuda else 1  # 1 GiB of weights
+        total = queries.new_zeros(rows, len(self.spans), dtype=torch.float32)
+        for n in range(0, layers, together):
+            part = slice(n, n + together)
+            watched = torch.stack([key[:, columns.to(key.device)].to(queries.device) for key in keys[part]])
+            ours = queries[part, None], watched.transpose(1, 2)[:, None], sums[part, None]
+            total += span_weights(*ours, picked[None], self.scaling)[0]
+        return total
 
     def result(self) -> np.ndarray:
         """Mean attention of each written token to each span: float32 [tokens, spans]."""

@@ -114,8 +114,9 @@ class RecordedSteps:
             found = self._replay(size, rows).logits
             for n, row in enumerate(expected):
                 assert row is not None
-                if not bool((found[order.index(n)] - row[0]).norm() <= self._tolerance * row.norm()):
-                    self.problem = "a recorded step gave other logits than the step itself"
+                off = float((found[order.index(n)] - row[0]).norm() / row.norm())
+                if not off <= self._tolerance:
+                    self.problem = f"a recorded step gave other logits than the step itself ({off:.1%} off)"
         except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does that a graph cannot hold
             self.problem = f"a step could not be recorded ({type(error).__name__})"
         if self.problem is not None:
