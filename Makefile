@@ -98,8 +98,8 @@ core: venv
 
 # Lines of Python outside tests and of tests, words of documents.
 size:
-	@git ls-files '*.py' ':!tests' ':!packages/*/tests' | xargs cat | wc -l | xargs echo "lines outside tests:"
-	@git ls-files 'tests/*.py' 'packages/*/tests/*.py' | xargs cat | wc -l | xargs echo "lines of tests:"
+	@git ls-files '*.py' ':!tests' ':!packages/*/tests/*' ':!conftest.py' | xargs cat | wc -l | xargs echo "lines outside tests:"
+	@git ls-files conftest.py 'tests/*.py' 'packages/*/tests/*.py' | xargs cat | wc -l | xargs echo "lines of tests:"
 	@git ls-files '*.md' ':!configs' ':!packages/pocket/pocket' | xargs cat | wc -w | xargs echo "words of documents:"
 
 bench: venv

@@ -182,10 +182,20 @@ class Group(TyperGroup):
         return super().make_context(info_name, args, parent, **extra)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands by section, with their summaries; imports none of them."""
+        """List the first words of the commands by section; imports none of them.
+
+        What begins with the same word is one line: "report    Print tables; also: report curves, front".
+        """
         for title, commands in self.table.items():
+            below: dict[str, list[str]] = {name.partition(" ")[0]: [] for name in commands}
+            for name in commands:
+                below[name.partition(" ")[0]] += name.split(" ")[1:]
+            rows = []
+            for word, names in below.items():
+                also = [f"also: {word} {', '.join(names)}" if word in commands else ", ".join(names)] if names else []
+                rows.append((word, "; ".join([*([commands[word]] if word in commands else []), *also])))
             with formatter.section(title):
-                formatter.write_dl(list(commands.items()))
+                formatter.write_dl(rows)
 
 
 def group(name: str, table: Mapping[str, Mapping[str, str]], package: str, summary: str | None = None) -> Group:

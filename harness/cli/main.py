@@ -53,12 +53,6 @@ COMMANDS = {
         "compare": "Compare runs, with paired tests against a reference",
         "trace": "Print the search of one question as a tree, or play it on a page with its graph",
     },
-    "Study stored runs": {
-        "study position": "Plot the score by where the evidence stands in the text",
-        "study length": "Plot the score, and how often the answer was shown, by the length of the documents",
-        "study trials": "Plot score and requests by the maximum number of trials",
-        "study requests": "Plot the score by the number of requests per question",
-    },
     "MLflow": {
         "track": "Log stored runs to MLflow; what is already logged is skipped",
         "ui": "Open the MLflow user interface",
@@ -113,8 +107,9 @@ class Root(Group):
             broken = isinstance(commands, CannotRun)
             text = "cannot be imported" if broken else self.get_command(ctx, name).get_short_help_str(limit=100)
             rows.append((name, text))
-        with formatter.section("Other commands"):
-            formatter.write_dl(rows)
+        if rows:
+            with formatter.section("Other commands"):
+                formatter.write_dl(rows)
 
 
 _OWN = {name for part in COMMANDS.values() for name in part}

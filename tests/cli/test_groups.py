@@ -1,5 +1,6 @@
 """Groups of commands: their table, commands of two words, and what installed packages add."""
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -77,7 +78,14 @@ def test_a_table_of_commands_stands_beside_those_of_the_harness(command) -> None
     code, out, _ = command("--help")
     assert code == 0
     assert "\nTheirs:\n  hum  Hum a song\n" in out
-    assert "  report hums " in out
+    assert "tokens, hums" in " ".join(out.split()).replace("bands, memory, stability, ", "")
     assert "annex" not in out
     assert command("run", "--help")[1].startswith("Usage: harness run [OPTIONS]\n")
     assert command("hmu")[2].startswith("error: No such command 'hmu'. Did you mean 'hum'?")
+
+
+def test_the_main_package_alone_has_at_most_18_commands(monkeypatch, command) -> None:
+    monkeypatch.setattr(registry, "shipped", lambda _section: {})
+    listed = re.findall(r"^  ([a-z-]+)  ", command("--help")[1].partition("\nRun methods:")[2], re.M)
+    assert {"run", "report", "ui"} <= set(listed)
+    assert len(listed) <= 18

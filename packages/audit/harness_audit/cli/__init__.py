@@ -13,6 +13,12 @@ _TABLE = {
         "audit-data": "List gold answers that are probably wrong or ambiguous, from stored runs and the data",
         "autopsy": "Say why each lost question was lost, from stored runs",
     },
+    "Study stored runs": {
+        "study position": "Plot the score by where the evidence stands in the text",
+        "study length": "Plot the score, and how often the answer was shown, by the length of the documents",
+        "study trials": "Plot score and requests by the maximum number of trials",
+        "study requests": "Plot the score by the number of requests per question",
+    },
     "Share runs": {
         "export": "Write runs into one file that others can verify, or for Inspect and lm-eval",
         "import": "Turn results of other harnesses into run folders",
