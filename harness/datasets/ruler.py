@@ -182,34 +182,53 @@ def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> Made:
     return Made(pieces, (), " ", question, coded[1:4])
 
 
-Asked = tuple[str, Sequence[str], Sequence[str]]  # a question, its answers, its own paragraphs
+@dataclass(frozen=True)
+class Asked:
+    """A question. shown: paragraphs that stand in every text; near: those that are drawn before all others."""
+
+    question: str
+    answers: Sequence[str]
+    evidence: Sequence[str]
+    shown: Sequence[str]
+    near: Sequence[str] = ()
 
 
 def _among_paragraphs(dice: random.Random, size: int, asked: Asked, paragraphs: Sequence[str]) -> Made:
-    """The question `asked` with a text of `size` paragraphs: its own among others of `paragraphs`."""
-    question, answers, own = asked
-    wanted = size + len(own)
-    pool = list(paragraphs) * math.ceil(wanted / len(paragraphs))  # again and again, where there are too few
-    others = [p for p in dice.sample(pool, wanted) if p not in own]
-    texts = [*own, *others[: max(0, size - len(own))]]
+    """The question `asked` with a text of `size` paragraphs: those always shown, those near, then others."""
+    wanted, known = max(0, size - len(asked.shown)), {*asked.shown, *asked.near}
+    near, far = list(asked.near), [p for p in paragraphs if p not in known]
+    drawn = dice.sample(near, len(near)) + dice.sample(far, min(wanted, len(far)))
+    texts = [*asked.shown, *itertools.islice(itertools.cycle(drawn), wanted)]  # again, where there are too few
     dice.shuffle(texts)
-    marked = [at for at, text in enumerate(texts) if text in own]
-    return Made([f"Document {n}:\n{text}" for n, text in enumerate(texts, start=1)], marked, "\n\n", question, answers)
+    marked = [at for at, text in enumerate(texts) if text in asked.evidence]
+    pieces = [f"Document {n}:\n{text}" for n, text in enumerate(texts, start=1)]
+    return Made(pieces, marked, "\n\n", asked.question, asked.answers)
 
 
 def _squad_questions(value: Any) -> list[Asked]:
-    """The answerable questions in SQuAD's file, parsed as `value`; a question's own paragraph is its context."""
-    return [
-        (qa["question"], [answer["text"] for answer in qa["answers"]], [p["context"]])
-        for article in value["data"]
-        for p in article["paragraphs"]
-        for qa in p["qas"]
-        if not qa.get("is_impossible")
-    ]
+    """The answerable questions in SQuAD's file, parsed as `value`; near: the other paragraphs of their article."""
+    asked = []
+    for article in value["data"]:
+        contexts = list(dict.fromkeys(p["context"] for p in article["paragraphs"]))
+        for p in article["paragraphs"]:
+            own = [p["context"]]
+            near = [context for context in contexts if context not in own]
+            asked += [
+                Asked(qa["question"], [a["text"] for a in qa["answers"]], own, own, near)
+                for qa in p["qas"]
+                if not qa.get("is_impossible")
+            ]
+    return asked
 
 
 def _hotpotqa_questions(value: Any) -> list[Asked]:
-    return [(r["question"], [r["answer"]], [f"{t}\n{''.join(s)}" for t, s in r["context"]]) for r in value]
+    """The questions in HotpotQA's file, parsed as `value`; evidence: the paragraphs that supporting facts name."""
+    asked = []
+    for row in value:
+        texts = {title: f"{title}\n{''.join(sentences)}" for title, sentences in row["context"]}
+        evidence = list({texts[title]: 0 for title, _ in row["supporting_facts"]})
+        asked.append(Asked(row["question"], [row["answer"]], evidence, list(texts.values())))
+    return asked
 
 
 def _made_up(option: str) -> Any:
@@ -271,7 +290,7 @@ def _text_maker(options: Options) -> tuple[Callable[[random.Random, int, int], M
     if task == "fwe":
         return lambda dice, size, _: _frequent_words(dice, size, max(options.tokens // 50, 4)), 20
     asked = _questions(options)
-    paragraphs = sorted({paragraph for _, _, own in asked for paragraph in own})
+    paragraphs = sorted({paragraph for one in asked for paragraph in (*one.shown, *one.near)})
     return lambda dice, size, number: _among_paragraphs(dice, size, asked[number % len(asked)], paragraphs), 1
 
 

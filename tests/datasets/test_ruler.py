@@ -81,6 +81,32 @@ def test_files_of_the_user_take_the_place_of_made_up_text(tmp_path):
     assert [text[m.start : m.end].partition("\n")[2] for m in example.gold.supporting] == ["Ada built it."]
 
 
+def test_distractors_come_first_from_the_questions_own_article(tmp_path):
+    own = [f"Own {n}. " * 9 for n in range(9)]
+    asked = {"question": "Who?", "answers": [{"text": "Own"}]}
+    article = {"paragraphs": [{"context": text, "qas": [asked] if text == own[0] else []} for text in own]}
+    others = [
+        {"paragraphs": [{"context": f"Else {n}. " * 9, "qas": [{**asked, "question": "Where?"}]}]} for n in range(300)
+    ]
+    (tmp_path / "squad.json").write_text(json.dumps({"data": [article, *others]}))
+    for tokens, more in [(250, False), (1500, True)]:
+        text = text_of(made("qa_1", rows=str(tmp_path / "squad.json"), tokens=tokens))
+        pieces = [piece.partition("\n")[2] for piece in text.split("\n\n")]
+        assert own[0] in pieces
+        assert len(set(own) & set(pieces)) == min(len(pieces), 9)
+        assert (len(pieces) > 9) == more
+
+
+def test_evidence_of_hotpotqa_is_what_supporting_facts_name(tmp_path):
+    row = {"question": "Who?", "answer": "Ada", "context": [[f"T{n}", [f"Mill {n}."]] for n in range(10)]}
+    row["supporting_facts"] = [["T3", 0], ["T7", 0], ["T7", 0]]
+    (tmp_path / "rows.json").write_text(json.dumps([row]))
+    data = made("qa_2", rows=str(tmp_path / "rows.json"), tokens=1000)
+    text, marked = text_of(data), data.examples[0].gold.supporting
+    assert {text[m.start : m.end].partition("\n")[2] for m in marked} == {"T3\nMill 3.", "T7\nMill 7."}
+    assert all(f"T{n}\nMill {n}." in text for n in range(10))
+
+
 def test_a_length_that_cannot_be_made_and_files_that_cannot_be_read(tmp_path):
     with pytest.raises(
         ConfigError, match=r"dataset.tokens: 100 are too few; a text of 'niah_single_1' needs \d+ tokens"
@@ -105,6 +131,6 @@ def test_scores(name, reply, value):
     assert score("ruler.string_match_all", "ADA", ["ada"]) == 1.0
 
 
-def test_the_texts_are_those_of_the_first_version():
-    first = {"niah_single_1": "6dae8edb627a", "niah_single_2": "f9cd121d0eb3", "qa_2": "0c6fca73df20"}
+def test_texts_and_evidence_keep_their_hashes():
+    first = {"niah_single_1": "6dae8edb627a", "niah_single_2": "f9cd121d0eb3", "qa_2": "4e7b9824b421"}
     assert {task: made(task, questions=1).fingerprint[:12] for task in first} == first
