@@ -57,7 +57,7 @@ class HippoRAG(reading.ReadingMethod):
     class Config(MethodConfig):
         """chunk_tokens: of a passage, a longer paragraph is cut; reply_tokens: of a list of entities or triples; k:
         passages read; link_k: triples shown to the model, and phrases that the walk starts from; damping: how likely
-        the walk goes on; passage_weight: of a passage's similarity among the starts; synonyms: least similarity of two
+        the walk goes on; passage_weight: of a passage's similarity among the starts; synonyms: least cosine of two
         phrases with an edge; window: of prompt and reply, None = the model's.
         """
 
@@ -75,6 +75,7 @@ class HippoRAG(reading.ReadingMethod):
     needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset(), "builder": frozenset()}
     encoders = ("encoder",)
     scope = "document"
+    index_version = "2"
     index_roles = ("builder", "encoder")
     index_fields = ("chunk_tokens", "reply_tokens", "synonyms", "window")
     own_prompts = (ENTITIES, TRIPLES, FILTER, FACT)
@@ -227,16 +228,18 @@ def _phrases(facts: Sequence[Fact]) -> list[str]:
 
 
 def _similar_phrases(phrases: Sequence[str], least: float, tools: Tools) -> list[list[float]]:
-    """[number of a phrase, of another, similarity] of all pairs at `least` or above, from 3 letters or digits on.
+    """[number of a phrase, of another, cosine] of all pairs at `least` or above, from 3 letters or digits on.
 
     At most SYNONYMS of a phrase, the most similar ones.
     """
     encoder = tools.encoder()
     vectors = encoder.encode(phrases, "passage")
+    # Cosine for every encoder: the threshold means nothing for raw products.
+    vectors = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
     pairs: list[list[float]] = []
     for i, phrase in enumerate(phrases):
         if sum(map(str.isalnum, phrase)) > 2:
-            similarity = encoder.similarity(vectors[i], vectors)
+            similarity = vectors @ vectors[i]
             best = [j for j in best_first(similarity) if j != i and similarity[j] >= least]
             pairs += [[i, j, float(similarity[j])] for j in best[:SYNONYMS]]
     return pairs

@@ -30,14 +30,25 @@ BUILD = [
 ]  # fmt: skip
 
 
-def built(similar=None, **params):
-    tools = FakeTools(BUILD, similarity=similar)
+class PhraseEncoder(WordEncoder):
+    """The phrases velindra, toren, kelford, a river have vectors of their own, none of length 1."""
+
+    def __init__(self, vectors=((3, 0), (0, 3), (-3, 0), (0, -3))):
+        super().__init__()
+        self._vectors = np.array(vectors, dtype=np.float32)
+
+    def encode(self, texts, kind):
+        return self._vectors if "a river" in texts else super().encode(texts, kind)
+
+
+def built(encoder=None, **params):
+    tools = FakeTools(BUILD, similarity=encoder or PhraseEncoder())
     index = HippoRAG(HippoRAG.Config(**params)).index(DOCUMENT, tools)
     return {k: v if isinstance(v, np.ndarray) else json.loads(json.dumps(v)) for k, v in index.items()}, tools
 
 
 def linked(reply, **params):
-    encoder = WordEncoder()
+    encoder = PhraseEncoder()
     index, _ = built(encoder, **params)
     tools = FakeTools([Rule(when="Facts:", reply=reply), Rule(when="Answer:", reply="Kelford")], similarity=encoder)
     method = HippoRAG(HippoRAG.Config(**{"k": 2, **params}))
@@ -78,16 +89,16 @@ def test_without_a_triple_passages_are_ranked_by_similarity(reply):
     assert [s.scores["similarity"] for s in answer.steps[1:]] == [1.0, 0.0]
 
 
-def test_similar_phrases_are_joined_by_their_similarity():
-    class Alike(WordEncoder):
-        def similarity(self, query, passages):
-            return np.array([0.9 if int(p[0]) < 2 else 0.1 for p in passages])
+def test_similar_phrases_are_joined_by_their_cosine_whatever_the_length_of_their_vectors():
+    def alike():
+        return PhraseEncoder([(3, 4), (30, 40), (0.1, 2), (0.5, 0)])
 
-    index, _ = built(Alike())
-    # The first two phrases, velindra and toren, are like every other.
-    assert [pair[:2] for pair in index["synonyms"]] == [[0, 1], [1, 0], [2, 0], [2, 1], [3, 0], [3, 1]]
-    assert {pair[2] for pair in index["synonyms"]} == {0.9}
-    assert built(Alike(), synonyms=1)[0]["synonyms"] == []
+    assert built(alike())[0]["synonyms"] == [
+        [0, 1, pytest.approx(1)], [0, 2, pytest.approx(0.829, abs=0.001)],
+        [1, 0, pytest.approx(1)], [1, 2, pytest.approx(0.829, abs=0.001)],
+        [2, 0, pytest.approx(0.829, abs=0.001)], [2, 1, pytest.approx(0.829, abs=0.001)],
+    ]  # fmt: skip
+    assert [pair[:2] for pair in built(alike(), synonyms=0.9)[0]["synonyms"]] == [[0, 1], [1, 0]]
 
 
 @pytest.mark.parametrize(
