@@ -56,7 +56,8 @@ def fields_of(name):
 
 def test_the_list_is_complete():
     assert set(FETCHED) - set(LONGBENCH) == RETRIEVED | TWINNED | FOUR | CHATS | SHOTS | {"qasper-hints"}
-    extended = {"qasper_e", "hotpotqa_e", "2wikimqa_e", "multifieldqa_en_e", "triviaqa_e"}
+    thirteen = "qasper multifieldqa_en hotpotqa 2wikimqa gov_report multi_news trec triviaqa samsum passage_count"
+    extended = {f"{name}_e" for name in [*thirteen.split(), "passage_retrieval_en", "lcc", "repobench-p"]}
     assert {name.partition("/")[2] for name in LONGBENCH} == DATASETS.keys() | extended
     assert set(NAMES) <= set(presets.names("datasets"))
 

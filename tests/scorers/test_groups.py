@@ -11,13 +11,24 @@ from harness.types import Gold
 ITEMS = [("Ada", 100), ("nobody", 3000), ("Ada Velmark", 5000), ("Bert\nAda", 8500), ("Ada\nBert", 9000)]
 
 
-@pytest.mark.parametrize(("dataset", "head"), [("qasper", ""), ("triviaqa", ".first_line")])
-def test_the_columns_are_what_longbench_e_prints(dataset, head):
-    official = scorer_e([p for p, _ in ITEMS], [["Ada"]] * len(ITEMS), dataset=dataset, lengths=[n for _, n in ITEMS])
-    names = [f"longbench.qa_f1_score{head}.{name}" for name in official]
+METRICS = [
+    ("qasper", "qa_f1_score"), ("triviaqa", "qa_f1_score.first_line"), ("gov_report", "rouge_score"),
+    ("samsum", "rouge_score.first_line"), ("trec", "classification_score.first_line"), ("lcc", "code_sim_score"),
+    ("passage_count", "count_score"), ("passage_retrieval_en", "retrieval_score"),
+]  # fmt: skip
+REFERENCES = {"passage_count": "2", "passage_retrieval_en": "Paragraph 2"}
+
+
+@pytest.mark.parametrize(("dataset", "metric"), METRICS)
+def test_the_columns_are_what_longbench_e_prints(dataset, metric):
+    gold, classes = REFERENCES.get(dataset, "Ada"), ["Ada", "Bert"]
+    replies, lengths = [p.replace("Ada", gold) for p, _ in ITEMS], [n for _, n in ITEMS]
+    official = scorer_e(replies, [[gold]] * len(ITEMS), dataset=dataset, lengths=lengths, all_classes=classes)
+    names = [f"longbench.{metric}.{name}" for name in official]
     found = defaultdict(list)
-    for prediction, length in ITEMS:
-        sheet = scorers.score_record(names, prediction, (), Gold(("Ada",), extra={"length": length}))
+    for prediction, length in zip(replies, lengths, strict=True):
+        extra = {"length": length, "all_classes": classes}
+        sheet = scorers.score_record(names, prediction, (), Gold((gold,), extra=extra))
         for name, value in sheet.scores.items():
             found[name].append(value)
     ours = {name.rpartition(".")[2]: round(100 * sum(v) / len(v), 2) for name, v in found.items()}
