@@ -118,6 +118,6 @@ class BoundedCache(FullContext):
             else:
                 feed(s, pieces)
                 kept = s.bound(self.config.limit(), close=True)
-            reply = s.write(task.max_answer_tokens).text.strip()
+            reply = task.answer_in(s.write(task.max_answer_tokens).text)
         scores = {"read": float(kept.read), "kept": float(kept.tokens), "megabytes": kept.size / 1e6}
         return reply, (Step("cut", scores=scores, tokens=kept.tokens, flops=tools.meter.flops()),)

@@ -74,21 +74,23 @@ class MemAgent(Method):
                 pieces = UPDATE.of(config).fill(
                     question=[question_text(question)], memory=[memory], section=[document.text[start:end]]
                 )
-                memory, tokens = self._write(pieces, config.memory_tokens, model)
+                reply, tokens = self._write(pieces, config.memory_tokens, model)
+                memory = reply.strip()
                 shown = Shown("span", document.id, start, end)
                 steps.append(Step("memory", number, tokens=tokens, flops=tools.meter.flops(), shown=shown, note=memory))
         pieces = FINAL.of(config).fill(
             instruction=tools.task.instruction, question=[question.text], options=options(question), memory=[memory]
         )
-        text, _ = self._write(pieces, tools.task.max_answer_tokens, model)
+        reply, _ = self._write(pieces, tools.task.max_answer_tokens, model)
+        text = tools.task.answer_in(reply)
         sources = tuple((document.id, start, end) for start, end in spans)
         seen = (Shown("generated", document.id, text=memory, sources=sources),) if spans else ()
         return Answer(text, seen, f"{len(spans)} segments", tuple(steps))
 
     def _write(self, pieces: Pieces, max_tokens: int, model: MeteredModel) -> tuple[str, int]:
-        """The reply to a request, stripped, of `max_tokens` at most; and the tokens of the request."""
+        """The reply to a request, of `max_tokens` at most; and the tokens of the request."""
         tokens = prompt_tokens(pieces, model)
         require_room(tokens + max_tokens, model, self.config.window)
         with model.session() as s:
             feed(s, pieces)
-            return s.write(max_tokens).text.strip(), tokens
+            return s.write(max_tokens).text, tokens

@@ -98,11 +98,11 @@ def how_many_fit(texts: Sequence[str], room: int, model: MeteredModel) -> int:
 def ask(
     question: Question, texts: Sequence[str], tools: Tools, model: MeteredModel, reading: Reading | None = None
 ) -> str:
-    """Show `texts` in order (none: closed book), ask, return the answer stripped; reading: None = the task's."""
+    """Show `texts` in order (none: closed book), ask, return the answer; reading: None = the task's."""
     reading = reading or Reading(tools.task)
     with model.session() as s:
         feed(s, reading.pieces(question, texts))
-        return s.write(reading.task.max_answer_tokens).text.strip()
+        return reading.task.answer_in(s.write(reading.task.max_answer_tokens).text)
 
 
 def ask_fitting(question: Question, texts: Sequence[str], tools: Tools, reading: Reading) -> tuple[str, int]:

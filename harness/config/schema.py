@@ -85,7 +85,8 @@ class DatasetConfig(_Frozen):
     to load instead; options: settings of the format; scorers: names, the first is the headline; answer_prefix: a phrase
     that a reply has before its final answer; scorers then see only that answer; None = the reply is the answer;
     demonstration: a question with its reply, shown behind the instruction as an example (both:
-    harness/datasets/answer_prefix.py); keep_texts: whether run folders hold its questions, gold answers and texts,
+    harness/datasets/answer_prefix.py); raw_replies: scorers see white space around a reply, too (code);
+    keep_texts: whether run folders hold its questions, gold answers and texts,
     which a licence may forbid; swap: "entities" for the twin with other names and numbers (harness/datasets/twins.py),
     "entities:rules" with the recogniser named; swap_seed: another one makes another twin; shots, shots_from, shots_by,
     shots_ids, shots_seed: solved examples of training rows (harness/datasets/few_shot.py).
@@ -102,6 +103,7 @@ class DatasetConfig(_Frozen):
     max_answer_tokens: int = Field(gt=0)
     answer_prefix: _Phrase | None = None
     demonstration: _Phrase | None = None
+    raw_replies: bool = False
     scorers: tuple[str, ...] = Field(min_length=1)
     licence: str = ""
     citation: str = ""

@@ -23,8 +23,12 @@ def task(dataset: DatasetConfig) -> Task:
     request += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
     shots = shots_of(dataset)
     request += "" if shots is None else shots.text()
-    found = {"shots": shots.identity} if shots is not None and shots.identity else {}
-    return Task(instruction=dataset.instruction + request, max_answer_tokens=dataset.max_answer_tokens, **found)
+    return Task(
+        instruction=dataset.instruction + request,
+        max_answer_tokens=dataset.max_answer_tokens,
+        shots="" if shots is None else shots.identity or "",
+        raw_replies=dataset.raw_replies,
+    )
 
 
 def text_after(reply: str, prefix: str) -> str | None:

@@ -29,13 +29,15 @@ class Task(BaseModel):
     """The part of a prompt that is the same for every method.
 
     instruction: how to answer, one sentence; max_answer_tokens: longest answer; shots: the training rows of which each
-    question is shown the nearest behind the instruction, by their hash; left out of a dump if empty.
+    question is shown the nearest behind the instruction, by their hash; raw_replies: white space around a reply is part
+    of the answer (code). The last two are left out of a dump if empty.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     instruction: str
     max_answer_tokens: int
     shots: str = ""
+    raw_replies: bool = False
 
     @property
     def without_shots(self) -> str:
@@ -45,7 +47,11 @@ class Task(BaseModel):
     @model_serializer(mode="wrap")
     def _without_empty_shots(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        return values if self.shots else {key: value for key, value in values.items() if key != "shots"}
+        return {key: value for key, value in values.items() if value or key not in ("shots", "raw_replies")}
+
+    def answer_in(self, reply: str) -> str:
+        """The answer in a reply: stripped, or with `raw_replies` as it was written."""
+        return reply if self.raw_replies else reply.strip()
 
 
 class Encoder(Protocol):
