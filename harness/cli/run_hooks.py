@@ -86,14 +86,13 @@ class Attachments:
             self._forecast(plans)
 
     def _forecast(self, plans: Sequence[Plan]) -> None:
-        """Print the forecast of a suite, and which limit will be reached; add the hooks for both."""
-        from harness.cli.forecast_table import BesideForecast, row_forecasts, suite_line
+        """Print the forecast of a suite, and which limit will be reached, with its hook."""
+        from harness.cli.forecast_table import row_forecasts, suite_line
         from harness.engine.command_limits import LimitHook, first_limit_hit
 
-        expected, workers, out = row_forecasts(plans, self._options), self._scaling.workers or 1, self._options.folder
+        expected, out = row_forecasts(plans, self._options), self._options.folder
         if self._suite is not None:
-            say(suite_line(self._suite, expected, workers))
-            self.hooks.append(BesideForecast(expected, out, workers))
+            say(suite_line(self._suite, expected))
         if (budget := self._scaling.budget).limits:
             self.hooks.insert(0, LimitHook(budget, plans, out, self._command, say))
             say(f"forecast: {first_limit_hit(budget, plans, expected, out)}")
@@ -123,10 +122,10 @@ def print_warnings(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
 
 
 def _check_forecast(options: Execution, scaling: WorkerOptions) -> None:
-    """Raise UserError for an option of the forecast without --plan, or a convention that is unknown."""
-    price = None if scaling.max_money else scaling.price
-    given = {"--convention": options.convention, "--price-per-gpu-hour": price}
-    if not options.plan and (name := next((name for name, value in given.items() if value is not None), None)):
-        raise UserError(f"{name} is for a forecast (--plan); a run keeps the FLOPs under every convention")
+    """Raise UserError for --convention without --plan or unknown, and for a price of hours without a limit of money."""
+    if scaling.price is not None and not scaling.max_money:
+        raise UserError("--price-per-gpu-hour is for --max-money M; give that limit too, or leave the price out")
+    if not options.plan and options.convention is not None:
+        raise UserError("--convention is for a forecast (--plan); a run keeps the FLOPs under every convention")
     if options.convention not in {None, *CONVENTIONS}:
         raise UnknownName("FLOPs convention", str(options.convention), CONVENTIONS)

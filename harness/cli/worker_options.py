@@ -46,7 +46,7 @@ class WorkerOptions:
     ] = None
 
     price_per_gpu_hour: Annotated[
-        float | None, execution("--price-per-gpu-hour P", "With --plan or --max-money: count money too.", min=0)
+        float | None, execution("--price-per-gpu-hour P", "With --max-money: count hours as money too.", min=0)
     ] = None
     max_tokens: Annotated[
         int | None, execution("--max-tokens N", "Begin no question once all rows together took N tokens.", min=1)

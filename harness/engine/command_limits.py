@@ -74,12 +74,8 @@ def first_limit_hit(budget: Budget, plans: Sequence[Plan], rows: Sequence[Foreca
         for record in read_lines(out / plan.folder / RECORDS, "question_id"):
             if record["question_id"] in asked:
                 stored.spend_record(record)
-        hours = None if row.hours is None else row.hours * budget.price
-        spent, money = (
-            stored.spent(),
-            row.money if not budget.price else None if hours is None else hours + (row.money or 0),
-        )
-        needs = {"tokens": row.tokens, "tflops": row.tflops, "hours": row.hours, "money": money}
+        spent, money = stored.spent(), None if budget.price else row.money  # nobody forecasts hours
+        needs = {"tokens": row.tokens, "tflops": row.tflops, "hours": None, "money": money}
         hit: list[tuple[float, str]] = []
         for name, most in budget.limits.items():
             if (need := needs[name]) is None:

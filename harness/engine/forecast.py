@@ -5,26 +5,17 @@
 
 The first of these that there is:
 
-stored     the means of the run's own folder, or of another run of the method with the same settings and models on the
-           same data set
+stored     the means of the questions and indexes that the run's own folder holds
 declared   what the method says it reads (`Method.reads`), counted by the formulas of harness.cost.flops;
            a token is taken as 4 bytes of text, every answer to be as long as it may: rather too much than too little
 unknown    no number is made up
 
 Only what is still to be answered counts. Indexes count as if they were built, though the cache may hold them.
-
-How long the tokens take on this hardware is known from earlier runs on it. Tokens a second are those of the calls
-themselves (usage.seconds), so loading a model and waiting for a lock count as nothing. The first of these that has a
-run: same method and data set, same method, same model.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,23 +25,21 @@ from harness.cost.events import Event, Kind
 from harness.cost.flops import DEFAULT, ModelShape, flops
 from harness.cost.prices import money, price_of
 from harness.cost.usage import sum_phases, tokens_of
-from harness.engine.manifest import describe_gpu, shape_of_role
+from harness.engine.manifest import shape_of_role
 from harness.engine.plan import Plan
 from harness.errors import UserError
-from harness.storage.run_folder import MANIFEST, RUN, SUMMARY, StoredRun, read_json, read_run, run_yaml
+from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Example
 
 BYTES_A_TOKEN = 4
 FRAME = 60  # tokens of the shared prompt's own words and of the chat template
-_NOT_THE_TEXTS = ("questions", "seed", "files")  # options of a data set that leave its texts as long as they are
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """One row of a plan. done: questions recorded; tokens, tflops: of the others, None if unknown; how: from what.
 
-    questions: 0 if unknown; hours: of one worker like this machine, None if no run here says it; speed: by which runs;
-    money: of requests to servers, None where a price is unknown.
+    questions: 0 if unknown; money: of requests to servers, None where a price is unknown.
     """
 
     method: str
@@ -60,8 +49,6 @@ class Forecast:
     tokens: float | None
     tflops: float | None
     how: str
-    hours: float | None = None
-    speed: str = ""
     money: float | None = None
 
 
@@ -131,7 +118,7 @@ class _RemainingWork:
 def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     """What `plan` will cost in the results folder `out`, FLOPs under `convention`.
 
-    Reads stored runs; loads no model and changes nothing.
+    Reads the run's own folder; loads no model and changes nothing.
     """
     own = _read_or_none(out / plan.folder)
     if not plan.dataset.examples:
@@ -143,19 +130,17 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     if not work.left:
         return Forecast(*head, 0.0, 0.0, "done: every question is stored", money=0.0 if priced else None)
     cost: Cost | None
-    for run in _comparable_runs(plan, out, own):
-        answered = [row["usage"] for row in run.records if row["error"] is None]
-        built = [row["usage"] for row in run.documents if row["status"] != "failed"]
-        config = plan.config.model_dump()
-        question, index = _mean_cost(answered, convention, config), _mean_cost(built, convention, config)
-        if question is not None and (index is not None or not work.indexes):
-            cost = _NO_COST.plus(question, len(work.left)).plus(index or _NO_COST, work.indexes)
-            how = f"stored: means of {len(answered)} question{'s'[: len(answered) > 1]} of {run.path.name}"
-            break
+    answered = [row["usage"] for row in own.records if row["error"] is None] if own else []
+    built = [row["usage"] for row in own.documents if row["status"] != "failed"] if own else []
+    config = plan.config.model_dump()
+    question, index = _mean_cost(answered, convention, config), _mean_cost(built, convention, config)
+    if question is not None and (index is not None or not work.indexes):
+        cost = _NO_COST.plus(question, len(work.left)).plus(index or _NO_COST, work.indexes)
+        how = f"stored: means of {len(answered)} question{'s'[: len(answered) > 1]} of {plan.folder.rpartition('/')[2]}"
     else:
         cost, how = _declared_cost(work), "declared: what the method says it reads"
     if cost is None:
-        return Forecast(*head, None, None, "unknown: no stored run with these settings; --limit 3 would give one")
+        return Forecast(*head, None, None, "unknown: nothing stored yet; --limit 3 would measure it")
     tflops = None if cost.flops is None else cost.flops / 1e12
     return Forecast(*head, cost.tokens, tflops, how, money=cost.money if priced else None)
 
@@ -166,31 +151,6 @@ def _read_or_none(folder: Path) -> StoredRun | None:
         return read_run(folder)
     except UserError:
         return None
-
-
-def _comparable_runs(plan: Plan, out: Path, own: StoredRun | None) -> Iterator[StoredRun]:
-    """Yield `own`, if any, then other runs in `out` of its method, model and data set with equal `_cost_settings`."""
-    if own is not None:
-        yield own
-    here = out / plan.folder
-    name_without_hash = here.name.rpartition("--")[0]
-    for folder in sorted(here.parent.glob("*")) if here.parent.is_dir() else ():
-        if folder == here or folder.name.rpartition("--")[0] != name_without_hash:
-            continue
-        run = _read_or_none(folder)
-        if run is not None and _cost_settings(run.config) == _cost_settings(plan.config.model_dump(mode="json")):
-            yield run
-
-
-def _cost_settings(config: dict[str, Any]) -> tuple[Any, ...]:
-    """The settings that a cost depends on, comparable by ==; config: as in run.yaml."""
-    dataset = config["dataset"]
-    options = {k: v for k, v in (dataset.get("options") or {}).items() if k not in _NOT_THE_TEXTS}
-    dataset_settings = (dataset["name"], dataset["max_answer_tokens"], options)
-    roles = config.get("roles") or {}
-    used = (config["model"], *roles.values(), config.get("encoder"), config.get("reranker"))
-    named = [sorted(roles), *({k: v for k, v in (each or {}).items() if k != "shape"} for each in used)]
-    return (config["method"]["params"], config["method"].get("view"), *dataset_settings, *named)
 
 
 def _mean_cost(usages: Sequence[dict[str, Any]], convention: str, config: dict[str, Any]) -> Cost | None:
@@ -258,80 +218,3 @@ def event_cost(
     served = {"prefill": "input", "decode": "output"}.get(kind)
     paid = 0.0 if served is None else None if price is None else new * price[served] / 1e6
     return Cost(new, None if shape is None else flops(event, shape, convention), paid)
-
-
-@dataclass(frozen=True)
-class MeasuredRun:
-    """A stored run. model: name and dtype; hardware: the GPU, or "8 CPUs"; tokens: of all calls; seconds: they took."""
-
-    method: str
-    dataset: str
-    model: str
-    hardware: str
-    tokens: float
-    seconds: float
-
-
-def measured_runs(out: Path) -> list[MeasuredRun]:
-    """The runs below `out` that have a summary and took time, for `expected_hours`; damaged ones are left out."""
-    runs = []
-    for path in sorted(Path(out).rglob(RUN)):
-        try:
-            if (run := _measured_run(path.parent)) is not None:
-                runs.append(run)
-        except (UserError, OSError, KeyError, TypeError, AttributeError):  # a forecast is no reason to stop
-            continue
-    return runs
-
-
-def _measured_run(folder: Path) -> MeasuredRun | None:
-    """Tokens and seconds of the run in `folder`; None without a summary, a manifest, tokens or time."""
-    summary, manifest = read_json(folder / SUMMARY), read_json(folder / MANIFEST)
-    if not summary or not manifest:
-        return None
-    config = run_yaml(folder)["config"]
-    answered = summary["n_total"] - summary["n_failed"]
-    phases = [(usage, answered) for usage in summary["usage"].values()]
-    phases += [(usage, 1) for usage in summary["index"]["usage"].values()]
-    tokens = sum(times * (usage["tokens_in"] + usage["tokens_out"]) for usage, times in phases)
-    together = max((start.get("parallel") or 1 for start in manifest["starts"]), default=1)
-    # What calls waited for each other counts too: all of it over the questions in flight is the time that passed.
-    seconds = sum(times * (usage["seconds"] + usage.get("queued", 0.0)) for usage, times in phases) / together
-    if tokens <= 0 or seconds <= 0:
-        return None
-    model = _model(config["model"]["name"], manifest.get("models") or {})
-    names = config["method"]["name"], config["dataset"]["name"]
-    return MeasuredRun(*names, model, manifest.get("gpu") or f"{manifest['cpus']} CPUs", tokens, seconds)
-
-
-def _model(name: str, identities: dict[str, Any]) -> str:
-    return f"{name} {(identities.get('reader') or {}).get('dtype')}"
-
-
-def expected_hours(plan: Plan, tokens: float | None, known: Sequence[MeasuredRun]) -> tuple[float | None, str]:
-    """(hours of one worker for `tokens`, by which runs in words), or (None, why); known: runs whose speed is taken."""
-    if tokens is None:
-        return None, "unknown"
-    here, model = f"{os.cpu_count()} CPUs", _model(plan.config.model.name, plan.facts)
-    if "torch" not in sys.modules and any(run.hardware != here for run in known):
-        import torch  # noqa: F401 - describe_gpu asks it, once it is loaded
-    here = describe_gpu() or here
-    same = [run for run in known if (run.hardware, run.model) == (here, model)]
-    method, dataset = plan.config.method.name, plan.config.dataset.name
-    kinds = (
-        (f"{method} on {dataset}", [r for r in same if (r.method, r.dataset) == (method, dataset)]),
-        (method, [r for r in same if r.method == method]),
-        (plan.config.model.name, same),
-    )
-    for name, runs in kinds:
-        if runs:
-            speed = sum(run.tokens for run in runs) / sum(run.seconds for run in runs)
-            return tokens / speed / 3600, f"{speed:,.0f} tokens/s: {name}, {len(runs)} run{'s'[: len(runs) > 1]}"
-    return None, f"no run with {model.partition(' ')[0]} on {here}"
-
-
-def append_actual(out: Path, row: str, folder: str, workers: int, expected: float, took: float) -> None:
-    """Add a line to forecasts.jsonl in `out`, if it can be written. folder: of the row's run; expected, took: hours."""
-    line = {"row": row, "run": folder, "workers": workers, "forecast_hours": expected, "hours": took}
-    with contextlib.suppress(OSError), open(out / "forecasts.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cli import forecast_table
 from harness.cli import run as run_verb
 from harness.engine import runner
-from harness.engine.forecast import Forecast
 from harness.errors import CannotRun
 from harness.tracking.mlflow_process import BackgroundTracking
 from harness.types import Answer
@@ -122,18 +120,6 @@ def test_a_suite_and_a_profile(here):
     assert [s["config"]["method"]["params"]["rate"] for s in stored] == [0.25, 0.25]
     assert stored[0]["origins"]["limit"] == "profile tiny"
     assert stored[0]["config"]["profile"] == "tiny"
-
-
-def test_a_suite_says_what_a_row_took_beside_its_forecast(here, tmp_path, monkeypatch):
-    def forecasts(plans, _):
-        return [Forecast(plan.method_name, plan.config.dataset.name, 2, 0, 9.0, 1.0, "", hours=1.0) for plan in plans]
-
-    monkeypatch.setattr(forecast_table, "row_forecasts", forecasts)
-    done = here("run", "--suite", "pair", "--profile", "tiny", "--mlflow", "off")
-    assert len(re.findall(r"^forecast 60 min, took \S+ (ms|s|min)$", done.stderr, re.MULTILINE)) == 2
-    kept = [json.loads(line) for line in (tmp_path / "results" / "forecasts.jsonl").read_text().splitlines()]
-    assert [line["forecast_hours"] for line in kept] == [1.0, 1.0]
-    assert all(0 < line["hours"] < 0.1 for line in kept)
 
 
 def test_a_failure_says_where_it_happened_and_debug_prints_the_traceback(here):
