@@ -53,10 +53,13 @@ def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
         return _logits(net, given, ask.logits, [ask.labels] * ask.logits)
 
 
-def run_packed(net: Any, device: torch.device, asks: Sequence[Ask], in_one_call: bool = False) -> list[Tensor | None]:
+def run_packed(
+    net: Any, device: torch.device, asks: Sequence[Ask], in_one_call: bool = False, longest: int = 0
+) -> list[Tensor | None]:
     """Run several contexts of one arena in one pass; returns the logits of each of `asks`, as `run_alone` does.
 
-    in_one_call: whether one attention call serves all (kernels.packed_attention). Raises MemoryError in a full arena.
+    in_one_call: whether one attention call serves all (kernels.packed_attention); longest: most tokens of a context.
+    Raises MemoryError in a full arena.
     """
     make_room(asks)
     order = list(range(len(asks)))
@@ -74,7 +77,7 @@ def run_packed(net: Any, device: torch.device, asks: Sequence[Ask], in_one_call:
         logit_rows += range(len(ids) - ask.logits, len(ids))
     new, slots = [part.end - part.start for part in parts], [slot_of(part.cache) for part in parts]
     keys = [slot.used[0] + n for slot, n in zip(slots, new, strict=True)]
-    at = functools.cache(functools.partial(pack_layout, new, [slot.start for slot in slots], keys))
+    at = functools.cache(functools.partial(pack_layout, new, [slot.start for slot in slots], keys, longest))
     given = {
         "input_ids": torch.tensor([ids], device=device),
         "position_ids": torch.tensor([positions], device=device),

@@ -94,12 +94,18 @@ class PackLayout:
     most_keys: int
 
 
-def pack_layout(new: Sequence[int], starts: Sequence[int], keys: Sequence[int], device: torch.device) -> PackLayout:
-    """The PackLayout of contexts with these numbers of new tokens, first positions in the arena, numbers of keys."""
+def pack_layout(
+    new: Sequence[int], starts: Sequence[int], keys: Sequence[int], longest: int, device: torch.device
+) -> PackLayout:
+    """The PackLayout of contexts with these numbers of new tokens, first positions in the arena, numbers of keys.
+
+    longest: bound of the keys of a context. Where each has one new token the kernel splits the keys by it, so that a
+    recorded step, whose bound is fixed, splits and rounds as this one does.
+    """
     # The last place only closes the list: how long the last context is stands in `keys`, as for the others.
     numbers = (list(accumulate(new, initial=0)), [*starts, starts[-1] + keys[-1]], keys)
     rows, places, counts = (torch.tensor(column, dtype=torch.int32, device=device) for column in numbers)
-    return PackLayout(rows, places, counts, max(new), max(keys))
+    return PackLayout(rows, places, counts, max(new), max(keys) if max(new) > 1 else max(longest, max(keys)))
 
 
 def packed_attention(

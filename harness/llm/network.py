@@ -316,7 +316,7 @@ class ForwardLane:
         model = self._model
         if model.fixed_rows is not None:
             return run_in_rows(model.net, model.device, asks, model.fixed_rows)
-        eagerly = functools.partial(run_packed, model.net, model.device, asks, model.in_one_call)
+        eagerly = functools.partial(run_packed, model.net, model.device, asks, model.in_one_call, model._positions)
         if self._steps is None or any(not _recordable(ask) for ask in asks):
             return eagerly()
         slots = [slot_of(ask.cache) for ask in asks]

@@ -364,6 +364,20 @@ def test_whole_sessions_write_and_probe_the_same(tiny, fast, tapes):
         assert found[n][1] == pytest.approx(expected[n][1], abs=1e-4)
 
 
+def test_a_recorded_step_splits_the_keys_as_the_step_that_it_is_checked_against(fast, tapes, monkeypatch):
+    bounds, attention = [], torch.nn.attention.varlen.varlen_attn
+
+    def varlen_attn(query, key, value, rows, places, most_new, most_keys, **how):
+        bounds.append((most_new, most_keys))
+        return attention(query, key, value, rows, places, most_new, most_keys, **how)
+
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
+    lane, cache = ForwardLane(fast, None), fast.arena.cache()
+    lane.run([Ask([1, 2, 3], cache)])
+    lane.run([Ask([4], cache, 1)])
+    assert bounds == [(3, 3)] * fast.layers + [(1, fast._positions)] * 2 * fast.layers
+
+
 def test_written_tokens_that_are_watched_are_recorded_steps_with_the_attention_of_eager_ones(tiny, fast, tapes):
     def work(model, n, found):
         session = model.session(Meter())
