@@ -174,7 +174,7 @@ def _wrong_stop_class(record: Mapping[str, Any], dataset: DatasetConfig, example
 def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
     """One row a run and class that occurs; the keys are (data set, method, model).
 
-    count; share, share.low, share.high: of all questions of the run, in [0, 1], 95 % interval, bootstrap by cluster;
+    count; share, share.low, share.high: of all questions of the run, in [0, 1], 95 % interval, by cluster;
     known: how many of them the run without any text answers right (missing without one); examples: question ids.
     """
     rows = []

@@ -213,7 +213,7 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
 
 
 def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
-    """The value of `name`, one of `corpus_names`, in [0, 1] with its interval, bootstrap by cluster.
+    """The value of `name`, one of `corpus_names`, in [0, 1] with its interval, by cluster.
 
     A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
     """

@@ -13,7 +13,7 @@ Columns of `frame`, in order:
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     declined                            questions that a first request left to a second one over the whole document
-    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (stats/clusters.py);
+    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/clusters.py);
                                         of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
     tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes

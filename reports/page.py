@@ -204,7 +204,7 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html) -> Html
         el("div", class_="save", data_file=f"d{number}-front", data_name=f"{group.name} score against cost"),
         el(
             "p",
-            "Error bars are 95 % intervals, bootstrap by document (by question where passages are retrieved). Point at "
+            "Error bars are 95 % intervals, by document (by question where passages are retrieved). Point at "
             "a mark to read its numbers. The cost holds the index, shared by the questions of its document.",
             class_="legend",
         ),

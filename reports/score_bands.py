@@ -10,7 +10,7 @@ scores are taken as they are stored, a judge's too; the others are computed from
 methods of a table are compared on the questions that all of them answered.
 
 A pair changes order where one method has the higher mean by one scorer and the lower by another. It is "clear" where
-both differences are: each of the two intervals (95 %, bootstrap by cluster) excludes 0.
+both differences are: each of the two intervals (95 %, by cluster) excludes 0.
 """
 
 import functools
@@ -119,7 +119,7 @@ class Band:
         return tuple(found)
 
     def settles(self, a: str, b: str, name: str, level: float = LEVEL, resamples: int = RESAMPLES) -> bool:
-        """Whether the interval (bootstrap by cluster) of methods `a` minus `b` by the scorer `name` excludes 0."""
+        """Whether the interval (by cluster) of methods `a` minus `b` by the scorer `name` excludes 0."""
         apart = np.subtract(self.columns[name][a], self.columns[name][b])
         found = interval(apart, self.clusters[name], level=level, resamples=resamples, bounds=(-1.0, 1.0))
         return found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)

@@ -6,7 +6,7 @@
 
 A choice is a scorer of `score_bands`, or a judge: one model with one prompt. The order of a pair is the headline's; a
 choice flips it where its means say the opposite; the questions do not settle it where the interval of the headline's
-difference (bootstrap by cluster, as of every table) holds 0. For each choice the share of DRAWS resamples with the
+difference (by cluster, as in every table) holds 0. For each choice the share of DRAWS resamples with the
 opposite order is told too. A pair that the headline ties has the order of most choices. A choice by which all methods
 are equal, as of a judge that always says no, has no order and is left out.
 """

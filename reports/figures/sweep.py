@@ -5,7 +5,7 @@
 method is the run's label without the swept setting: "bm25", or "bm25 chunk_tokens=150" where another one differs too. A
 run without the setting is a reference: its row has no value, and the figure shows it as a level line.
 
-score mean mean.low mean.high        the score's name, its mean in [0, 1], 95 % interval, bootstrap by cluster
+score mean mean.low mean.high        the score's name, its mean in [0, 1], 95 % interval, by cluster
 tokens                               search + answer per question
 tflops tflops.low tflops.high        1e12 FLOPs of search + answer per question, likewise with its interval
 convention n failed truncated notes run

@@ -19,14 +19,12 @@ WIDE, NARROW = LEVEL, 0.90  # the levels of the two intervals: see harness.stats
 class OwnValue:
     """What was measured, with its 95 % interval (wide) and its 90 % interval (narrow); None where there is none.
 
-    alone: there is none because all questions, or the indexes, are of one document or linked through shared ones;
     wording: TFLOPs of WORDING tokens of the answer, 0 for what is no cost of answering.
     """
 
     value: float | None = None
     wide: tuple[float, float] | None = None
     narrow: tuple[float, float] | None = None
-    alone: bool = False
     wording: float = 0.0
 
 
@@ -66,8 +64,7 @@ def mean_over_datasets(parts: Sequence[OwnValue]) -> OwnValue:
         return parts[0] if len(parts) == 1 else OwnValue()
     middle, wide = facts.mean_of_samples(values, [part.wide for part in parts])
     _, narrow = facts.mean_of_samples(values, [part.narrow for part in parts])
-    alone, wording = any(part.alone for part in parts), sum(part.wording for part in parts) / len(parts)
-    return OwnValue(middle, wide, narrow, alone, wording)
+    return OwnValue(middle, wide, narrow, sum(part.wording for part in parts) / len(parts))
 
 
 def score_of(metric: Metric, run: StoredRun) -> str | None:
@@ -88,7 +85,7 @@ def _with_intervals(find: Callable[[float], Interval], scale: float) -> OwnValue
     def ends(one: Interval) -> tuple[float, float] | None:
         return None if one.low is None or one.high is None else (scale * one.low, scale * one.high)
 
-    return OwnValue(None if wide.mean is None else scale * wide.mean, ends(wide), ends(narrow), wide.clusters == 1)
+    return OwnValue(None if wide.mean is None else scale * wide.mean, ends(wide), ends(narrow))
 
 
 def _mean_value(
@@ -124,4 +121,4 @@ def _plus_index(index: OwnValue, search: OwnValue, questions: int) -> OwnValue:
         return None if a is None or b is None else (a[0] / questions + b[0], a[1] / questions + b[1])
 
     wide, narrow = ends(index.wide, search.wide), ends(index.narrow, search.narrow)
-    return OwnValue(index.value / questions + search.value, wide, narrow, index.alone or search.alone, search.wording)
+    return OwnValue(index.value / questions + search.value, wide, narrow, search.wording)

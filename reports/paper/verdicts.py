@@ -145,8 +145,7 @@ def verdict(value: Value, ours: OwnValue, n: int, margin: float = MARGIN, unveri
     told = f"{margin:g} {'points' if value.metric.in_points else '%'}"
     told += f"; {listed(unverified)} not verified" if unverified else ""
     if ours.narrow is None or ours.wide is None:
-        linked = "one document, or questions linked by shared ones, says nothing about the spread"
-        return f"{UNDECIDED} ({linked if ours.alone else 'all resamples give the same value, so no spread is known'})"
+        return f"{UNDECIDED} (no interval: too few documents, or no spread among them)"
     decision = equivalence(ours.narrow, ours.wide, (value.printed - reach, value.printed + reach))
     if decision == "equivalent":
         return f"{EQUIVALENT} (within {told})"

@@ -91,7 +91,7 @@ def frame(found: Sequence[Pair], score: str | None = None, margin: float = MARGI
 
 _LEGEND = (
     "twin: the same questions with other names, years and numbers; drop: original minus twin with its 95 % interval "
-    "(bootstrap by document); recalled: drop / original; p: sign flips, p_holm: adjusted by Holm"
+    "(by document); recalled: drop / original; p: sign flips, p_holm: adjusted by Holm"
 )
 
 
@@ -123,9 +123,10 @@ def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
     is_ = {"equivalent": "is no harder", "undecided": "may be harder", "harder": "is harder", "easier": "is easier"}
     yes = row["check"] == "equivalent"
     value, low, high = (100 * row[f"evidence{end}"] for end in ("", ".low", ".high"))
+    span = "with too few documents for an interval" if low != low else f"[{low:.1f}, {high:.1f}] (90 %)"
     return (
         f"the twin {is_[row['check']]}{'' if yes else ', so no drop is called recalled'}: original minus twin on the "
-        f"evidence alone is {value:+.1f} points [{low:.1f}, {high:.1f}] (90 %), {'' if yes else 'not '}shown to be "
+        f"evidence alone is {value:+.1f} points {span}, {'' if yes else 'not '}shown to be "
         f"equivalent within {100 * margin:g} points (two one-sided tests at 5 %)"
     )
 

@@ -55,6 +55,16 @@ def test_without_a_score_to_lose_there_is_no_share(tmp_path, capsys):
     assert "drop: original minus twin" in " ".join(capsys.readouterr().out.split())
 
 
+def test_with_too_few_documents_no_interval_is_spoken_of(tmp_path, capsys):
+    _runs(tmp_path, [1.0, 0.0], [0.0, 0.0])
+    _oracle(tmp_path, [1.0, 1.0], [1.0, 0.0])
+    with pytest.raises(SystemExit, match="0"):
+        main(["report", "memory", str(tmp_path)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "is +50.0 points with too few documents for an interval, not shown to be equivalent" in said
+    assert "nan" not in said
+
+
 @pytest.mark.parametrize(
     ("after", "check", "says"),
     [
