@@ -27,7 +27,7 @@ import pandas as pd
 from harness import scorers
 from harness.errors import UserError
 from harness.scorers.base import installed
-from harness.stats.bootstrap import LEVEL, RESAMPLES, interval
+from harness.stats.bootstrap import interval
 from harness.stats.clusters import question_labels
 from harness.storage.run_folder import StoredRun
 from harness.types import Example, Gold
@@ -118,10 +118,10 @@ class Band:
                 found.append(Reversal(a, b, above, below, all(self.settles(a, b, name) for name in ends)))
         return tuple(found)
 
-    def settles(self, a: str, b: str, name: str, level: float = LEVEL, resamples: int = RESAMPLES) -> bool:
+    def settles(self, a: str, b: str, name: str) -> bool:
         """Whether the interval (by cluster) of methods `a` minus `b` by the scorer `name` excludes 0."""
         apart = np.subtract(self.columns[name][a], self.columns[name][b])
-        found = interval(apart, self.clusters[name], level=level, resamples=resamples, bounds=(-1.0, 1.0))
+        found = interval(apart, self.clusters[name], bounds=(-1.0, 1.0))
         return found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
 
     @property

@@ -5,10 +5,10 @@
     sections(found), frame(found)        tables for people; one row a choice and pair for programs
 
 A choice is a scorer of `score_bands`, or a judge: one model with one prompt. The order of a pair is the headline's; a
-choice flips it where its means say the opposite; the questions do not settle it where the interval of the headline's
-difference (by cluster, as in every table) holds 0. For each choice the share of DRAWS resamples with the
-opposite order is told too. A pair that the headline ties has the order of most choices. A choice by which all methods
-are equal, as of a judge that always says no, has no order and is left out.
+choice flips it where its means say the opposite; the questions settle it where the sign-flip test of the headline's
+difference, by cluster, is below 5 % after Holm's correction for all pairs. For each choice the share of DRAWS
+resamples with the opposite order is told too. A pair that the headline ties has the order of most choices. A choice by
+which all methods are equal, as of a judge that always says no, has no order and is left out.
 """
 
 from collections import Counter
@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from harness.stats.bootstrap import Floats, per_cluster, resample_sums
+from harness.stats.paired_tests import holm, paired_test
 from harness.storage.run_folder import StoredRun
 from reports import score_bands
 from reports.gold_rows import Rows
@@ -29,7 +30,7 @@ from reports.score_bands import CLOSE, JUDGES, Band, rank_range
 KINDS = ("scorer", "judge", "judge prompt")
 DRAWS = 1000
 DRAW = "draw of questions"
-_LEVEL = 0.90  # of the interval of a paired difference: it is wrong on either side once in twenty
+_ALPHA = 0.05  # that any pair of equal methods is called settled
 _NAMED = 4  # choices that the sentence names
 _IN_DRAWS = "in draws: in how many resamples of the questions these pairs have the opposite order by that choice"
 
@@ -66,8 +67,8 @@ class Stability:
         kinds = Counter(self.table.drop_duplicates("choice")["kind"])
         told = [f"{kinds[kind]} {kind}{'s' if kinds[kind] > 1 else ''}" for kind in KINDS if kinds[kind]]
         text = (
-            f"Pairs of methods that keep their order under {', '.join(told)} and the draw of questions (90 % interval)"
-            f": {(~changing).sum()} of {len(changing)}"
+            f"Pairs of methods that keep their order under {', '.join(told)} and the draw of questions (5 % over all "
+            f"pairs): {(~changing).sum()} of {len(changing)}"
         )
         if not self.flips:
             return f"{text}."
@@ -76,7 +77,7 @@ class Stability:
             more = f" and {len(by_choice) - _NAMED} more choices" if len(by_choice) > _NAMED else ""
             text += f"; {flipped.sum()} ({100 * flipped.mean():.0f} %) flip, by {', '.join(by_choice[:_NAMED])}{more}"
         if DRAW in self.flips:
-            text += f"; {self.flips[DRAW]} not settled by the questions (the interval holds 0)"
+            text += f"; {self.flips[DRAW]} not settled by the questions"
         share = self.table["reversed"][self.table["choice"] != DRAW].mean()
         return f"{text}. Over all choices and draws at once {100 * share:.0f} % of the orders are reversed."
 
@@ -105,8 +106,10 @@ def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
         flips = apart[name] * order < -CLOSE
         values = zip(pairs, apart[name], reversed_, flips, strict=True)
         rows += [(name, kinds.get(name, "scorer"), *pair, *value) for pair, *value in values]
-    for _, _, a, b, *numbers, _ in rows[: len(pairs)]:
-        rows.append((DRAW, "draw", a, b, *numbers, not band.settles(a, b, band.headline, _LEVEL, DRAWS)))
+    columns, clusters = band.columns[band.headline], band.clusters[band.headline]
+    adjusted = holm([paired_test(columns[a], columns[b], clusters).p for a, b in pairs])
+    for (_, _, a, b, *numbers, _), p in zip(rows[: len(pairs)], adjusted, strict=True):
+        rows.append((DRAW, "draw", a, b, *numbers, p > _ALPHA))
     return Stability(band, pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]))
 
 

@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, compress
+from itertools import combinations
 from textwrap import shorten
 
 import pandas as pd
@@ -155,7 +155,10 @@ def frame(found: Sequence[Audit]) -> pd.DataFrame:
 
 
 def sections(found: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
-    """For each data set the suspect questions, and each method's score with and without them."""
+    """For each data set the suspect questions, and each method's score.
+
+    Not the score without them: which questions are suspect depends on the answers (18.5 points in a simulation).
+    """
     out = []
     for each in found:
         listed = frame([each]).drop(columns="dataset")
@@ -168,10 +171,7 @@ def sections(found: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
             note += "; fewer than two methods have a mean of 50, so no agreement of methods is used"
         rows = []
         for label, one in each.scored.items():
-            kept = [question not in each.suspects for question in one.ids]
-            values, clusters = list(compress(one.values, kept)), list(compress(one.clusters, kept))
             columns = facts.mean_columns("all", one.values, one.clusters, seed=0)
-            columns |= facts.mean_columns("without suspects", values, clusters, seed=0)
             rows.append({"method": label, **columns, "notes": (note,)})
-        out.append((f"{each.dataset}: scores with and without them", facts.as_floats(pd.DataFrame(rows))))
+        out.append((f"{each.dataset}: scores", facts.as_floats(pd.DataFrame(rows))))
     return out

@@ -11,7 +11,7 @@ def audit_data(answers: Answers) -> int:
 
     Signs: strong methods agree on another answer in the evidence; no gold answer stands in the evidence; two gold
     answers contradict each other; the same question has other gold answers. Each is a question to look at, no verdict.
-    The table has each method's score with and without them.
+    The table has each method's score.
     """
     from harness_audit import answer_keys
     from reports.gold_rows import read_rows, rows_of
