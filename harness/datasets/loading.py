@@ -8,6 +8,7 @@ A format (formats.py) is a function of one raw row to a `Row`, `Group`, `Retriev
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from harness.config.schema import DatasetConfig
@@ -18,7 +19,7 @@ from harness.datasets.formats import RowParser, loader_of, option_names, parser_
 from harness.datasets.question_kinds import count_kinds
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
 from harness.errors import ConfigError, DataError
-from harness.types import Document, Example
+from harness.types import Document, Example, Passage
 
 
 class Checker:
@@ -128,6 +129,24 @@ class Checker:
             raise DataError(name, None, None, f"no row can be used: {reasons}")
 
 
+def merge_equal_texts(
+    examples: list[Example], documents: dict[str, Document]
+) -> tuple[list[Example], dict[str, Document]]:
+    """Let questions about equal texts share one document, the first: one index and, in statistics, one cluster."""
+    first: dict[tuple[str, str, tuple[Passage, ...]], str] = {}
+    same = {name: first.setdefault((d.title, d.text, d.passages), name) for name, d in documents.items()}
+    if len(first) == len(documents):
+        return examples, documents
+
+    def moved(example: Example) -> Example:
+        question, gold = example.question, example.gold
+        ids = tuple(dict.fromkeys(same[name] for name in question.document_ids))
+        supporting = tuple(replace(mark, document_id=same[mark.document_id]) for mark in gold.supporting)
+        return Example(replace(question, document_ids=ids), replace(gold, supporting=supporting))
+
+    return [moved(example) for example in examples], {name: documents[name] for name in first.values()}
+
+
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """Load and check every row; keep the first `limit` questions in file order (None: all) with their documents.
 
@@ -151,4 +170,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     source = find_source(config, known)
     rows = (row for file in source.files for row in read_rows(file, row_keys))
     examples, documents = checker.check_rows(rows, limit)
-    return checker.dataset(config.name, source, "" if where is None else f", {where}", examples, documents)
+    before = len(documents)
+    examples, documents = merge_equal_texts(examples, documents)
+    same = f"{before - len(documents)} of {before} documents have the text of an earlier one and are that one"
+    notes = (same,) if len(documents) < before else ()
+    return checker.dataset(config.name, source, "" if where is None else f", {where}", examples, documents, notes)

@@ -139,8 +139,8 @@ def test_a_context_larger_than_the_memory_is_refused_with_what_to_do():
 def test_contexts_that_begin_at_once_stand_in_one_arena(tiny, monkeypatch):
     """From Python 3.12 on each thread had an arena of its own, and passes over both gave wrong answers."""
     monkeypatch.setattr(tiny, "_arena", None)
-    fit = tiny._contexts_that_fit
-    monkeypatch.setattr(tiny, "_contexts_that_fit", lambda: (time.sleep(0.02), fit())[1])
+    fit = tiny._tokens_that_fit
+    monkeypatch.setattr(tiny, "_tokens_that_fit", lambda: (time.sleep(0.02), fit())[1])
     with ThreadPoolExecutor(4) as threads:
         assert len({id(arena) for arena in threads.map(lambda _: tiny.arena, range(4))}) == 1
 
