@@ -302,7 +302,10 @@ class ForwardLane:
             lengths = [slot_of(ask.cache).tokens_read() for ask in asks]
             undo = [ask.capture.undo() for ask in asks if ask.capture is not None]
             try:
-                return self._run_together(asks)
+                results = self._run_together(asks)
+                # Back to the whole chunk step by step: what filled the memory may be gone.
+                self._limit = min(2 * self._limit, self._model.prefill_chunk)
+                return results
             except Exception:  # noqa: BLE001 - whose error it is shows when each context runs alone
                 self._limit = max(sum(len(ask.ids) for ask in asks) // 2, 1)
                 for ask, length in zip(asks, lengths, strict=True):

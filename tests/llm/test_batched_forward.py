@@ -185,6 +185,25 @@ def test_a_pass_takes_what_writes_then_the_oldest_prefills_within_its_budget(lim
     assert network.ForwardLane(Model(), None).take(asks) == taken
 
 
+def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(tiny, monkeypatch):
+    def fails(*_):
+        raise torch.OutOfMemoryError
+
+    def asks():
+        return [batched_forward.Ask(range(90), tiny.arena.cache()) for _ in range(4)]
+
+    lane = network.ForwardLane(tiny, None)
+    with monkeypatch.context() as full:
+        full.setattr(network, "run_packed", fails)
+        lane.run(asks())
+    assert len(lane.take(asks())) == 2
+    lane.run(asks())
+    assert len(lane.take(asks())) == 4
+    for _ in range(4):
+        lane.run(asks())
+    assert lane._limit == tiny.prefill_chunk
+
+
 def test_a_model_with_another_kernel_runs_one_after_the_other(tiny_folder, passes):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager"))
     assert model.pack_problem == "its attention kernel is 'eager'"
