@@ -23,8 +23,8 @@ device and batch size), notes, run and reference_run (the folders' names).
 
 Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, demonstration,
 max_answer_tokens), sampling (temperature, top_p, max_tokens), seed, reader, scorer version or the fate of failed
-questions are refused: the difference would not be the method's. `force=True` compares them all the same and says so in
-the notes.
+questions, or whose scores are not those of their stored answers, are refused: the difference would not be the method's.
+`force=True` compares them all the same and says so in the notes.
 
 Of a run made elsewhere (`harness import`) reader, seed and what was asked are not known, so these are not compared, and
 a note says so. The questions in common are then those with the same id, question and right answers; they must be at
@@ -52,11 +52,14 @@ from reports import facts
 from reports.columns import PAIRED, Section, ordered, pick_columns, sections
 from reports.comparability import overlap, same_questions
 from reports.main_table import REFERENCE, frame
+from reports.rescored import rescored
 from reports.settings import code_hash, made_with
 from reports.table_formats import render, render_sections
 
 _SHARED = 0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
 _UNSET = object()
+_Checks = Mapping[tuple[int, str], tuple[str | None, bool]]
+NOT_CHECKED = "scores not checked: they could not all be computed again from the stored answers"
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.
 _NOT_COMPARED = ("origins", "limit", "keep_prompts")
 # Where something lies, runs or is kept: the fingerprint says whether the rows are the same, wherever their file is.
@@ -88,13 +91,14 @@ def compare(
     Raises UserError where nothing can be compared or (without `force`) must not be, UnknownName for a name.
     """
     facts.check_runs(runs)
-    pairs = _pairs_with_reference(runs, reference)
-    found = [p for pair in pairs for p in _reasons_against_comparing(pair, _compared_score(pair, score))]
+    pairs = [(pair, _compared_score(pair, score)) for pair in _pairs_with_reference(runs, reference)]
+    checks = {(id(run), name): rescored(run, name) for pair, name in pairs for run in (pair.run, pair.base)}
+    found = [p for pair, name in pairs for p in _reasons_against_comparing(pair, name, checks)]
     if (problems := [f"  - {problem}" for problem in dict.fromkeys(found)]) and not force:
         head = "these runs differ in more than the method:"
         end = "Run them alike, or compare them as they are with --force."
         raise UserError("\n".join([head, *problems, end]))
-    rows = [_comparison_row(pair, _compared_score(pair, score), len(pairs)) for pair in pairs]
+    rows = [_comparison_row(pair, name, len(pairs), checks) for pair, name in pairs]
     return facts.as_floats(pd.DataFrame(rows).assign(p_holm=holm([row["p"] for row in rows])))
 
 
@@ -112,7 +116,8 @@ def compare_with_baseline(run: StoredRun, base: StoredRun) -> dict[str, Any]:
         UserError: The two have no scored question in common.
     """
     pair = _Pair(run, "this run", base, "the baseline")
-    return _comparison_row(pair, _compared_score(pair, None), tests=1)
+    name = _compared_score(pair, None)
+    return _comparison_row(pair, name, tests=1, checks={(id(one), name): rescored(one, name) for one in (run, base)})
 
 
 @dataclass(frozen=True)
@@ -214,7 +219,9 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
         both = ours.keys() & theirs.keys() - {"dataset.scorers"}
         ours, theirs = ({key: value for key, value in one.items() if key in both} for one in (ours, theirs))
     if not (facts.elsewhere(run) or facts.elsewhere(base)):
-        made = [{f"made with {k}": v for k, v in made_with(one).items() if k != "rows"} for one in (run, base)]
+        made = [made_with(one) for one in (run, base)]
+        weights = {key for one in made for key in one if key.startswith("weights ")} - (made[0].keys() & made[1].keys())
+        made = [{f"made with {k}": v for k, v in one.items() if k not in {"rows", *weights}} for one in made]
         ours, theirs = ours | made[0], theirs | made[1]
         if ours["method.implementation"] == theirs["method.implementation"]:
             ours, theirs = ({**one, "code": code_hash(r)} for one, r in ((ours, run), (theirs, base)))
@@ -292,7 +299,7 @@ def _compared_score(pair: _Pair, score: str | None) -> str:
     return name
 
 
-def _reasons_against_comparing(pair: _Pair, name: str) -> list[str]:
+def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[str]:
     """Why the difference of a pair in score `name` would not be the method's alone, a sentence each; [] where it is."""
     run, base = pair.run, pair.base
     who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
@@ -310,6 +317,9 @@ def _reasons_against_comparing(pair: _Pair, name: str) -> list[str]:
         found.append(f"{who} were scored by different versions of {name} ({told}); {how}")
     if failed != failed_base:
         found.append(f"{who} treat failed questions differently (failed: {failed} and {failed_base})")
+    for one, label in ((run, pair.label), (base, pair.base_label)):
+        if odd := checks[id(one), name][0]:
+            found.append(f"{run.config['dataset']['name']}: {label}: {odd}")
     return found
 
 
@@ -346,8 +356,11 @@ def _input_differences(pair: _Pair, who: str) -> list[str]:
     return found
 
 
-def _comparison_row(pair: _Pair, name: str, tests: int) -> dict[str, Any]:
-    """The row of `compare` for a pair and score `name`, one of `tests`. Raises UserError: no question in common."""
+def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict[str, Any]:
+    """The row of `compare` for a pair and score `name`, one of `tests`. Raises UserError: no question in common.
+
+    checks: (id of a run, score) -> what reports.rescored says of it.
+    """
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
@@ -360,12 +373,13 @@ def _comparison_row(pair: _Pair, name: str, tests: int) -> dict[str, Any]:
     a, b = [values[i] for i in common], [other[i] for i in common]
     groups = [clusters[i] for i in common]
     test = paired_test(a, b, groups)
-    notes = [f"compared all the same: {problem}" for problem in _reasons_against_comparing(pair, name)]
+    notes = [f"compared all the same: {problem}" for problem in _reasons_against_comparing(pair, name, checks)]
     if pair.elsewhere:
         shared = overlap(pair.run, pair.base)[2]
         notes.append(f"{shared}; prompt, seed and weights of a run made elsewhere are not compared")
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
+    notes += [f"{label}: {NOT_CHECKED}" for run, label in both if not checks[id(run), name][1]]
     documents = {record["question_id"]: record["document_ids"] for record in pair.base.records}
     if told := cluster_warning([documents[i] for i in common], groups):
         nothing = "so there is no interval and the test says nothing"

@@ -139,13 +139,36 @@ def code_hash(run: StoredRun) -> str:
 
 
 def made_with(run: StoredRun) -> dict[str, str]:
-    """What made the run: "rows", "commit" and each package -> fingerprint or version, as far as it is recorded."""
+    """What made the run, as far as it is recorded: "rows", "commit", "weights of NAME" and each package -> version."""
     manifest = run.manifest
     git, rows = manifest.get("git") or {}, (manifest.get("dataset") or {}).get("fingerprint")
     found = {"rows": str(rows)[:7]} if rows else {}
     if git.get("commit"):
         found["commit"] = str(git["commit"])[:7] + (", changed" if git.get("dirty") else "")
+    for role, told in (manifest.get("models") or {}).items():
+        used = run.config.get(role) or (run.config.get("roles") or {}).get(role) or run.config["model"]
+        if weights := told.get("weights"):
+            found[f"weights of {used['name']}"] = digest([weights, told.get("query_weights"), told.get("quantised")])[
+                :7
+            ]
     return found | {str(name): str(version) for name, version in (manifest.get("packages") or {}).items()}
+
+
+def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
+    """For each run, a sentence where others differ from it in the seed alone; the best of them is no fair measure."""
+    seeds: dict[str, set[int]] = defaultdict(set)
+    keys = [
+        canonical({**_answer_settings(run, ()), "dataset": run.config["dataset"]["name"], "seed": 0}) for run in runs
+    ]
+    for key, run in zip(keys, runs, strict=True):
+        seeds[key].add(int(run.config.get("seed") or 0))
+    told = {key: ", ".join(map(str, sorted(found))) for key, found in seeds.items() if len(found) > 1}
+    return [
+        f"one of {len(seeds[key])} runs that differ only in the seed ({told[key]}): report all of them, not the best"
+        if key in told
+        else None
+        for key in keys
+    ]
 
 
 def _made_otherwise(runs: Sequence[StoredRun]) -> list[str]:

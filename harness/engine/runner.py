@@ -201,11 +201,13 @@ class Job:
 
     def begin(self) -> None:
         """Write the manifest of this start, and read which questions are answered already."""
-        self.store.write(MANIFEST, self.manifest)
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         starts = self.manifest["starts"][:-1]
         retry = self.asking.retry_failed
         self._known, self._tried = answered_ids(self.store, self.examples, starts, self.progress, retry)
+        if all(example.question.id in self._known for example in self.examples):
+            self.manifest["starts"][-1].pop("changed", None)  # it asks nothing, so its code made no answer
+        self.store.write(MANIFEST, self.manifest)
         self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
 
     def ask(self, examples: Sequence[Example]) -> None:

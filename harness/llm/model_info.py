@@ -89,6 +89,7 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
         **({"thinking": config.thinking.model_dump()} if config.thinking else {}),
         **({"extra": config.extra} if config.extra else {}),
         **({"deterministic": True} if config.deterministic else {}),
+        **_quantised(settings),
     }
     if not problems:
         try:
@@ -105,6 +106,15 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
         refusals=refusals,
         sizes={key: settings[key] for key in _SIZES.split() if settings.get(key) is not None},
     )
+
+
+def _quantised(settings: dict[str, Any]) -> dict[str, str]:
+    """{"quantised": "gptq, 4 bits"} for weights that config.json (`settings`) says are quantised, else {}."""
+    told = settings.get("quantization_config")
+    if not isinstance(told, dict):
+        return {}
+    bits = told.get("bits") or (4 if told.get("load_in_4bit") else 8 if told.get("load_in_8bit") else None)
+    return {"quantised": ", ".join([str(told.get("quant_method") or "quantised"), *([f"{bits} bits"] if bits else [])])}
 
 
 def _refusals(config: ModelConfig, settings: dict[str, Any], window: int) -> dict[str, str]:

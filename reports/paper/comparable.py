@@ -4,22 +4,19 @@
 
 Every setting of the run that can change a prediction is compared with the row's (`reports.paper.preset`). Seeds are
 not: no paper names one. Nor are batch sizes, devices, scorers, limits, paths, and parameters that only record more.
+What honest runs have too (another precision, a server, a few failed questions, uncommitted code) is a mark beside the
+verdict and forbids none.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness import scorers
 from harness.config.registry import short_name
 from harness.config.schema import DatasetConfig, sampling
-from harness.config.validation import dataset_of_run
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import FROM
-from harness.engine.record_texts import gold_of
-from harness.engine.scoring import scored_record
-from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper import public_releases
@@ -30,13 +27,16 @@ from reports.paper.printed import Value, load
 from reports.paper.public_releases import Found
 
 # Keys of the manifest whose change within a run makes it two experiments.
-_DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code"})
-_FEW = 0.01  # share of failed questions up to which a mean is still one over the paper's questions; they score 0
+_DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code", "git", "packages"})
+# Settings of a model, and their values, that change its numbers in their last digits alone.
+_ROUNDED_OTHERWISE = ("dtype", "attention")
+_ROUNDED_AS = ("bfloat16", "float16", "float32", "sdpa", "eager")
+_FEW = 0.02  # share of failed questions up to which a mean is still one over the paper's questions; they score 0
 _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and after the first one that differs
 
 
 def differences(value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()) -> Found:
-    """Why the run's number cannot be compared with the printed one, a sentence each; and what nothing here proves.
+    """Why the run's number cannot be compared with the printed one, a sentence each; what nothing here proves; marks.
 
     rule: which of the value's data sets the run is of, where it is a mean over several; by default the first; runs:
     those at hand, among which the sources of the run's numbers are sought. Raises UserError or ConfigError for a preset
@@ -49,7 +49,25 @@ def differences(value: Value, run: StoredRun, rule: DatasetRule | None = None, r
     found.add(_encoder_reasons(run, paper))
     found.add(_data_reasons(value, run, rule, paper))
     found.reasons += _metric_reasons(value, run) + _incomplete_reasons(value, run)
-    return Found(found.reasons, list(dict.fromkeys(found.unverified)))
+    found.marks += _marks(run)
+    return Found(found.reasons, list(dict.fromkeys(found.unchecked)), list(dict.fromkeys(found.marks)))
+
+
+def _marks(run: StoredRun) -> list[str]:
+    """Sentences on what happened to the run that stand beside a verdict and forbid none."""
+    n, failed, found = len(run.records), _failed(run), []
+    if failed:
+        found.append(f"{failed} of {n} questions failed: they score 0, and costs are over the others")
+    if (run.manifest.get("git") or {}).get("dirty"):
+        found.append("the run's code had changes that no commit holds")
+    if odd := sorted(_changed(run) - _DECISIVE):
+        found.append(f"the run was continued after a change of {listed(odd)}")
+    return found
+
+
+def _changed(run: StoredRun) -> set[str]:
+    """Keys of the manifest that a later start of the run, or one of its shards, had otherwise."""
+    return {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
 
 
 def listed(names: Sequence[str]) -> str:
@@ -95,14 +113,17 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
 
 def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], wanted: Model) -> Found:
     """Why a role's model `used` is not `wanted`: by content if that one can be loaded, by name if it is a service."""
+    name = f"model: the {role} is {_name_of(used)}, the paper's is {wanted.name}"
     if used.get("backend") == "endpoint" or "backend" not in wanted.settings:
         if not _is_named(used, wanted.name):
-            return Found([f"model: the {role} is {_name_of(used)}, the paper's is {wanted.name}"])
-        behind = f"model: the {role} runs behind a server, whose precision and chat template are not recorded"
-        return Found([behind]) if "backend" in wanted.settings else Found(unverified=["weights"])
+            return Found([name])
+        if other := public_releases.other_owner(str(used.get("source")), wanted):
+            return Found([f"model: the {role} is {other}"])
+        behind = ["precision", "chat template"] if "backend" in wanted.settings else []
+        return Found(unchecked=["weights", *behind])
     told = (run.manifest.get("models") or {}).get(role) or {}
     if used.get("backend") != "hf" or not (told.get("weights") or _is_named(used, wanted.name)):
-        return Found([f"model: the {role} is {_name_of(used)}, the paper's is {wanted.name}"])
+        return Found([name])
     found = public_releases.model_differences(run, role, wanted)
     if found.reasons:
         return found
@@ -110,8 +131,16 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
     settings = dict(wanted.settings)
     if not value.entry.truncated and (own.get("window") or 0) >= (settings.get("window") or 0):
         settings.pop("window", None)  # more room changes nothing where nothing was cut
+    rounded = {key: settings.pop(key) for key in _ROUNDED_OTHERWISE if own.get(key) in _ROUNDED_AS}
+    found.marks += _differences(f"model: the {role}'s ", own, rounded) + _revision_marks(role, used)
     found.reasons += _differences(f"model: the {role}'s ", own, settings)
     return found
+
+
+def _revision_marks(role: str, used: Mapping[str, Any]) -> list[str]:
+    """A sentence, in a list, for a revision that the user chose: which one the paper had is not known."""
+    told = f"{role}: revision {used.get('revision')} was chosen, which one the paper had is not known"
+    return [told] if used.get("revision") else []
 
 
 def _is_named(config: Mapping[str, Any], wanted: str) -> bool:
@@ -131,11 +160,16 @@ def _encoder_reasons(run: StoredRun, paper: Settings) -> Found:
     found = Found()
     for role, wanted in paper.encoders.items():
         used = run.config.get(role) or {}
-        if not _is_named(used, wanted.name) and not str(used.get("source")).startswith(("/", ".", "~")):
+        source = str(used.get("source"))
+        if not _is_named(used, wanted.name) and not source.startswith(("/", ".", "~")):
             found.reasons.append(f"{role}: {_name_of(used)}, the paper's is {wanted.name}")
+            continue
+        if other := public_releases.other_owner(source, wanted):
+            found.reasons.append(f"{role}: {other}")
             continue
         found.add(public_releases.model_differences(run, role, wanted))
         found.reasons += _differences(f"{role}: ", used, wanted.settings)
+        found.marks += _revision_marks(role, used)
     return found
 
 
@@ -232,7 +266,7 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
     cut = sum(record["truncated"] is not None for record in run.records)
     if cut and not value.entry.truncated:
         found.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
-    return Found([*found, *rows.reasons], rows.unverified)
+    return Found([*found, *rows.reasons], rows.unchecked)
 
 
 def _setting_reasons(config: Mapping[str, Any], paper: Settings) -> list[str]:
@@ -274,8 +308,7 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     state = run.summary.get("state", "finished")
     if state != "finished":
         found.append(f"run: it is {state}")
-    changes = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
-    if odd := sorted(changes & _DECISIVE):
+    if odd := sorted(_changed(run) & _DECISIVE):
         found.append(f"run: it was continued after a change of {listed(odd)}")
     n, failed = len(run.records), _failed(run)
     if failed > _FEW * n:
@@ -296,12 +329,6 @@ def _failed(run: StoredRun) -> int:
     return sum(record["error"] is not None for record in run.records)
 
 
-def few_failed(run: StoredRun) -> str | None:
-    """The sentence for a run that is comparable although some questions failed; None where none did."""
-    n, failed = len(run.records), _failed(run)
-    return f"{failed} of {n} questions failed: they score 0, and costs are over the others" if failed else None
-
-
 def _other_version(run: StoredRun, score: str) -> list[str]:
     """The reason, in a list, where another version of the scorer than the installed one gave the score; else []."""
     for scorer, version in (run.manifest.get("scorers") or {}).items():
@@ -309,27 +336,6 @@ def _other_version(run: StoredRun, score: str) -> list[str]:
         if scorer in (score, score.rpartition(".")[0]) and here not in (None, version):
             return [f"metric: version {version} of {scorer} scored the run, here is {here}; run: harness score RUN"]
     return []
-
-
-def odd_scores(run: StoredRun, name: str) -> str | None:
-    """The reason, where scores `name` are not those of the stored answers; None where all with kept gold answers are.
-
-    What cannot be scored here is not checked.
-    """
-    if name not in scorers.names() or scorers.problems([name]):
-        return None
-    try:
-        config = dataset_of_run(run.config, run.path.name).model_copy(update={"scorers": (name,)})
-    except UserError:
-        return None
-    checked, odd = 0, 0
-    for record in run.whole_records:
-        if record["error"] is None and name in record["scores"] and (gold := gold_of(record)) is not None:
-            fresh = scored_record(record, config, gold)["scores"].get(name)
-            checked += 1
-            odd += fresh is None or not math.isclose(fresh, record["scores"][name], abs_tol=1e-9)
-    told = f"metric: {odd} of {checked} scores {name} are not those of the stored answers; run: harness score RUN"
-    return told if odd else None
 
 
 def _lacking_score(what: str, scorer: str, own: Sequence[str]) -> str:

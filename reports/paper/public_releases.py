@@ -1,7 +1,7 @@
 """What a run's models and rows are by their content, beside what is publicly known of the paper's (published.yaml).
 
-A name proves nothing: a folder may be called like the paper's model. So sizes, the tokens and the chat template of the
-first prompt, and the hub's commit are compared; a `unverified` names what could not be.
+A name proves nothing: a folder may be called like the paper's model. So sizes, the hub's id, the tokens of the first
+prompt and its chat template up to the prompt itself are compared; `unchecked` names what could not be.
 """
 
 import hashlib
@@ -20,18 +20,25 @@ from harness.storage.run_folder import StoredRun
 from reports.by_kind import kind
 from reports.paper.preset import Model, last_part
 
+_PLACE = re.compile(r"\{[a-z_]+\}")  # as harness.prompts
+_SYSTEM = ", system"  # how the manifest names the system turn of a prompt
+
 
 @dataclass
 class Found:
-    """reasons: sentences that forbid a verdict; unverified: "weights", "rows": what nothing here proves."""
+    """reasons: sentences that forbid a verdict; unchecked: "weights", "rows": what nothing here proves; marks:
+    sentences beside a verdict.
+    """
 
     reasons: list[str] = field(default_factory=list)
-    unverified: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
 
     def add(self, other: "Found") -> None:
         """Append what was found of another part of the run."""
         self.reasons += other.reasons
-        self.unverified += other.unverified
+        self.unchecked += other.unchecked
+        self.marks += other.marks
 
 
 @cache
@@ -49,24 +56,41 @@ def _training_ids() -> frozenset[str]:
 def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     """How the content of a role's model or encoder differs from the paper's."""
     told = (run.manifest.get("models") or {}).get(role) or {}
-    known = _published_facts()["models"].get(wanted.name) or {"hubs": [wanted.source]}
     weights = told.get("weights")
     found = Found()
+    if quantised := told.get("quantised"):
+        return Found([f"model: the {role}'s weights are quantised ({quantised}), the paper's are {wanted.name}"])
     if isinstance(weights, Mapping) and "hub" in weights:
-        hub, paper = str(weights["hub"]), str(known["hubs"][0])
-        if hub.lower() not in {str(one).lower() for one in known["hubs"]}:
-            same = last_part(hub).lower() == last_part(paper).lower()  # of another owner
-            own, theirs = (hub, paper) if same else (last_part(hub), last_part(paper))
-            return Found([f"model: the {role} is {own}, the paper's is {theirs}"])
+        hub = str(weights["hub"])
+        if last_part(hub).lower() not in {last_part(one).lower() for one in _hubs(wanted)}:
+            return Found([f"model: the {role} is {last_part(hub)}, the paper's is {wanted.name}"])
+        if other := other_owner(hub, wanted):
+            return Found([f"model: the {role} is {other}"])
+    elif "served" in told:
+        found.unchecked.append("weights")
     elif weights is None:
         return Found([f"model: what the {role}'s weights are is not recorded"])
     elif isinstance(weights, Mapping) and "files" not in weights:
         return Found([f"model: the {role}'s weights come from a quantised file, the paper's are {wanted.name}"])
     else:
-        found.unverified.append("weights")
-    found.reasons += _size_differences(run, role, wanted, proven=not found.unverified)
+        found.unchecked.append("weights")
+    found.reasons += _size_differences(run, role, wanted, proven=not found.unchecked)
+    known = _published_facts()["models"].get(wanted.name) or {}
     found.reasons += _template_differences(run, role, known, wanted.name)
     return found
+
+
+def other_owner(source: str, wanted: Model) -> str | None:
+    """The end of a sentence where a hub id is of another owner than the paper's; None for a folder or a bare name."""
+    hubs = _hubs(wanted)
+    if source.startswith(("/", ".", "~")) or "/" not in source or source.lower() in {one.lower() for one in hubs}:
+        return None
+    return f"{source}, the paper's is {hubs[0]}"
+
+
+def _hubs(wanted: Model) -> list[str]:
+    """The ids of the hub by which a model is known, the newest first."""
+    return list((_published_facts()["models"].get(wanted.name) or {"hubs": [wanted.source]})["hubs"])
 
 
 def _size_differences(run: StoredRun, role: str, wanted: Model, *, proven: bool) -> list[str]:
@@ -79,7 +103,10 @@ def _size_differences(run: StoredRun, role: str, wanted: Model, *, proven: bool)
 
 
 def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], name: str) -> list[str]:
-    """A sentence where the first prompt lacks the template or token ids in `known`, facts on model `name`; else []."""
+    """A sentence where the first prompt lacks the template or token ids in `known`, facts on model `name`; else [].
+
+    Up to the first placeholder of one of the run's prompts, and behind its last one, nothing else may stand.
+    """
     sent = (run.manifest.get("first_prompts") or {}).get(role)
     if sent is None or "opening" not in known:
         return []
@@ -88,11 +115,20 @@ def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], n
         return [f"model: the {role}'s chat template is not that of {name}: its first prompt begins {text[:60]!r}"]
     if ids and ids[: len(known["ids"])] != known["ids"]:
         return [f"model: the {role}'s tokenizer is not that of {name}: its first prompt has the ids {ids[:5]}"]
-    user, _, behind = text.rpartition(known["closing"])
-    if behind and not user:  # a turn that is still open, as of a search that goes on
-        return []
-    ends = {prompt[prompt.rfind("}") + 1 :].rstrip() for prompt in (run.manifest.get("prompts") or {}).values()}
-    if not any(user.rstrip().endswith(end) for end in ends):
+    prompts = run.manifest.get("prompts") or {}
+    texts = {key: _PLACE.split(prompt) for key, prompt in prompts.items() if not key.endswith(_SYSTEM)}
+    user = text.rpartition(known["closing"])[0]
+    is_open = not user  # a turn that is still read, or a text that is scored: no prompt of the run need stand in it
+    heads = {
+        f"{known['opening']}{prompts.get(key + _SYSTEM, known['system']).strip()}{known['user']}"
+        f"{'' if is_open else parts[0].lstrip()}"
+        for key, parts in texts.items()
+    }
+    if not any(text.startswith(head) or (is_open and head.startswith(text)) for head in heads):
+        before = text.removeprefix(known["opening"])[:80]
+        told = f"between its opening and a prompt of the run stands {before!r}"
+        return [f"model: the {role}'s chat template is not that of {name}: {told}"]
+    if not is_open and not any(user.rstrip().endswith(parts[-1].rstrip()) for parts in texts.values()):
         return [f"model: the {role}'s chat template is not that of {name}: it adds {user[-60:]!r} to a prompt"]
     return []
 
@@ -101,7 +137,10 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
     """How the run's questions differ from the official `split` in what is published of it: ids, kinds, documents."""
     known: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
     told = run.manifest.get("dataset") or {}
-    found = Found(unverified=[] if told.get("revision") and not run.config["dataset"].get("data") else ["rows"])
+    config = run.config["dataset"]
+    found = Found(unchecked=[] if told.get("revision") and not config.get("data") else ["rows"])
+    if (config.get("options") or {}).get("documents"):
+        found.unchecked.append("retrieved documents")
     # A repeated id has a suffix of the loader's ("x#2").
     ids = [str(record["question_id"]).partition("#")[0] for record in run.records]
     if trained := sum(hashlib.sha256(key.encode()).hexdigest()[:12] in _training_ids() for key in ids):

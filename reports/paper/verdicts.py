@@ -13,6 +13,10 @@ differs (by more than 2 points)    our 95 % interval lies outside
 undecided (...)                    neither; in brackets the questions that would decide, were the difference to stay
 not comparable                     a run differs in more than chance; `notes` say in what
 
+Behind a verdict stands what could not be checked ("scores, weights and rows not checked"); `notes` have what a reader
+should weigh: another precision, failed questions, uncommitted code, other versions or rows than most of the runs, a
+seed out of several.
+
 The margin is in points for scores, and in percent of the printed value for costs and requests. `notes` also say, after
 "known:", what the project does otherwise than the paper as far as it knows; that forbids no verdict.
 """
@@ -30,11 +34,15 @@ from harness.stats.paired_tests import equivalence
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.columns import sections, shortened
-from reports.paper.comparable import differences, few_failed, listed, odd_scores
+from reports.comparability import other_versions, reasons_not_to_rank
+from reports.paper.comparable import differences, listed
 from reports.paper.matching import Pair, incomplete, matches
 from reports.paper.measured import WORDING, OwnValue, mean_over_datasets, measure, score_of, scorer_of
 from reports.paper.preset import last_part
 from reports.paper.printed import Value, load
+from reports.paper.public_releases import Found
+from reports.rescored import rescored
+from reports.settings import only_in_seed
 from reports.table_formats import render, render_sections
 
 EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = "equivalent", "differs", "undecided", "not comparable"
@@ -85,11 +93,15 @@ def measured_rows(
     places = {(value.paper.name, name, value.place) for value in values for name in value.stand_ins}
     several = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
     measured: _Measured = {}
+    among: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
+    for told in (other_versions(runs), reasons_not_to_rank(runs), only_in_seed(runs)):
+        for run, sentence in zip(runs, told, strict=True):
+            among[facts.run_key(run)] += [sentence] if sentence else []
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
         readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
     return [
-        (value, len(pairs) > 1, _verdict_row(value, pairs, runs, labels, several, measured, margin))
+        (value, len(pairs) > 1, _verdict_row(value, pairs, runs, labels, several, measured, margin, among))
         for value in values
         for pairs in matches(value, runs)
         if not any(_of_another_row(value, run, readers[_table_key(value)]) for _, run in pairs)
@@ -107,8 +119,9 @@ def legend(margin: float = MARGIN) -> list[str]:
         "questions: the error of a printed value is not known and in no verdict."
     )
     trust = (
-        "not verified: weights of a folder whose published hashes are not known here, rows of a file. Nothing proves "
-        "that stored answers, costs and indexes are what the program wrote."
+        "not checked: weights of a folder whose published hashes are not known here, what a server runs, rows of a "
+        "file, scores of answers whose gold answers were not kept. Nothing proves that stored "
+        "answers, costs and indexes are what the program wrote."
     )
     wording = f"Costs may differ by {WORDING} tokens a question more: the papers print no wording of most prompts."
     return [decision, unknown, trust, wording]
@@ -133,17 +146,17 @@ def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
     return "\n".join([text.rstrip("\n"), "", *lines, ""]) if lines else text
 
 
-def verdict(value: Value, ours: OwnValue, n: int, margin: float = MARGIN, unverified: Sequence[str] = ()) -> str:
+def verdict(value: Value, ours: OwnValue, n: int, margin: float = MARGIN, unchecked: Sequence[str] = ()) -> str:
     """EQUIVALENT, DIFFERS or UNDECIDED for what was measured over n questions, with the margin in brackets.
 
     The region is the printed value with half a unit of its last digit and the margin on both sides, and for a cost the
-    tokens by which prompts may be worded otherwise. unverified: what no file of the run proves ("weights", "rows").
+    tokens by which prompts may be worded otherwise. unchecked: what no file of the run proves ("weights", "rows").
     """
     assert ours.value is not None
     half = 0.5 * 10.0**-value.digits
     reach = half + (margin if value.metric.in_points else margin / 100 * abs(value.printed) + ours.wording)
     told = f"{margin:g} {'points' if value.metric.in_points else '%'}"
-    told += f"; {listed(unverified)} not verified" if unverified else ""
+    told += f"; {listed(list(unchecked))} not checked" if unchecked else ""
     if ours.narrow is None or ours.wide is None:
         return f"{UNDECIDED} (no interval: too few documents, or no spread among them)"
     decision = equivalence(ours.narrow, ours.wide, (value.printed - reach, value.printed + reach))
@@ -191,22 +204,26 @@ def _verdict_row(
     several: set[tuple[str, str]],
     measured: _Measured,
     margin: float,
+    among: dict[tuple[str, str], list[str]],
 ) -> dict[str, Any]:
     """The row of `frame` for a value and the runs that measure it, one for each of its data sets.
 
     labels: run key -> method's name in tables; several: (paper, data set) that stands for several labels of the paper;
-    measured: values worked out so far, by run and measure.
+    measured: values worked out so far, by run and measure; among: run key -> how the run differs from the other runs.
     """
     ours = mean_over_datasets([_measure_once(value, run, measured) for _, run in pairs])
-    (why, unverified), n = _reasons(value, pairs, runs), sum(len(run.records) for _, run in pairs)
+    found, n = _found(value, pairs, runs), sum(len(run.records) for _, run in pairs)
+    why = found.reasons
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
         why.append(f"metric: the run has no {value.metric.score or lacks}")
     if not why:
-        why += [told for _, run in pairs if (told := _odd_scores_once(value, run, measured)) is not None]
+        for _, run in pairs:
+            found.add(_rescored_once(value, run, measured))
     names, first = [facts.run_key(run)[0] for _, run in pairs], pairs[0][1]
     label = f", {value.place}" if (value.paper.name, names[0]) in several else ""
     low, high = ours.wide or (None, None)
+    marks = dict.fromkeys([*found.marks, *(told for _, run in pairs for told in among[facts.run_key(run)])])
     return {
         "dataset": names[0] if len(pairs) == 1 else f"{value.place} (mean of {listed(names)})",
         "paper": f"{value.paper.name}, {value.entry.table}",
@@ -220,9 +237,9 @@ def _verdict_row(
         "ours.high": high,
         "n": n,
         "apart": None if ours.value is None else ours.value - value.printed,
-        "verdict": NOT_COMPARABLE if why else verdict(value, ours, n, margin, unverified),
+        "verdict": NOT_COMPARABLE if why else verdict(value, ours, n, margin, list(dict.fromkeys(found.unchecked))),
         "convention": value.metric.asked or value.metric.convention if value.metric.phases else None,
-        "notes": (*why, *(f"known: {note}" for note in (*_measured_notes(pairs), *value.deviations))),
+        "notes": (*why, *marks, *(f"known: {note}" for note in value.deviations)),
         "run": ", ".join(dict.fromkeys(run.path.name for _, run in pairs)),
     }
 
@@ -237,35 +254,30 @@ def _measure_once(value: Value, run: StoredRun, measured: _Measured) -> OwnValue
     return found
 
 
-def _odd_scores_once(value: Value, run: StoredRun, measured: _Measured) -> str | None:
-    """As comparable.odd_scores of the value's metric, cached in `measured`; None for costs."""
+def _rescored_once(value: Value, run: StoredRun, measured: _Measured) -> Found:
+    """What reports.rescored says of the value's score, cached in `measured`; nothing for costs."""
     metric = value.metric
     if not metric.in_points:
-        return None
+        return Found()
     name = score_of(metric, run) if metric.corpus is None else scorer_of(metric.corpus)
     key = (facts.run_key(run), name)
     if key not in measured:
-        measured[key] = odd_scores(run, str(name))
-    found: str | None = measured[key]
-    return found
+        measured[key] = rescored(run, str(name))
+    problem, whole = measured[key]
+    return Found([] if problem is None else [f"metric: {problem}"], [] if whole else ["scores"])
 
 
-def _reasons(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> tuple[list[str], list[str]]:
-    """(reasons against comparing the runs, each with its data sets where not all have it; what is unverified)."""
-    found: dict[str, list[str]] = {}
-    unverified: list[str] = []
-    for rule, run in pairs:
-        one = differences(value, run, rule, runs)
-        unverified += one.unverified
-        for reason in one.reasons:
-            found.setdefault(reason, []).append(facts.run_key(run)[0])
-    told = [r if len(of) == len(pairs) else f"{r} ({listed(of)})" for r, of in found.items()]
-    return told, list(dict.fromkeys(unverified))
+def _found(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> Found:
+    """What differs between the runs and the value; each reason and mark with its data sets where not all have it."""
+    each = [(facts.run_key(run)[0], differences(value, run, rule, runs)) for rule, run in pairs]
 
+    def told(lists: Sequence[tuple[str, list[str]]]) -> list[str]:
+        found: dict[str, list[str]] = {}
+        for dataset, sentences in lists:
+            for sentence in sentences:
+                found.setdefault(sentence, []).append(dataset)
+        return [one if len(of) == len(pairs) else f"{one} ({listed(of)})" for one, of in found.items()]
 
-def _measured_notes(pairs: tuple[Pair, ...]) -> list[str]:
-    """Notes that stand beside a verdict and forbid none: a few failed questions, code that no commit holds."""
-    told = [sentence for _, run in pairs if (sentence := few_failed(run))]
-    if any((run.manifest.get("git") or {}).get("dirty") for _, run in pairs):
-        told.append("the run's code had changes that no commit holds")
-    return told
+    unchecked = dict.fromkeys(name for _, one in each for name in one.unchecked)
+    reasons, marks = told([(name, one.reasons) for name, one in each]), told([(name, one.marks) for name, one in each])
+    return Found(reasons, list(unchecked), marks)

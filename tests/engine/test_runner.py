@@ -197,6 +197,15 @@ def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
     assert [s["state"] for s in read_run(again.folder).manifest["starts"]] == ["finished", "finished"]
 
 
+def test_code_that_changed_before_a_start_that_asked_nothing_made_no_answer(tmp_path, monkeypatch):
+    data = World(questions=3).dataset()
+    go(make_plan(data, limit=2), tmp_path)
+    monkeypatch.setattr("harness.engine.manifest._own_git_state", lambda: {"commit": "b", "dirty": False})
+    go(make_plan(data, limit=2), tmp_path)
+    starts = read_run(go(make_plan(data, limit=3), tmp_path).folder).manifest["starts"]
+    assert [list(start.get("changed", ())) for start in starts] == [[], [], ["git"]]
+
+
 def test_a_larger_limit_goes_on_and_a_smaller_one_loses_nothing(tmp_path):
     data = World(questions=9).dataset()
     assert go(make_plan(data, limit=3), tmp_path).summary["n_total"] == 3

@@ -335,3 +335,20 @@ def test_whose_prompts_an_adapter_was_trained_on_is_told(tiny_folder, adapter_fo
 def test_an_adapter_in_the_weights_without_a_card_is_told(tiny_folder, adapter_folder):
     (told,) = model_facts(ModelConfig(name="tiny", source=str(tiny_folder), adapter=str(adapter_folder))).warnings
     assert told == f"no card says what the adapter 'model.adapter' in '{adapter_folder}' was trained on"
+
+
+@pytest.mark.parametrize(
+    ("told", "quantised"),
+    [
+        (None, None),
+        ({"quant_method": "gptq", "bits": 4}, "gptq, 4 bits"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "bitsandbytes, 8 bits"),
+        ({"quant_method": "fp8"}, "fp8"),
+    ],
+)
+def test_quantised_weights_are_part_of_what_identifies_a_model(tiny_folder, tmp_path, told, quantised):
+    folder = tmp_path / "m"
+    shutil.copytree(tiny_folder, folder)
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**settings, **({"quantization_config": told} if told else {})}))
+    assert model_facts(ModelConfig(name="m", source=str(folder))).identity.get("quantised") == quantised

@@ -7,7 +7,7 @@ from harness.storage.run_folder import read_run
 from reports.compare import compare, config_difference, side_by_side
 from reports.page import page
 from reports.table_formats import render
-from tests.reports.build import BASE, OURS, SCORE, record, stored, write_run
+from tests.reports.build import BASE, OURS, SCORE, answered, config, record, stored, write_run
 
 
 def pair(root, **changes):
@@ -169,3 +169,18 @@ def test_drawn_questions_are_a_setting(tmp_path):
     drawn = stored(tmp_path, OURS, settings={"sample": 8, "sample_seed": 3})
     told = config_difference(drawn, stored(tmp_path, BASE, method="full-context"))
     assert {"sample: 8, reference not set", "sample_seed: 3, reference not set"} <= {*told}
+
+
+@pytest.mark.parametrize(("prediction", "odd"), [("Mira", False), ("Tom", True)])
+def test_edited_scores_are_refused(tmp_path, prediction, odd):
+    name = "musique.answer_f1"
+    rows = [answered(i, None, ["Mira"], scores={name: 1.0}, error=None, prediction="Mira") for i in range(4)]
+    data = {"dataset": {**config("musique", "bm25", "tiny", {})["dataset"], "instruction": "", "scorers": [name]}}
+    data["dataset"]["max_answer_tokens"] = 9
+    base = read_run(write_run(tmp_path, rows, method="full-context", settings=data))
+    run = read_run(write_run(tmp_path, [{**rows[0], "prediction": prediction}, *rows[1:]], settings=data))
+    if odd:
+        with pytest.raises(UserError, match=f"musique: pecan: 1 of 4 scores {name} are not those of the stored"):
+            compare([base, run])
+    else:
+        assert not any("not checked" in note for note in compare([base, run])["notes"][0])

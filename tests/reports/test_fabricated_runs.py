@@ -5,16 +5,23 @@ in test_paper.py, test_paper_settings.py and test_paper_public_releases.py.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pocket.random_model import save
 
+from harness import scorers
 from harness.config.layers import Choices
+from harness.config.validation import dataset_of_run
 from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
-from reports.paper.comparable import differences, odd_scores
+from harness.engine.record_texts import gold_of
+from harness.engine.scoring import scored_record
+from reports.paper.comparable import differences
 from reports.paper.printed import load
-from reports.paper.verdicts import _measured_notes, frame
+from reports.paper.verdicts import frame
+from reports.rescored import rescored
+from reports.settings import only_in_seed
 from tests.llm.conftest import SIZES, WORDS
 from tests.reports.paper_runs import changed, paper_run
 from tests.reports.test_paper_public_releases import official
@@ -46,9 +53,35 @@ def local(source):
     return {"model.source": source}, weights
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_another_precision_has_no_verdict(honest, dtype):
-    assert differences(value(), fabricated(honest["bm25"], {}, {"models.reader.dtype": dtype})).reasons
+@pytest.mark.parametrize(
+    ("changes", "mark"),
+    [
+        (({}, {"models.reader.dtype": "float16"}), "model: the reader's dtype is float16, the paper's is bfloat16"),
+        (({}, {"models.reader.dtype": "float32"}), "model: the reader's dtype is float32, the paper's is bfloat16"),
+        (({"model.attention": "eager"},), "model: the reader's attention is eager, the paper's is sdpa"),
+        (({"model.revision": COMMIT},), f"reader: revision {COMMIT} was chosen, which one the paper had is not known"),
+        (({}, {}, 48), "48 of 2417 questions failed: they score 0, and costs are over the others"),
+        (({}, {"starts": [{}, {"changed": {"gpu": "A100"}}]}), "the run was continued after a change of gpu"),
+        (({}, {"git": {"commit": "c", "dirty": True}}), "the run's code had changes that no commit holds"),
+    ],
+)
+def test_an_honest_run_has_a_mark_beside_its_verdict(honest, changes, mark):
+    found = differences(value(), fabricated(honest["bm25"], *changes))
+    assert (found.reasons, found.marks) == ([], [mark])
+
+
+@pytest.mark.parametrize(
+    ("source", "reasons"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", []),
+        ("llama-3.1-8b-instruct", []),
+        ("me/Llama-3.1-8B-Instruct", ["model: the reader is me/Llama-3.1-8B-Instruct, the paper's is meta-llama/"]),
+    ],
+)
+def test_what_runs_behind_a_server_is_not_checked(honest, source, reasons):
+    found = differences(value(), fabricated(honest["bm25"], {"model.backend": "endpoint", "model.source": source}))
+    assert [told.startswith(start) for told, start in zip(found.reasons, reasons, strict=True)] == [True] * len(reasons)
+    assert reasons or found.unchecked == ["weights", "precision", "chat template"]
 
 
 @pytest.mark.parametrize("config", [{"model.thinking": {"tokens": 9}}, {"model.trust_remote_code": True}])
@@ -84,7 +117,6 @@ def test_a_run_that_did_not_end_has_no_verdict(honest, state):
         *(local(f"/models/{name}") for name in ("llama", "Llama-3.1-8B-Instruct", "x/8b")),
         ({"model.window": None}, {"models.reader.window": 131072 + 9}),
         ({"dataset.revision": COMMIT, "dataset.hub": "dgslibisey/MuSiQue"},),
-        ({}, {}, 24),  # a failed question in a hundred
     ],
 )
 def test_an_honest_run_has_a_verdict(honest, changes):
@@ -102,15 +134,27 @@ def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest, tmp_path)
     assert any("other sizes than Llama-3.1-8B-Instruct" in reason for reason in found.reasons), found.reasons
 
 
-@pytest.mark.parametrize("source", ["/models/all-MiniLM-L6-v2", "me/multi-qa-mpnet-base-cos-v1", None])
-def test_an_encoder_is_known_by_its_content(honest, source):
-    if source is None:
-        run = fabricated(honest["sbert"], {"encoder.revision": COMMIT})
-    else:
-        weights = {"files": "ab"} if source.startswith("/") else {"hub": source, "commit": COMMIT}
-        manifest = {"models.encoder": {"weights": weights}, "shapes.encoder": {"layers": 6, "width": 384}}
-        run = fabricated(honest["sbert"], {"encoder.source": source}, manifest)
-    assert (differences(value("sbert"), run).reasons == []) == (source is None)
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("sentence-transformers/multi-qa-mpnet-base-cos-v1", None),
+        ("/models/multi-qa-mpnet-base-cos-v1", None),
+        ("/models/all-MiniLM-L6-v2", "model: the encoder has other sizes than"),
+        (
+            "me/multi-qa-mpnet-base-cos-v1",
+            "encoder: me/multi-qa-mpnet-base-cos-v1, the paper's is sentence-transformers/",
+        ),
+    ],
+)
+def test_an_encoder_is_known_by_its_whole_id_and_its_sizes(honest, source, told):
+    sizes = {"shapes.encoder": {"layers": 6, "width": 384}} if "MiniLM" in source else {}
+    found = differences(value("sbert"), fabricated(honest["sbert"], {"encoder.source": source}, sizes)).reasons
+    assert [reason.startswith(told or "-") for reason in found] == [True] * (told is not None)
+
+
+def test_a_file_of_retrieved_documents_is_not_checked(honest):
+    run = fabricated(honest["bm25"], {"dataset.options": {"documents": "retrieved.json"}})
+    assert differences(value(), run).unchecked == ["retrieved documents"]
 
 
 def test_costs_that_were_counted_otherwise_have_no_verdict(honest):
@@ -130,21 +174,61 @@ def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path):
         assert differences(printed, run).reasons == told
 
 
-def test_a_dirty_checkout_is_told_beside_the_verdict(honest):
-    told = {True: ["the run's code had changes that no commit holds"], False: []}
-    for dirty, notes in told.items():
-        assert _measured_notes(((value(), fabricated(honest["bm25"], {}, {"git.dirty": dirty})),)) == notes
+GOLD = {"answers": ["Mira"], "supporting": [], "extra": {}}
+NAME = "musique.answer_f1"
 
 
-@pytest.mark.parametrize(("edited", "told"), [(0, None), (1, "metric: 1 of 2 scores musique.answer_f1 are not those")])
-def test_scores_are_computed_again_from_the_stored_answers(honest, edited, told):
-    run, name = honest["bm25"], "musique.answer_f1"
-    gold = {"answers": ["Mira"], "supporting": [], "extra": {}}
-    own = {"gold": gold, "prediction": "Mira", "scores": {name: 1.0}}
-    rows = [{**row, **own} for row in run.records[:2]]
-    rows[0] = {**rows[0], "prediction": "Tom" if edited else "Mira"}
-    found = odd_scores(replace(run, records=rows), name)
-    assert found is None if told is None else found.startswith(told)
+@pytest.mark.parametrize(
+    ("first", "told", "whole"),
+    [
+        ({}, None, True),
+        ({"prediction": "Tom"}, f"1 of 2 scores {NAME} are not those of the stored answers", True),
+        ({"gold": None}, None, False),
+        ({"gold": {"answers": 1}}, f"{NAME} cannot score the stored answer of '2hop__0_0' again: ", False),
+    ],
+)
+def test_scores_are_computed_again_from_the_stored_answers(honest, first, told, whole):
+    rows = [{**row, "gold": GOLD, "prediction": "Mira", "scores": {NAME: 1.0}} for row in honest["bm25"].records[:2]]
+    problem, checked = rescored(replace(honest["bm25"], records=[{**rows[0], **first}, rows[1]]), NAME)
+    assert (problem is None, checked) == (told is None, whole)
+    assert told is None or problem.startswith(told)
+
+
+@pytest.mark.parametrize(("counts", "edited"), [([1, 2], True), (None, False)])
+def test_counts_of_a_score_of_the_corpus_are_computed_again(honest, counts, edited):
+    own = {"gold": GOLD, "prediction": "Mira", "scores": {"bleu.corpus": 1.0}, "notes": {}}
+    name = next(name for name in scorers.names() if scorers.lookup(name).counts)
+    config = dataset_of_run(honest["bm25"].config, "r").model_copy(update={"scorers": (name,)})
+    row = scored_record({**honest["bm25"].records[0], **own}, config, gold_of(own))
+    if counts:
+        row = {**row, "notes": {**row["notes"], "counts": {name: counts}}}
+    assert (rescored(replace(honest["bm25"], records=[row]), name)[0] is not None) == edited
+
+
+def test_runs_that_differ_in_the_seed_alone_are_told(honest):
+    runs = [replace(fabricated(honest["bm25"], {"seed": n}), path=Path(f"r--{n}")) for n in range(3)]
+    told = "one of 3 runs that differ only in the seed (0, 1, 2): report all of them, not the best"
+    assert frame(runs, [value()])["notes"].map(lambda notes: told in notes).tolist() == [True] * 3
+    assert only_in_seed([runs[0], honest["sbert"]]) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "told"),
+    [
+        ({"git": {"commit": "d" * 40, "dirty": False}}, "commit ddddddd (most runs: c0ffee)"),
+        ({"packages": {"longdoc-harness": "0.1.1"}}, "longdoc-harness 0.1.1 (most runs: 0.1.0)"),
+        (
+            {"models.reader.weights": {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": COMMIT}},
+            "weights of Llama-3.1-8B-Instruct",
+        ),
+        ({"dataset": {"revision": "0" * 40, "fingerprint": "e" * 64}}, "other rows of the data set"),
+    ],
+)
+def test_another_version_than_most_runs_is_told_beside_the_verdict(honest, manifest, told):
+    runs = [replace(honest["bm25"], path=Path(f"r--{n}")) for n in range(2)]
+    runs.append(replace(fabricated(honest["bm25"], {}, manifest), path=Path("r--9")))
+    notes = frame(runs, [value()])["notes"].map(" ".join)
+    assert [told in one for one in notes] == [False, False, True]
 
 
 def test_edited_scores_have_no_verdict(tmp_path):

@@ -47,7 +47,10 @@ class TestReasons:
         found = row(run(tmp_path, mean=0.545))
         assert (found["verdict"], found["notes"]) == ("undecided (about 1,800 questions needed)", ())
         assert (found["dataset"], found["printed"], found["ours"]) == ("nq", 54.4, pytest.approx(54.5))
-        assert row(run(tmp_path / "b", mean=0.65))["verdict"] == "differs (by more than 2 points; weights not verified)"
+        assert (
+            row(run(tmp_path / "b", mean=0.65))["verdict"]
+            == "differs (by more than 2 points; weights, retrieved documents and scores not checked)"
+        )
 
     def test_another_reader_in_table_5(self, tmp_path):
         found = run(tmp_path, mean=0.506, sets={"model": SEVEN})

@@ -79,7 +79,7 @@ class TestFrame:
         assert (row["ours"], row["n"], row["notes"]) == (pytest.approx(45.0), 60, ())
         assert row["verdict"].startswith("undecided (about ")
         (wide,) = frame(runs, values(), margin=30.0).query("dataset != 'popqa'").to_dict("records")
-        assert wide["verdict"] == "equivalent (within 30 points; weights not verified)"
+        assert wide["verdict"] == "equivalent (within 30 points; weights and scores not checked)"
         assert row["run"] == ", ".join(one.path.name for one in runs)
         own = main_table.frame(runs)
         widths = list(100 * (own[f"{ACC}.high"] - own[ACC]))
@@ -87,7 +87,10 @@ class TestFrame:
         assert 0 < row["ours.high"] - row["ours"] < max(widths)
         assert incomplete(runs, values()) == []
         right = [run(tmp_path / "b", "nq", [1.0] * 40), run(tmp_path / "b", "popqa", [1.0] * 20)]
-        assert frame(right, values())["verdict"].iloc[-1] == "differs (by more than 2 points; weights not verified)"
+        assert (
+            frame(right, values())["verdict"].iloc[-1]
+            == "differs (by more than 2 points; weights and scores not checked)"
+        )
 
     def test_runs_at_another_length_are_of_another_label(self, tmp_path):
         datasets = {**RULES["datasets"], "Single": {"mean_of": ["One", "Two"], "tokens": 800}}

@@ -15,6 +15,7 @@ from tests.reports.paper_runs import paper_run
 
 F1 = "longbench.qa_f1_score"
 OPENING = public_releases._published_facts()["llama"]["opening"]
+USER = public_releases._published_facts()["llama"]["user"]
 CLOSING = public_releases._published_facts()["llama"]["closing"]
 IDS = public_releases._published_facts()["llama"]["ids"]
 SHAPE = {"layers": 32, "width": 4096}
@@ -22,16 +23,16 @@ WANTED = Model("Llama-3.1-8B-Instruct", {}, "meta-llama/Llama-3.1-8B-Instruct", 
 HUB = {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": "0" * 40}
 
 
-def told(weights, shape=None, **sent):
-    manifest = {"models": {"reader": {"weights": weights}}, "shapes": {"reader": shape}}
-    manifest |= {"prompts": {"answer": "Read. {text}\nAnswer:"}}
+def told(weights, shape=None, prompts=None, model=None, **sent):
+    manifest = {"models": {"reader": {"weights": weights, **(model or {})}}, "shapes": {"reader": shape}}
+    manifest |= {"prompts": {"answer": "Read. {text}\nAnswer:", **(prompts or {})}}
     if sent:
         manifest["first_prompts"] = {"reader": {"ids": IDS, **sent}}
     return StoredRun(Path("r"), {}, manifest, [], [], {})
 
 
 @pytest.mark.parametrize(
-    ("run", "reason", "unverified"),
+    ("run", "reason", "unchecked"),
     [
         (told(HUB), "", []),
         (told({**HUB, "hub": "Meta-Llama/Meta-Llama-3.1-8B-Instruct"}), "", []),
@@ -41,16 +42,22 @@ def told(weights, shape=None, **sent):
         (told({"files": "ab"}), "sizes are not recorded", ["weights"]),
         (told({"gguf": "ab"}, SHAPE), "quantised file", []),
         (told(None), "not recorded", []),
-        (told(HUB, text=f"{OPENING}<|eot_id|>Read. x\nAnswer:{CLOSING}"), "", []),
-        (told(HUB, text=f"{OPENING}Read. x\nAnswer: Think first.{CLOSING}"), r"it adds .*Think first", []),
+        (told(HUB, model={"quantised": "gptq, 4 bits"}), r"weights are quantised \(gptq, 4 bits\)", []),
+        (told(HUB, text=f"{OPENING}{USER}Read. x\nAnswer:{CLOSING}"), "", []),
+        (told(HUB, text=f"{OPENING}{USER}Read. x\nAnswer: Think first.{CLOSING}"), r"it adds .*Think first", []),
         (told(HUB, text=f"<s>[INST] Read. x\nAnswer:{CLOSING}"), "its first prompt begins", []),
-        (told(HUB, text=f"{OPENING}Read. x\nAnswer:{CLOSING}", ids=[1, 2, 3]), r"tokenizer is not .*\[1, 2, 3\]", []),
-        (told(HUB, text=f"{OPENING}a search that goes on"), "", []),
+        (told(HUB, text=f"{OPENING}{USER}Read. x\nAnswer:{CLOSING}", ids=[1, 2, 3]), r"tokenizer .*\[1, 2, 3\]", []),
+        (told(HUB, text=f"{OPENING}You are careful.{USER}Read. x\nAnswer:{CLOSING}"), "stands 'You are careful", []),
+        (told(HUB, text=f"{OPENING}{USER}Be right. Read. x\nAnswer:{CLOSING}"), "stands .*Be right", []),
+        (told(HUB, prompts={"answer, system": "Be kind."}, text=f"{OPENING}Be kind.{USER}Read. x\nAnswer:{CLOSING}"),
+         "", []),
+        (told(HUB, text=f"{OPENING}{USER}a search that goes on"), "", []),
+        (told(HUB, text=f"{OPENING}You are careful.{USER}a search that goes on"), "stands 'You are careful", []),
     ],
-)
-def test_a_model_is_known_by_its_content(run, reason, unverified):
+)  # fmt: skip
+def test_a_model_is_known_by_its_content(run, reason, unchecked):
     found = public_releases.model_differences(run, "reader", WANTED)
-    assert found.unverified == unverified
+    assert found.unchecked == unchecked
     assert [bool(re.search(reason, sentence)) for sentence in found.reasons] == [True] * bool(reason)
 
 
@@ -99,6 +106,8 @@ def test_other_rows_and_lost_answers_are_refused(tmp_path, rows, reason):
     ("manifest", "reason"),
     [
         ({"starts": [{}, {"changed": {"models": {}}}]}, "run: it was continued after a change of models"),
+        ({"starts": [{}, {"changed": {"git": {}}}]}, "run: it was continued after a change of git"),
+        ({"starts": [{}, {"changed": {"packages": {}}}]}, "run: it was continued after a change of packages"),
         ({"starts": [{}, {"changed": {"cpus": 4}}]}, None),
         ({"scorers": {F1: "0"}}, f"metric: version 0 of {F1} scored the run, here is 1; run: harness score RUN"),
         ({"amounts": {"k": {"run": "elsewhere/0", "questions": 2417}}}, "method: k comes from 0, which is not among these runs"),

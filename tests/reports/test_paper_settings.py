@@ -118,7 +118,6 @@ REFUSED = [
     (LINGUA, {"config": {"roles.compressor.template": "model"}}, ["model: the compressor's template is model, the paper's is none"]),
     (BM25, {"config": {"model.window": 4096}}, ["model: the reader's window is 4096, the paper's is 131072"]),
     (BM25, {"config": {"model.source": "Qwen/Qwen2.5-7B-Instruct"}}, ["model: the reader is Qwen2.5-7B-Instruct, the paper's is Llama-3.1-8B-Instruct"]),
-    (BM25, {"config": {"model.backend": "endpoint"}}, ["model: the reader runs behind a server, whose precision and chat template are not recorded"]),
     (BM25, {"manifest": {"models.reader.adapters": {"tuned": "x"}}}, ["model: the reader has the adapter tuned, the paper's has none"]),
     (BM25, {"manifest": {"prompts.answer without text": "Say something."}}, ["prompts: 'answer without text' has 'Say something.' at character 0, the paper's 'Answer a question from what you know. {i'"]),
     (BM25, {"manifest": {"prompts.mine": "x"}}, ["prompts: 'mine' is no prompt of the paper's preset"]),
@@ -155,7 +154,7 @@ def test_what_changes_no_prediction_is_no_difference(tmp_path, changes):
 
 def test_what_is_known_to_differ_stands_beside_the_verdict(tmp_path):
     found = row(tmp_path, RAPTOR)
-    assert found["verdict"] == "equivalent (within 2 points; weights not verified)"
+    assert found["verdict"] == "equivalent (within 2 points; weights and scores not checked)"
     assert any("prompts are this project's wording" in note for note in found["notes"])
     assert all(note.startswith("known: ") for note in found["notes"])
     assert not any("this project's wording" in note for note in row(tmp_path / "b", TOP_X)["notes"])

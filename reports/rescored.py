@@ -1,0 +1,55 @@
+"""Scores computed again from the stored answers, so that a verdict or a comparison rests on answers alone."""
+
+import math
+
+from harness import scorers
+from harness.config.validation import dataset_of_run
+from harness.engine.record_texts import gold_of
+from harness.engine.scoring import scored_record
+from harness.errors import UserError
+from harness.storage.failures import STOPS, describe_failure, one_line
+from harness.storage.run_folder import StoredRun
+from harness.storage.run_schema import COUNTS
+
+_SAME = 1e-9
+
+
+def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
+    """Compute scores `name` of a run again.
+
+    Args:
+        run: A stored run, with or without the gold answers of its questions.
+        name: A score that the run has.
+
+    Returns:
+        A sentence where scores, or their counts for a score of the corpus, are not those of the stored answers, or
+        where the scorer fails; else None. And whether every answer was checked: not where the gold answers were not
+        kept, or the scorer is a model, the user's own function or not installed.
+    """
+    if name not in scorers.names() or scorers.problems([name]):
+        return None, False
+    try:
+        config = dataset_of_run(run.config, run.path.name).model_copy(update={"scorers": (name,)})
+    except UserError:
+        return None, False
+    checked, odd, whole = 0, 0, True
+    for record in run.whole_records:
+        if record["error"] is not None or name not in record["scores"]:
+            continue
+        try:
+            gold = gold_of(record)
+            if gold is None:
+                whole = False
+                continue
+            fresh = scored_record(record, config, gold)
+        except STOPS:
+            raise
+        except Exception as error:  # noqa: BLE001 - a record that came from others may hold anything
+            told = one_line(describe_failure(error))
+            return f"{name} cannot score the stored answer of '{record['question_id']}' again: {told}", False
+        counts = [(row.get("notes") or {}).get(COUNTS, {}).get(name) for row in (record, fresh)]
+        score = fresh["scores"].get(name)
+        checked += 1
+        odd += score is None or not math.isclose(score, record["scores"][name], abs_tol=_SAME) or counts[0] != counts[1]
+    told = f"{odd} of {checked} scores {name} are not those of the stored answers; run: harness score RUN"
+    return (told if odd else None), whole
