@@ -118,7 +118,8 @@ def wait_for_card() -> None:
 @contextlib.contextmanager
 def utilisation(found: list[float]) -> Iterator[None]:
     """Context manager: adds the share of the time in which the card computes (by its driver) to `found`."""
-    ended, samples = threading.Event(), [0.0]
+    ended = threading.Event()
+    samples: list[float] = []
 
     def sample() -> None:
         while torch.cuda.is_available() and not ended.wait(0.05):
@@ -131,7 +132,7 @@ def utilisation(found: list[float]) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-        found.append(statistics.mean(samples))
+        found.append(statistics.mean(samples or [0.0]))
 
 
 def time_construction(model: Any, in_flight: list[int], replies: int = 8) -> None:

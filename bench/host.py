@@ -73,9 +73,8 @@ def as_on_a_gpu() -> Iterator[None]:
         out = step()
         return lambda: out
 
-    attention = {"varlen_attn": lambda query, *_, **__: attend(query)}
     with (
-        unittest.mock.patch.multiple("torch.nn.attention.varlen", **attention),
+        unittest.mock.patch("torch.nn.attention.varlen.varlen_attn", lambda query, *_, **__: attend(query)),
         unittest.mock.patch.object(cuda_graphs, "record_graph", record),
         unittest.mock.patch.object(Network, "in_one_call", True),
     ):
@@ -94,7 +93,7 @@ def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
         rewind(cache, 400)
     size = rows // requests
     asked = [((400 + n * size, 400 + (n + 1) * size), ((10, 30),)) for n in range(requests)]
-    asks = [Ask([7] * rows, cache, 1, FeedCapture(400, list(asked))) for cache in caches]
+    asks = [Ask([7] * rows, cache, 1, FeedCapture(400, asked)) for cache in caches]
     with Launches() as counted:
         run_packed(model.net, model.device, asks, True)
     return counted.count
@@ -126,7 +125,7 @@ def paper_places() -> int:
     network.window = 131_072  # type: ignore[attr-defined]
     vars(network)["pack_problem"] = None
     with unittest.mock.patch("harness.llm.network.free_gpu_bytes", return_value=68 * 10**9):
-        return places_for([network], 64, lambda _: None, 12_000 // 3 + 1024)
+        return places_for([network], 64, lambda _: None, lambda: 12_000 // 3 + 1024)
 
 
 def main() -> None:

@@ -120,7 +120,7 @@ def _added() -> dict[str, Any]:
     from harness.config import registry
 
     added: dict[str, Any] = {}
-    for name, target in registry.shipped("commands").items():
+    for name, target in registry.plugins("harness.commands").items():
         module, _, attribute = target.partition(":")
         try:
             added[name] = getattr(importlib.import_module(module), attribute)

@@ -25,7 +25,6 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.config.yaml_tree import read_yaml
 from harness.errors import CannotRun, ConfigError, UnknownName, UserError, close_matches
 
 if TYPE_CHECKING:
@@ -39,9 +38,7 @@ GROUPS = {"methods": "harness.methods", "datasets": "harness.datasets", "scorers
 
 # The shipped table of short names, and the entry-point groups whose names are added to one of its sections.
 _TABLE = "registry.yaml"
-_SECTIONS = {
-    section: f"harness.{section}" for section in ("backends", "commands", "loaders", "packages", "scenes", "texts")
-}
+_SECTIONS = {section: f"harness.{section}" for section in ("backends", "loaders", "packages", "scenes", "texts")}
 
 # Keys of a configuration whose values name code.
 _CODE_KEYS = ("backend", "format", "implementation", "scorers")
@@ -101,6 +98,8 @@ def code_targets(values: Any, path: str = "") -> dict[str, str]:
 
 def _is_own(target: str) -> bool:
     """Whether a preset or another file of the folder HARNESS_CONFIGS, but no run folder there, names `target`."""
+    from harness.config.yaml_tree import read_yaml
+
     folder = Path(own) if (own := os.environ.get(ENV)) else None
     for path in [*folder.glob("*.yaml"), *(p for k in KINDS for p in (folder / k).rglob("*.yaml"))] if folder else ():
         if path.name == "run.yaml":
@@ -116,6 +115,7 @@ def _is_own(target: str) -> bool:
 def shipped(section: str) -> dict[str, str]:
     """Name -> "module:name" of a section of configs/registry.yaml and of installed packages; imports nothing."""
     import configs
+    from harness.config.yaml_tree import read_yaml  # 40 ms of `harness --help`, which needs no table
 
     table = read_yaml(Path(configs.__path__[0]) / _TABLE)
     added = plugins(_SECTIONS[section]) if section in _SECTIONS else {}

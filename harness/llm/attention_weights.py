@@ -97,14 +97,14 @@ class WatchedRows:
             self.finish()  # the next layers are on another device
             self._groups = []
         if not self._groups:
-            self._plan(query.device, query.shape[0], key.shape[1] * key.shape[2])
+            self._plan(query.device, query.shape[0], query.shape[2], key.shape[1] * key.shape[2])
         self._scaling = scaling
         self._held.append((query[:, self._rows], key[self._columns], lse[:, self._rows]))
         if len(self._held) >= self._most:
             self._reduce()
 
-    def _plan(self, device: torch.device, heads: int, key_size: int) -> None:
-        """Group the requests, and decide how many layers are held at once."""
+    def _plan(self, device: torch.device, heads: int, size: int, key_size: int) -> None:
+        """Group the requests, and decide how many layers are held at once. size, key_size: of a row and of a key."""
         # Weights of a head: 1 GiB for all heads and layers together, or as many as the cache of a CPU core holds.
         room = 2**28 // heads if self._layers > 1 else BLOCK * 256
         sized = [(sum(b - a for a, b in spans), total, rows, spans) for total, rows, spans in self._requests]
@@ -126,7 +126,7 @@ class WatchedRows:
             torch.cat([getattr(group, name).flatten() for group in self._groups]) for name in ("rows", "columns")
         )
         largest = max(group.rows.numel() * group.columns.shape[1] for group in self._groups)
-        kept = len(self._columns) * key_size // heads + len(self._rows) * 2  # of a layer, beside the weights
+        kept = len(self._columns) * key_size // heads + len(self._rows) * size  # numbers of a layer and head
         self._most = max(1, min(self._layers, room // max(largest, kept)))
 
     def _reduce(self) -> None:
@@ -184,7 +184,7 @@ def _padded(pieces: Sequence[Any], device: torch.device) -> _Group:
     return _Group([(p[2], len(p[1])) for p in pieces], moved[0], moved[1], moved[2], sums)
 
 
-def span_indicator(spans: Ranges, tokens: int, device: torch.device | None) -> Tensor:
+def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> Tensor:
     """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the others."""
     picked = torch.zeros(tokens, len(spans))
     for i, (a, b) in enumerate(spans):

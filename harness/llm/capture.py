@@ -214,8 +214,8 @@ class WriteCapture:
     def reduce(self) -> None:
         """Turn the waiting rows into means. Raises RuntimeError where not all layers were seen."""
         with self._reducing:  # the context itself, or one that takes its place in memory
-            if self._calls:
-                seen, layers = len(self._calls), len(self.cache.layers)
+            seen, layers = len(self._calls) or max((len(q) for q, _ in self.steps), default=0), len(self.cache.layers)
+            if seen not in (0, layers):
                 raise RuntimeError(f"attention was captured in {seen} of {layers} layers")
             if not self.steps:
                 return
@@ -289,14 +289,15 @@ class Pack:
     """The contexts of one packed pass, in the order of their tokens.
 
     arena: holds their keys; at: device -> where they stand in it, for one kernel call over all; None: a call for each.
-    writing: rows of the contexts whose written tokens are watched, all for a slice; queries, sums: of these rows, a
-    layer each ([heads, rows, size] and [heads, rows]).
+    writing: rows of the contexts whose written tokens are watched; calls: layers that attended in one call; queries,
+    sums: of the rows `writing`, a layer each ([heads, rows, size] and [heads, rows]).
     """
 
     parts: list[Part]
     arena: Arena
     at: Callable[[torch.device], PackLayout] | None = None
-    writing: Any = None
+    writing: Tensor | slice | None = None
+    calls: int = 0
     queries: list[Tensor] = field(default_factory=list)
     sums: list[Tensor] = field(default_factory=list)
     scaling: float = 1.0
@@ -339,6 +340,7 @@ class Pack:
         assert keys is not None
         assert values is not None
         out, lse = packed_attention(query[0].transpose(0, 1), keys, values, at, scaling)
+        self.calls += 1
         self.scaling = scaling
         if self._watched is not None:
             self._watched.take(query[0], keys, lse, scaling)
@@ -361,7 +363,7 @@ class Pack:
             self._watched.finish()
         for part in self.parts:
             if isinstance(part.capture, FeedCapture):
-                part.capture.layers += len(self.arena.keys)
+                part.capture.layers += self.calls
         captures = [part.capture for part in self.parts if isinstance(part.capture, WriteCapture)]
         if captures:
             keep_steps(captures, *self.step(), self.scaling)

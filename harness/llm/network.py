@@ -179,6 +179,11 @@ class Network:
                 self._arena = Arena(self.layers, limit, kept)
             return self._arena
 
+    @property
+    def contexts_make_room(self) -> bool:
+        """Whether contexts that wait move to the host's memory where others need their room."""
+        return self.device.type == "cuda" and not self._is_spread
+
     def contexts(self, tokens: int) -> int | None:
         """How many contexts of `tokens` tokens may be open in the memory that is free now; None where it is unknown."""
         room = self._tokens_that_fit()
@@ -258,17 +263,19 @@ class ForwardLane:
         wanted: list[tuple[int, Writing]] = []
         for n, ask in enumerate(asks):
             if ask.writing is not None and not isinstance(results[n], Exception):
-                if ask.writing.ran():
+                more = result_or_error(ask.writing.ran)
+                if more is True:
                     wanted.append((n, ask.writing))
                 else:
-                    results[n] = None
+                    results[n] = more or None
         if wanted:
             rows, samplers = ([results[n][-1] for n, _ in wanted], [writing.sampler for _, writing in wanted])
             for (n, writing), token in zip(wanted, next_tokens(rows, samplers), strict=True):
                 if token is None:
                     results[n] = self._model.nan_logits(slot_of(asks[n].cache).attended())
                 else:
-                    results[n] = Again(replace(asks[n], ids=[token])) if writing.takes(token) else None
+                    more = result_or_error(functools.partial(writing.takes, token))
+                    results[n] = Again(replace(asks[n], ids=[token])) if more is True else more or None
         for n, ask in enumerate(asks):
             if results[n] is None and ask.writing is not None and ask.capture is not None:
                 results[n] = result_or_error(ask.capture.reduce)  # type: ignore[union-attr]

@@ -160,22 +160,24 @@ def _end(scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupt
             take(False)
 
 
-def places_for(models: Sequence[Any], requested: int, note: Note, tokens: int | None = None) -> int:
+def places_for(models: Sequence[Any], requested: int, note: Note, longest: Callable[[], int] | None = None) -> int:
     """Number of questions in flight: `requested`, or fewer if fewer contexts of a model fit into memory.
 
-    tokens: of the longest context that a question needs, about; None for a whole window. Where more are needed,
-    contexts that wait make room on a GPU. Calls `note` if the number is lower, and for each model that cannot run
-    several contexts in one pass.
+    longest: about how many tokens the longest context of a question has; asked for a model whose waiting contexts make
+    room for others, as on a GPU. Any other model has room for whole windows. Calls `note` if the number is lower, and
+    for each model that cannot run several contexts in one pass.
     """
     places = requested
     for model in models:
-        longest = min(tokens or model.window, model.window) if hasattr(model, "contexts") else 0
-        fit = model.contexts(longest) if longest else None
+        tokens = getattr(model, "window", 0)
+        if longest is not None and getattr(model, "contexts_make_room", False):
+            tokens = min(longest(), tokens)
+        fit = model.contexts(tokens) if hasattr(model, "contexts") else None
         if fit is not None and fit < places:
             places = max(fit, 1)
             note(
                 f"{places} instead of {requested} questions in flight: the memory that is free holds {fit} contexts of "
-                f"{longest} tokens of '{model.name}'"
+                f"{tokens} tokens of '{model.name}' (a smaller model.window leaves room for more)"
             )
         if why := getattr(model, "pack_problem", None):
             note(f"'{model.name}' runs the questions in flight one after the other: {why}")

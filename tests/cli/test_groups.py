@@ -26,7 +26,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
     module.app = theirs  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "their_commands", module)
     table = {"theirs": "their_commands:app", "broken": "no_such_package:app", "run": "their_commands:app"}
-    monkeypatch.setattr(registry, "shipped", lambda section: table if section == "commands" else {})
+    monkeypatch.setattr(registry, "plugins", lambda group: table if group == "harness.commands" else {})
 
 
 @pytest.mark.usefixtures("outside")
@@ -85,7 +85,7 @@ def test_a_table_of_commands_stands_beside_those_of_the_harness(command) -> None
 
 
 def test_the_main_package_alone_has_at_most_18_commands(monkeypatch, command) -> None:
-    monkeypatch.setattr(registry, "shipped", lambda _section: {})
+    monkeypatch.setattr(registry, "plugins", lambda _group: {})
     listed = re.findall(r"^  ([a-z-]+)  ", command("--help")[1].partition("\nRun methods:")[2], re.M)
     assert {"run", "report", "ui"} <= set(listed)
     assert len(listed) <= 18

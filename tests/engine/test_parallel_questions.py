@@ -198,7 +198,7 @@ def test_draws_from_the_shared_generators_are_said(tmp_path, monkeypatch):
 
 
 class Sized:
-    name, window = "big", 8192
+    name, window, contexts_make_room = "big", 8192, True
 
     def __init__(self, fit, problem=None):
         self.fit, self.pack_problem = fit, problem
@@ -210,9 +210,11 @@ class Sized:
 def test_questions_in_flight_follow_what_contexts_hold_not_whole_windows():
     paper = Sized(3)  # 3 windows of 131,072 tokens stand for 68 GB beside Llama-3.1-8B
     paper.window = 131_072
-    assert places_for([paper], 64, print, 5024) == 64
-    assert places_for([paper], 64, print, 100_000) == 3
-    assert places_for([paper], 64, print, 500_000) == 3, "no context is longer than the window"
+    assert places_for([paper], 64, print, lambda: 5024) == 64
+    assert places_for([paper], 64, print, lambda: 100_000) == 3
+    assert places_for([paper], 64, print, lambda: 500_000) == 3, "no context is longer than the window"
+    paper.contexts_make_room = False  # a CPU keeps all contexts
+    assert places_for([paper], 64, print, lambda: 5024) == 3
 
 
 @pytest.mark.parametrize(

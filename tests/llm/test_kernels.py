@@ -122,6 +122,28 @@ def test_contexts_of_any_length_and_order(tiny, calls):
     assert ours[1].results(tiny.layers)[0] == pytest.approx(theirs[1].results(tiny.layers)[0], abs=1e-6)
 
 
+def test_a_layer_that_attends_elsewhere_is_missed(tiny, calls):
+    """The arena has a layer more than attended in the one call, as where a network mixes kinds of layers."""
+    arena, layers = Arena(tiny.layers + 1), tiny.layers + 1
+    caches = [arena.cache() for _ in range(2)]
+    run_packed(tiny.net, tiny.device, [Ask([1, 2, 3], cache) for cache in caches], True)
+    feed, write = FeedCapture(3, [((3, 5), [(0, 2)])]), WriteCapture(3, [(0, 2)], caches[1])
+    run_packed(tiny.net, tiny.device, [Ask([4, 5], caches[0], 0, feed), Ask([6], caches[1], 1, write)], True)
+    for find in (lambda: feed.results(layers), write.reduce):
+        with pytest.raises(RuntimeError, match=f"captured in {tiny.layers} of {layers} layers"):
+            find()
+
+
+@pytest.mark.parametrize("rows", [40, 8192])
+def test_the_rows_that_wait_stay_within_their_room(rows):
+    """A whole chunk of watched rows is reduced before the queries of many layers fill the memory."""
+    watched = WatchedRows([(np.zeros(1, np.float32), range(rows), [(0, 20)])], 32)
+    watched._plan(torch.device("cpu"), heads=32, size=128, key_size=8 * 128)
+    held = watched._most * rows * 32 * 128
+    assert held <= 2**28
+    assert (watched._most == 32) == (rows == 40)
+
+
 @pytest.mark.parametrize("block", [64, 1])
 @pytest.mark.parametrize("spans", [[(0, 3)], [(2, 5), (5, 40)], [(7, 8), (1, 30), (3, 9)]])
 def test_weights_from_the_log_sum_exp_are_those_of_whole_rows(monkeypatch, spans, block):
