@@ -21,7 +21,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -183,9 +183,8 @@ class Job:
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
         self._tried: dict[str, dict[str, Any]] = {}  # what earlier tries of a question sent
-        self._parallel = asking.parallel or (_ON_A_GPU if _runs_on_gpu(plan) else 1)
         self._in_flight: int | None = None  # questions in flight, once the models are loaded
-        self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, self._parallel)
+        self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, asking.parallel or 1)
         self.manifest |= store.place.manifest(len(asked))
 
     def record_early_end(self, error: BaseException) -> None:
@@ -209,14 +208,21 @@ class Job:
         self._known, self._tried = answered_ids(self.store, self.examples, starts, self.progress, retry)
         if all(example.question.id in self._known for example in self.examples):
             self.manifest["starts"][-1].pop("changed", None)  # it asks nothing, so its code made no answer
+        else:
+            self.manifest["starts"][-1]["parallel"] = self._parallel
         self.store.write(MANIFEST, self.manifest)
         self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
+
+    @cached_property
+    def _parallel(self) -> int:
+        """Questions in flight at most; found out only where one is asked, as it may take the import of torch."""
+        return self.asking.parallel or (_ON_A_GPU if _runs_on_gpu(self.plan) else 1)
 
     def ask(self, examples: Sequence[Example]) -> None:
         """Answer the questions that are not answered yet, and append each record as it is finished."""
         examples = [example for example in examples if example.question.id not in self._known]
         self._known |= {example.question.id for example in examples}
-        if self._parallel == 1 or not examples:
+        if not examples or self._parallel == 1:
             for example in examples:
                 self._score_and_record(self._ask_one(example))
             return

@@ -277,8 +277,8 @@ class ForwardLane:
                     more = result_or_error(functools.partial(writing.takes, token))
                     results[n] = Again(replace(asks[n], ids=[token])) if more is True else more or None
         for n, ask in enumerate(asks):
-            if results[n] is None and ask.writing is not None and ask.capture is not None:
-                results[n] = result_or_error(ask.capture.reduce)  # type: ignore[union-attr]
+            if results[n] is None and ask.writing is not None and ask.writing.capture is not None:
+                results[n] = result_or_error(ask.writing.capture.reduce)
 
     def _sharing(self, asks: Sequence[Ask]) -> Sequence[Ask]:
         """Return `asks`, without the names of their blocks where contexts must not copy from each other (`shares`)."""

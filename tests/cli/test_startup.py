@@ -42,6 +42,15 @@ def test_a_light_verb_imports_nothing_heavy(arguments, environment, tmp_path):
     assert done.stderr.endswith(f"LOADED [] {code}"), done.stderr
 
 
+def test_a_finished_run_that_is_typed_again_loads_no_torch(environment, tmp_path):
+    command = [sys.executable, "-c", REPORT, "run", "-m", "closed-book", "-d", "pocket/musique", "--limit", "2"]
+    for loads in (True, False):
+        done = subprocess.run(
+            [*command, "--mlflow", "off"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert ("'torch'" in done.stderr.rpartition("LOADED")[2]) == loads, done.stderr
+
+
 @pytest.mark.parametrize(
     ("use", "not_loaded"),
     [
