@@ -1,10 +1,11 @@
-"""What Python costs beside the GPU: launches of a batch, and milliseconds in which no kernel computes anything.
+"""What a batch costs beside the GPU: its launches, and milliseconds with neither attention nor recorded steps.
 
     python -m bench.host [--json] [--repeats 3]
 
 A model in the shape of Llama-3.1-8B, but 64 wide, runs on the CPU as on a GPU: one attention call for all contexts,
-which computes nothing, and recorded decode steps, which are not played. What is left is the harness, torch, transformers
-and the narrow products. Launches are operations that are no views. Targets: bench/README.md. With --json the last line is one object.
+which computes nothing, and recorded decode steps, which are not played. What is left is the harness, torch,
+transformers and the narrow products. Launches are operations that are no views. Targets: bench/README.md. With --json
+the last line is one object.
 """
 
 import argparse
