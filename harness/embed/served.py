@@ -54,8 +54,9 @@ class _Served:
         self, kind: Kind, path: str, body: dict[str, Any], texts: Sequence[str], check: Callable[[Any], str | None]
     ) -> Any:
         """The parsed reply to a batch of `texts`, booked as `kind`; check: as of Server.post."""
-        tries = Tries()
-        reply, tokens = None, sum(map(EstimatedTokens().count, texts))
+        tries, reply = Tries(), None
+        sizes = [EstimatedTokens().count(text) for text in texts]
+        tokens = sum(sizes)
         with timed() as took:
             try:
                 reply = self._server.post(path, body, check, _FRAME + _VECTOR * len(texts), tries)
@@ -65,8 +66,7 @@ class _Served:
         told = (reply.get("usage") or {}).get("prompt_tokens") if isinstance(reply, dict) else None
         read = told if isinstance(told, int) and 0 < told < 64 * (tokens + 64) else tokens
         counts = {"requests": 1, "texts": len(texts), "retries": tries.retries, "recounted": int(read is not told)}
-        pairs = sum(n * n for n in map(EstimatedTokens().count, texts))
-        self._book(kind, read, pairs=pairs, logits=len(texts), **counts, **vars(took))
+        self._book(kind, read, pairs=sum(n * n for n in sizes), logits=len(texts), **counts, **vars(took))
         return reply
 
     def _book(self, kind: Kind, new: int, **counts: Any) -> None:

@@ -83,19 +83,19 @@ def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> list[str]:
-    """A sentence for each kind of `replies` (a summary's) that lack something, with the limit to raise.
+    """A sentence for each kind of `replies` (a summary's) that lack something, with its limit.
 
     config: as in run.yaml.
     """
     model, most = config["model"], config["dataset"].get("max_answer_tokens")
     think, own = model.get("thinking"), model.get("max_tokens")
-    raised = f"raise model.thinking.tokens={think['tokens']}" if think else "set model.thinking.tokens=4096"
+    raised = f"raise model.thinking.tokens, now {think['tokens']}" if think else "set model.thinking.tokens=4096"
     cut_by = ("model.max_tokens", own) if own and own <= (most or own) else ("dataset.max_answer_tokens", most)
     told = {
         "refused": "refusals: {}",
         "thought": f"replies whose limit went into thinking: {{}}; {raised}",
         "empty": "empty replies: {}",
-        "unfinished": f"replies cut at their limit: {{}}; raise {'='.join(str(part) for part in cut_by if part)}",
+        "unfinished": f"replies cut at their limit ({'='.join(str(part) for part in cut_by if part)}): {{}}",
     }
     return [words.format(replies[kind]) for kind, words in told.items() if replies.get(kind)]
 

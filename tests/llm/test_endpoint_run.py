@@ -67,9 +67,9 @@ REFUSAL["choices"][0]["message"]["refusal"] = "I cannot help with that."
 @pytest.mark.parametrize(
     ("more", "thinking", "limit"),
     [
-        ((), "set model.thinking.tokens=4096", "raise dataset.max_answer_tokens=32"),
-        (("model.thinking.tokens=9",), "raise model.thinking.tokens=9", "raise dataset.max_answer_tokens=32"),
-        (("model.max_tokens=8",), "set model.thinking.tokens=4096", "raise model.max_tokens=8"),
+        ((), "set model.thinking.tokens=4096", "dataset.max_answer_tokens=32"),
+        (("model.thinking.tokens=9",), "raise model.thinking.tokens, now 9", "dataset.max_answer_tokens=32"),
+        (("model.max_tokens=8",), "set model.thinking.tokens=4096", "model.max_tokens=8"),
     ],
 )
 def test_replies_without_an_answer_are_in_the_last_lines_and_the_notes(more, thinking, limit, here):
@@ -80,7 +80,7 @@ def test_replies_without_an_answer_are_in_the_last_lines_and_the_notes(more, thi
         "refusals: 1",
         f"replies whose limit went into thinking: 1; {thinking}",
         "empty replies: 1",
-        f"replies cut at their limit: 1; {limit}",
+        f"replies cut at their limit ({limit}): 1",
     ]
     assert done.stdout.splitlines()[-4:] == [f"  {sentence}" for sentence in told]
     run = read_run(Path(done.stdout.splitlines()[0]))
