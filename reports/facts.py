@@ -106,6 +106,12 @@ def suite(run: StoredRun) -> str:
     return ""
 
 
+def left_out(run: StoredRun) -> int:
+    """Questions without a record because the loader or an import left them out."""
+    skipped = (run.manifest.get("dataset") or {}).get("skipped") or {}
+    return int(run.summary.get("n_left_out", sum(skipped.values())))
+
+
 def headline(run: StoredRun) -> str:
     """Name of the first score of the run's data set, by which the run is judged where no other score is named."""
     return str(run.config["dataset"]["scorers"][0])

@@ -17,7 +17,19 @@ from reports.markup import Html, el
 from reports.provenance import date
 from reports.table_formats import Cells
 
-_NUMERIC = ("score", "tokens", "tflops", "ratio", "ratio.search", "money", "seconds.p50", "seconds.p95", "n", "failed")
+_NUMERIC = (
+    "score",
+    "tokens",
+    "tflops",
+    "ratio",
+    "ratio.search",
+    "money",
+    "seconds.p50",
+    "seconds.p95",
+    "n",
+    "failed",
+    "left_out",
+)
 _COLUMNS = ("method", "model", "data set", *_NUMERIC, "date", "suite", "folder")
 
 
@@ -27,7 +39,9 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
     folders = sources(runs)
     rows = [_run_row(row, by_key[row["dataset"], row["run"]], folders) for row in facts.records(means)]
     table = pd.DataFrame(rows)
-    shown = [name for name in _COLUMNS if name not in ("suite", "folder") or table[name].nunique() > 1]
+    hidden = [name for name in ("suite", "folder") if table[name].nunique() == 1]
+    hidden += [] if table["left_out"].any() else ["left_out"]
+    shown = [name for name in _COLUMNS if name not in hidden]
     cells = Cells(table[[*_NUMERIC, "score.low", "score.high"]].astype("float64"))  # numbers as the tables write them
     formatted = [dict(zip(cells.heads, row, strict=True)) for row in cells.rows]
     kinds = dict.fromkeys(_NUMERIC, "number")

@@ -11,6 +11,7 @@ Columns of `frame`, in order:
     headline ceiling                    name of the data set's first score; whether the evidence alone was shown
     apart                               whether other questions were asked than by most runs: such a row has no rank
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
+    left_out                            questions without a record, left out by the loader
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     declined                            questions that a first request left to a second one over the whole document
     <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/clusters.py);
@@ -135,6 +136,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "n": len(run.records),
         "failed": sum(r["error"] is not None for r in run.records),
         "truncated": sum(r["truncated"] is not None for r in run.records),
+        "left_out": facts.left_out(run),
         "texts_cut": facts.texts_cut(run)[1],
         "declined": declined(run.records),
     }

@@ -85,7 +85,9 @@ def _percent(value: float) -> str:
 
 
 _WRITERS: dict[str, Callable[[float], str]] = {
-    **dict.fromkeys(("n", "failed", "truncated", "texts_cut", "declined", "clusters", "tokens"), "{:.0f}".format),
+    **dict.fromkeys(
+        ("n", "failed", "truncated", "left_out", "texts_cut", "declined", "clusters", "tokens"), "{:.0f}".format
+    ),
     **dict.fromkeys(("tflops", "seconds", "money", "ours"), _three_digits),
     **dict.fromkeys(("p", "p_holm"), lambda value: "<0.001" if value < 0.001 else f"{value:.3f}"),
     "printed": "{:g}".format,

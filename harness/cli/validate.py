@@ -38,12 +38,14 @@ def _plan_line(plan: Plan, json: bool) -> str:
     encoders = {role: encoder.name for role, encoder in plan.encoders.items()}
     if json:
         names = {"method": plan.config.method.name, "dataset": plan.config.dataset.name, "questions": questions}
+        names |= {"left_out": plan.dataset.left_out} if plan.dataset.left_out else {}
         row = {"run": plan.folder, **names, "models": models, "encoders": encoders, "warnings": list(plan.warnings)}
         return json_.dumps(row)
     roles = ", ".join(f"{role} {name}" for role, name in {**models, **encoders}.items())
     numbers = [f"method.{name} comes {text.replace(':', ' ')}" for name, text in plan.awaits.items()]
     place = f"run folder known later: {', '.join(numbers)}" if numbers else plan.folder
-    lines = [f"ok  {plan.row_name}: {questions} questions, {roles}", f"    {place}"]
+    left_out = f" ({plan.dataset.left_out} more left out by the loader)" if plan.dataset.left_out else ""
+    lines = [f"ok  {plan.row_name}: {questions} questions{left_out}, {roles}", f"    {place}"]
     return "\n".join([*lines, *(f"    warning: {w}" for w in plan.warnings)])
 
 

@@ -13,9 +13,10 @@ class Dataset:
 
     fingerprint: sha256 of the rows as used (content, not path); where that would mean reading whole libraries, of
     what stands for their content (harness.datasets.narrativeqa); source: where the rows came from, for the manifest (no
-    absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and reported; twin:
-    what made it from another data set (harness.datasets.twins), None for an original. rows, kinds: the number of all
-    questions and of those by (name, kind) (datasets.question_kinds), whatever the limit; 0 where they were not counted.
+    absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and reported, of
+    those before the limit is reached; twin: what made it from another data set (harness.datasets.twins), None for an
+    original. rows, kinds: the number of all questions and of those by (name, kind) (datasets.question_kinds), whatever
+    the limit; 0 where they were not counted.
     notes: sentences about the source, printed as warnings.
     """
 
@@ -33,3 +34,8 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.examples)
+
+    @property
+    def left_out(self) -> int:
+        """The number of `skipped` rows."""
+        return sum(self.skipped.values())

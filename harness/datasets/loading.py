@@ -29,7 +29,7 @@ class Checker:
         self.parser = parser
         self.hash = hashlib.sha256(b"rows 1\n")
         self.places: dict[str, RowPlace] = {}  # id of a row or question -> where it stands
-        self.skipped: Counter[str] = Counter()  # reason -> rows left out
+        self.skipped: Counter[str] = Counter()  # reason -> rows left out, up to the limit
         self.rows = self.bad = 0
         self.kinds: Counter[tuple[str, str]] = Counter()  # ("hops", "2") -> questions
         self.first_error: tuple[RowPlace, RowError] | None = None  # bad row
@@ -47,23 +47,23 @@ class Checker:
                 self.bad += 1
                 self.first_error = self.first_error or (place, error)
                 continue
-            asked = used.examples if used is not None else ()
-            self.kinds.update(count_kinds(asked))
-            kept = asked if limit is None else asked[: limit - len(examples)]
-            if used is not None and kept and self.first_error is None:
+            if isinstance(used, Skip):
+                self.skipped[used.reason] += limit is None or len(examples) < limit
+                continue
+            self.kinds.update(count_kinds(used.examples))
+            if (kept := used.examples[: None if limit is None else limit - len(examples)]) and not self.first_error:
                 examples += kept
                 for document in used.documents:
                     documents.setdefault(document.id, document)
         return examples, documents
 
-    def _check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
-        """Parse and hash a row; return its questions and documents, None if it is left out. Raises RowError if bad."""
+    def _check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | Skip:
+        """Parse and hash a row; return its questions and documents, or why it is left out. Raises RowError if bad."""
         if isinstance(raw, Broken):
             raise RowError(None, raw.problem)
         row = self.parser(raw)
         if isinstance(row, Skip):
-            self.skipped[row.reason] += 1
-            return None
+            return row
         if isinstance(row, Row):
             example, document = assemble(row)
             self._add_to_hash(place, "id", row.id, canonical_line([example, document]))
@@ -106,7 +106,7 @@ class Checker:
             fingerprint=self.hash.hexdigest(),
             source=source.name + with_what,
             revision=source.revision,
-            skipped=dict(self.skipped),
+            skipped=dict(+self.skipped),
             rows=len(self.places),
             kinds=self.kinds,
             notes=notes,

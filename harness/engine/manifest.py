@@ -162,7 +162,18 @@ def with_start(
     left_out = {*_FIXED, *(() if "shapes" in before else ("shapes",))}
     if changed := {k: v for k, v in described.items() if k not in left_out and before.get(k) != v}:
         start["changed"] = changed
+    if described["dataset"]["questions"] >= (before.get("dataset") or {}).get("questions", 0):
+        before = {**before, "dataset": described["dataset"]}  # that of the largest limit
     return {**before, "finished": None, "starts": [*before["starts"], start]}
+
+
+def asked_counts(manifest: Mapping[str, Any], asked: int, recorded: int) -> dict[str, int]:
+    """{"n_asked", "n_left_out" (if any)} of a summary: n_scored + n_failed + n_left_out = n_asked once it is finished.
+
+    asked: questions that this command asks; recorded: n_total, which holds those of earlier commands too.
+    """
+    left_out = sum((manifest.get("dataset") or {}).get("skipped", {}).values())
+    return {"n_asked": max(asked, recorded) + left_out, **({"n_left_out": left_out} if left_out else {})}
 
 
 def with_first_prompts(manifest: dict[str, Any], prompts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

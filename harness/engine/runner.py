@@ -347,8 +347,7 @@ class Job:
             self.store.sort([e.question.id for e in examples])
             chosen: dict[str, Any] = {"failed": config.failed, "seed": config.seed, "form": config.dataset.format}
             numbers = summarise(self.store.records(), self.store.documents(), **chosen)
-            left_out = sum(self.plan.dataset.skipped.values())
-            counts = {"n_asked": len(self.examples), **({"n_left_out": left_out} if left_out else {})}
+            counts = manifests.asked_counts(self.manifest, len(self.examples), numbers["n_total"])
             summary = {"state": state, **counts, **(early_stop or {}), **numbers}
             self.store.write(SUMMARY, summary, sync_folder=False)
             self.manifest = manifests.with_end(self.manifest, state, early_stop)

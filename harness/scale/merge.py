@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
+from harness.engine.manifest import asked_counts
 from harness.errors import UserError
 from harness.storage.failures import has_answer
 from harness.storage.files import delete_drafts, no_link, replacing, write_atomic
@@ -100,9 +101,10 @@ class _Merge:
         unscored = self._merge_unscored()
         for opened in self._files.values():
             opened.close()
-        asked = max(asked, read_json(self.folder / SUMMARY).get("n_asked") or 0)
+        before = read_json(self.folder / SUMMARY)
+        asked = max(asked, before.get("n_asked", 0) - before.get("n_left_out", 0))
         state = "finished" if numbers["n_total"] >= asked else "interrupted"
-        summary = {"state": state, "n_asked": asked, **numbers}
+        summary = {"state": state, **asked_counts(manifest, asked, numbers["n_total"]), **numbers}
         manifest.pop("shard", None)
         if manifest:  # without any, as after a kill of all workers, the next start begins one
             ends = [start["finished"] for start in manifest["starts"] if start.get("finished")]

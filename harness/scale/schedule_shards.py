@@ -188,8 +188,9 @@ class Driver:
             if row.of:
                 summary = self._merge_row(row)
         if isinstance(row.error, LimitReached):
-            left = summary["n_asked"] - summary["n_total"]
-            row.error = LimitReached(f"{row.error}: {left} of {summary['n_asked']} questions are not answered yet")
+            asked = summary["n_asked"] - summary.get("n_left_out", 0)
+            left = asked - summary["n_total"]
+            row.error = LimitReached(f"{row.error}: {left} of {asked} questions are not answered yet")
         if row.error is not None:
             row.error.midway = True
             raise row.error

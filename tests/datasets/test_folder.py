@@ -13,6 +13,9 @@ from harness.datasets.folder import NO_PAGE, markdown_sections
 from harness.errors import ConfigError, DataError
 from harness.stats.clusters import WHOLE_FOLDER, question_labels
 from harness.storage.run_folder import read_run
+from harness.tracking.metrics import final_metrics
+from reports.leaderboard import leaderboard
+from reports.main_table import frame
 
 SETUP = """---
 title: Setting up
@@ -237,13 +240,33 @@ def test_a_folder_is_asked_from_the_command_line(wiki, tmp_path, capsys):
     ]
     assert code_of(words) == 0
     assert "flashrag.em                  100.0" in capsys.readouterr().out
-    config(wiki, [{"question": "Where?", "answer": "Turin"}, {"question": "a?", "answer": "b", "document": "gone"}])
-    assert code_of([*words[:-1], str(tmp_path / "other")]) == 0
-    assert "1 question, 0 failed, 1 left out by the loader" in capsys.readouterr().out
-    assert code_of(["report", str(tmp_path / "other")]) == 0
-    assert f"1 rows of the data set were left out by the loader: 1 {NO_PAGE}" in capsys.readouterr().out
     assert code_of([*words[:5], "--mlflow", "off"]) == 2
     assert "--documents DIR and --questions FILE go together" in capsys.readouterr().err
+
+
+def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(wiki, tmp_path, capsys):
+    gone = [{"question": f"{name}?", "answer": "b", "document": "gone"} for name in "ab"]
+    config(
+        wiki, [{"question": "Where?", "answer": "Turin"}, gone[0], {"question": "Which town?", "answer": "x"}, gone[1]]
+    )
+    (tmp_path / "replies.yaml").write_text("replies: [{reply: Turin}]")
+    words = ["-m", "bm25", "--documents", str(wiki), "--questions", str(tmp_path / "q.jsonl"), "--model", "scripted"]
+    words += ["--set", f"model.script={tmp_path / 'replies.yaml'}"]
+    assert code_of(["validate", *words]) == 0
+    assert "2 questions (2 more left out by the loader)" in capsys.readouterr().out
+    for limit, left in (("2", 1), ("9", 2)):  # the same folder
+        assert code_of(["run", *words, "--mlflow", "off", "--limit", limit, "--out", str(tmp_path / "out")]) == 0
+        assert f"2 questions, 0 failed, {left} left out by the loader" in capsys.readouterr().out
+        (folder,) = (tmp_path / "out/folder").iterdir()
+        summary = read_run(folder).summary
+        assert [summary[name] for name in ("n_scored", "n_failed", "n_left_out", "n_asked")] == [2, 0, left, 2 + left]
+    assert code_of(["report", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().out
+    assert f"2 rows of the data set were left out by the loader: 2 {NO_PAGE}" in told
+    assert "left_out" in told
+    table = frame([read_run(folder)])
+    assert final_metrics(read_run(folder), table)["left_out"] == 2
+    assert "left_out" in str(leaderboard(table, [read_run(folder)], {"folder": "#"}))
 
 
 def test_a_question_that_retrieval_found_nothing_for_is_answered_from_no_text(tmp_path):

@@ -96,6 +96,7 @@ class Imported:
     def draft(self, folder: Path, note: Callable[[str], None], stack: ExitStack) -> Path:
         """Write the run into a temporary folder beside `folder`, which `stack` deletes; returns it."""
         state = {"state": self.run.state, "n_asked": self.manifest["dataset"]["questions"]}
+        state |= {"n_left_out": len(self.lost)} if self.lost else {}
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)), "run")
         with RunStore.open(RunPlace(draft), None, note) as store:

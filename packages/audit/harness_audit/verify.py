@@ -274,7 +274,7 @@ def _check_summary(place: str, run: StoredRun, rescored: Iterable[dict[str, Any]
     summary, fresh = run.summary, summarise_with(run.config, rescored, run.documents)
     here, told = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
     _compare_numbers(told, here, f"{place}/summary.json", report)
-    asked = summary.get("n_asked") or 0
+    asked = (summary.get("n_asked") or 0) - (summary.get("n_left_out") or 0)
     if summary.get("state") == "finished" and asked > fresh["n_total"]:
         sentence = f"the run is called finished, with {fresh['n_total']} of {asked} questions"
         report.differences.append(Difference("table", f"{place}/summary.json", None, sentence))
