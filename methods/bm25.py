@@ -6,7 +6,6 @@ Open questions rank a whole corpus before any method runs, by another BM25 (harn
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,16 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.words import words
+
 if TYPE_CHECKING:
     from rank_bm25 import BM25Okapi
-
-# Chinese and Japanese are written without spaces, so each of their characters is a word of its own.
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-
-
-def words(text: str) -> list[str]:
-    """The words of `text` for BM25: lower case, cut at all but letters and digits (docs/methods/retrieval.md#bm25)."""
-    return _WORD.findall(text.lower())
 
 
 def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:

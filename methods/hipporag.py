@@ -21,6 +21,7 @@ from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Step
+from harness.words import as_phrase
 from methods import reading
 from methods.chunks import passage_chunks, shown_spans
 from methods.retrieval import best_first
@@ -107,7 +108,7 @@ class HippoRAG(reading.ReadingMethod):
         """The triples of a passage, in small letters; [] where the reply has none. What is cut off is left out."""
         names = re.findall(_QUOTED, self._reply_to(ENTITIES, text, "", model))
         reply = self._reply_to(TRIPLES, text, ", ".join(dict.fromkeys(names)) or "none", model)
-        found = [(phrase_key(s), phrase_key(r), phrase_key(o)) for s, r, o in _TRIPLE.findall(reply)]
+        found = [(as_phrase(s), as_phrase(r), as_phrase(o)) for s, r, o in _TRIPLE.findall(reply)]
         return list(dict.fromkeys(fact for fact in found if all(fact)))
 
     def _reply_to(self, prompt: Prompt, text: str, entities: str, model: MeteredModel) -> str:
@@ -163,11 +164,6 @@ class HippoRAG(reading.ReadingMethod):
         scores = {"candidates": float(len(candidates)), "kept": float(len(kept))}
         note = "; ".join([*response.notes, *verdicts])
         return kept, Step("filter", scores=scores, tokens=response.tokens, flops=tools.meter.flops(), note=note)
-
-
-def phrase_key(text: str) -> str:
-    """A phrase as a node: small letters, all marks as spaces. The released code keeps Latin letters alone."""
-    return re.sub(r"[^\w ]", " ", text.lower()).strip()
 
 
 def passage_ranks(

@@ -14,11 +14,11 @@ from typing import Any
 
 from harness.engine.document_view import GAP
 from harness.scorers.flashrag import retrieval_recall
-from harness.scorers.squad import normalize_answer
+from harness.scorers.squad import spaced_words
 from harness.types import Example
 from reports.gold_rows import Rows
 
-_SAY_NOTHING = frozenset({"", "yes", "no", "noanswer", "unanswerable"})
+_SAY_NOTHING = frozenset({"  ", " yes ", " no ", " noanswer ", " unanswerable "})
 
 
 def shown_text(shown: Sequence[Mapping[str, Any]], rows: Rows) -> str:
@@ -28,11 +28,11 @@ def shown_text(shown: Sequence[Mapping[str, Any]], rows: Rows) -> str:
 
 def has_answer(text: str, answers: Sequence[str]) -> bool | None:
     """Whether any of the answers stands in `text` in whole words, both normalised; None where none can."""
-    wanted = {normalize_answer(answer) for answer in answers} - _SAY_NOTHING
+    wanted = {spaced_words(answer) for answer in answers} - _SAY_NOTHING
     if not wanted:
         return None
-    words = f" {normalize_answer(text)} "
-    return any(f" {answer} " in words for answer in wanted)
+    words = spaced_words(text)
+    return any(answer in words for answer in wanted)
 
 
 def answer_shown(record: Mapping[str, Any], example: Example, rows: Rows) -> bool | None:

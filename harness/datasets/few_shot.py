@@ -25,15 +25,11 @@ from harness.errors import UserError
 from harness.method.tools import SHOTS
 from harness.stats.rng import Dice
 from harness.types import Example, Question
+from harness.words import words
 
 SHOT = "Question: {question}\nAnswer: {answer}\n"
 COUNTER = re.compile(r"(?:[A-Za-z]+[_-])?\d{1,7}")  # ids that only count: a training row may have one of them too
 _known: dict[str, Shots] = {}
-
-
-def folded(text: str) -> str:
-    """Lower-case words without punctuation: the form in which questions are compared."""
-    return " ".join(re.findall(r"\w+", text.lower()))
 
 
 class Shots:
@@ -48,7 +44,7 @@ class Shots:
             raise UserError(f"dataset.shots_ids: '{lost[0]}' is no training row of '{config.name}', or is asked itself")
         drawn = Dice("shots", config.shots_seed).shuffled(sorted(by_id))[: self._count]
         self._pool = [by_id[name] for name in (by_id if self._similar else config.shots_ids or drawn)]
-        self._index = BM25Okapi([folded(e.question.text).split() for e in self._pool]) if self._similar else None
+        self._index = BM25Okapi([words(e.question.text) for e in self._pool]) if self._similar else None
         self.identity = digest([canonical(_shot_text(e, config)) for e in self._pool])[:16] if self._similar else ""
         self._config = config
         self._nearest: dict[str, list[Example]] = {}  # by question: a method asks for its task several times
@@ -60,7 +56,7 @@ class Shots:
             if question is None:
                 return ""
             if question.text not in self._nearest:
-                scores = self._index.get_scores(folded(question.text).split())
+                scores = self._index.get_scores(words(question.text))
                 nearest = np.argsort(-scores, kind="stable")[: self._count]
                 self._nearest[question.text] = [self._pool[at] for at in reversed(nearest)]
             shown = self._nearest[question.text]
@@ -96,9 +92,11 @@ def _training_rows(config: DatasetConfig) -> list[Example]:
     places = {"data": str(file)} if file.exists() else {"split": config.shots_from}
     rows, asked = load_once(plain.model_copy(update=places), None), load_once(plain, None)
     ids = {e.question.id for e in asked.examples if not COUNTER.fullmatch(e.question.id)}
-    texts = {folded(e.question.text) for e in asked.examples}
+    texts = {tuple(words(e.question.text)) for e in asked.examples}
     left = [
-        e for e in rows.examples if e.gold.answers and e.question.id not in ids and folded(e.question.text) not in texts
+        e
+        for e in rows.examples
+        if e.gold.answers and e.question.id not in ids and tuple(words(e.question.text)) not in texts
     ]
     if len(left) < config.shots:
         raise UserError(

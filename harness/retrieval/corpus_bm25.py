@@ -1,6 +1,6 @@
 """BM25 over the passages of a corpus, by bm25s, in shards that carry the statistics of the whole corpus.
 
-The BM25 of methods, over the texts of one question, is methods/bm25.py.
+The BM25 of methods, over the texts of one question, is methods/bm25.py. Both read the words of harness/words.py.
 
     1. tokens/00000.npz   words of 100,000 passages, and in how many of them each word stands
     2. shards/00000/      bm25s's own index of these passages, made with N, the mean length and df of all passages
@@ -8,8 +8,8 @@ The BM25 of methods, over the texts of one question, is methods/bm25.py.
 So a passage has the score that one index of the whole corpus gives it, and memory grows by the counts of distinct words
 alone. A killed build goes on at the shard it was at. Searching maps one shard at a time into memory.
 
-Words are bm25s's own (lower case, two letters or more, English stop words left out), without a stemmer; variant
-"lucene" with k1 = 1.5 and b = 0.75, its defaults (Kamphuis et al., ECIR 2020).
+English stop words and single letters and digits of ASCII are left out, as bm25s does by default, and there is no
+stemmer; variant "lucene" with k1 = 1.5 and b = 0.75, its defaults (Kamphuis et al., ECIR 2020).
 """
 
 import hashlib
@@ -18,32 +18,36 @@ import itertools
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import bm25s
 import numpy as np
-from bm25s import scoring
+from bm25s import scoring, stopwords
 
 from harness.config.schema import canonical
 from harness.retrieval.passages import Passages, Report
 from harness.storage.files import save_error, write_atomic
 from harness.storage.untrusted import regular_only
+from harness.words import words
 
 SIZE = 100_000
 """Passages of a shard."""
 
 OPTIONS: dict[str, Any] = {"method": "lucene", "k1": 1.5, "b": 0.75}
 
+_STOP_WORDS = frozenset(stopwords.STOPWORDS_EN)
+_WORDS_VERSION = 2  # raised when harness/words.py cuts otherwise
+
 
 def folder_name() -> str:
     """A name that changes with all that changes a score or a file."""
-    return f"bm25-{hashlib.sha256(canonical([OPTIONS, SIZE]).encode()).hexdigest()[:8]}"
+    return f"bm25-{hashlib.sha256(canonical([OPTIONS, SIZE, _WORDS_VERSION]).encode()).hexdigest()[:8]}"
 
 
-def _tokenize(texts: Iterable[str], *, ids: bool = True) -> Any:
-    return bm25s.tokenize(texts, stopwords="en", return_ids=ids, show_progress=False)
+def _words(text: str) -> list[str]:
+    return [w for w in words(text) if (len(w) > 1 or not w.isascii()) and w not in _STOP_WORDS]
 
 
 class _Shard(bm25s.BM25):  # type: ignore[misc]
@@ -118,7 +122,9 @@ class BM25Index:
         texts = self._table.passage_texts(first * SIZE)
         for n in range(first, self._count):
             report("splitting passages into words", n * SIZE, len(self._table))
-            ids, vocabulary = _tokenize(itertools.islice(texts, SIZE))
+            vocabulary: dict[str, int] = {}
+            split = map(_words, itertools.islice(texts, SIZE))
+            ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in found] for found in split]
             local = np.zeros(len(vocabulary), dtype=np.int32)
             for passage in ids:
                 local[list(set(passage))] += 1
@@ -154,14 +160,14 @@ class BM25Index:
 
     def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
         """Scores and passage numbers [questions, k], best first, ties by number; -1 where no more passages match."""
-        words = _tokenize(list(questions), ids=False)
+        asked = [_words(question) for question in questions]
         scores = np.zeros((len(questions), k), dtype=np.float32)
         passages = np.full((len(questions), k), -1, dtype=np.int64)
         for n in range(self._count):
             report("searching passages", n * SIZE, len(self._table))
             shard = bm25s.BM25.load(self._shards / f"{n:05}", mmap=True, show_progress=False)
-            for q, asked in enumerate(words):
-                if ids := shard.get_tokens_ids(asked):
+            for q, wanted in enumerate(asked):
+                if ids := shard.get_tokens_ids(wanted):
                     _merge_best(scores[q], passages[q], shard.get_scores_from_ids(ids), n * SIZE)
         return scores, passages
 

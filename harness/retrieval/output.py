@@ -17,7 +17,7 @@ from harness.datasets.open_rows import OpenRow
 from harness.retrieval.maxp import Hit
 from harness.retrieval.passages import Passages, Report
 from harness.scorers.flashrag import acc
-from harness.scorers.squad import normalize_answer
+from harness.scorers.squad import normalize_answer, spaced_words
 from harness.storage.files import delete_drafts, replacing, save_error
 from harness.storage.json_lines import json_line
 
@@ -44,10 +44,10 @@ class Recall:
         if not answers:
             self.left_out += 1
             return
-        plain = [f" {normalize_answer(text)} " for text in texts]
+        plain = [spaced_words(text) for text in texts]
         self.questions += 1
-        self.words += any(f" {normalize_answer(a)} " in text for a in answers for text in plain)
-        self.characters += any(acc(text, answers) > 0 for text in plain)
+        self.words += any(spaced_words(a) in text for a in answers for text in plain)
+        self.characters += any(acc(text, answers) > 0 for text in texts)
 
     def share(self, count: int) -> float | None:
         """`count` as a percentage of the questions; None without questions."""

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from harness.words import words
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLOSED = frozenset({"yes", "no", "noanswer"})
@@ -35,6 +37,11 @@ def normalize_answer(text: str) -> str:
     Works on code points: typographic quotes stay, and composed and decomposed letters differ.
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_DELETE_PUNCTUATION)).split())
+
+
+def spaced_words(text: str) -> str:
+    """`text` normalised, a space before and behind each of its words, to look for an answer in whole words."""
+    return f" {' '.join(words(normalize_answer(text)))} "
 
 
 def overlap(prediction: Sequence[str], gold: Sequence[str]) -> Overlap:

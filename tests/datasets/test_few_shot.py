@@ -9,12 +9,13 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_part, resolved
 from harness.cost.meter import Meter
-from harness.datasets.few_shot import folded, shots_of
+from harness.datasets.few_shot import shots_of
 from harness.engine.plan import make_method, plan_choices
 from harness.engine.tools import EngineTools, Models
 from harness.errors import UserError
 from harness.method import Task
 from harness.types import Question
+from harness.words import as_phrase
 from methods.reading import Reading
 from tests.datasets.support import musique, write_lines
 
@@ -58,7 +59,7 @@ def text(config, question=None):
 def test_no_row_that_is_asked_is_shown(files):
     everything = shown(text(config(files, 4)))
     assert sorted(everything) == sorted(TRAIN[n]["question"] for n in (0, 1, 2, 5))
-    assert not {folded(q) for q in everything} & {folded(r["question"]) for r in ASKED}
+    assert not {*map(as_phrase, everything)} & {as_phrase(r["question"]) for r in ASKED}
 
 
 def test_a_seed_draws_and_fewer_are_part_of_more(files):

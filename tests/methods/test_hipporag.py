@@ -7,7 +7,7 @@ import pytest
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
-from methods.hipporag import HippoRAG, phrase_key
+from methods.hipporag import HippoRAG
 from tests.methods.conftest import FakeTools, WordEncoder, answered
 
 PARAGRAPHS = ["Velindra is by Toren.", "Toren lives in Kelford.", "Mira sold boats.", "Kelford lies by a river."]
@@ -99,13 +99,6 @@ def test_similar_phrases_are_joined_by_their_cosine_whatever_the_length_of_their
         [2, 0, pytest.approx(0.829, abs=0.001)], [2, 1, pytest.approx(0.829, abs=0.001)],
     ]  # fmt: skip
     assert [pair[:2] for pair in built(alike(), synonyms=0.9)[0]["synonyms"]] == [[0, 1], [1, 0]]
-
-
-@pytest.mark.parametrize(
-    ("phrase", "node"), [("Radio-City's", "radio city s"), ("  É. Zola ", "é  zola"), ("北京", "北京"), ("...", "")]
-)
-def test_phrases(phrase, node):
-    assert phrase_key(phrase) == node
 
 
 @pytest.mark.parametrize("text", ["", "no triple in here"])

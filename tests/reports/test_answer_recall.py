@@ -30,6 +30,11 @@ def written(text):
         ("no more", ["No.", "more"], True),
         *(("anything", answers, None) for answers in (["unanswerable"], ["..."], [])),
         ("", ["Orb"], False),
+        ("本に三千円を使った。", ["三千円"], True),
+        ("本に三万円を使った。", ["三千円"], False),
+        ("“Orb”, she said.", ["Orb"], True),
+        ("पुल मीरा ने", ["पल"], False),
+        ("die Bru\u0308cke", ["Br\u00fccke"], True),
     ],
 )
 def test_by_hand(text, answers, found):

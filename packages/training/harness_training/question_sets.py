@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.config.schema import DatasetConfig
 from harness.datasets.archives import is_archive
-from harness.datasets.few_shot import COUNTER, folded
+from harness.datasets.few_shot import COUNTER
 from harness.datasets.files import first_key
 from harness.datasets.loading import load
 from harness.datasets.retrieved import load_questions
 from harness.errors import DataError, HarnessError, UserError
 from harness.types import Document, Example
+from harness.words import words
 
 if TYPE_CHECKING:
     from harness_training.example_files import Item
@@ -144,12 +145,12 @@ def load_questions_apart(sets: Sequence[QuestionSet], max_rows: int, tell: Calla
         dataset = load_once(one.training, max_rows)
         refuse_evaluation((example.question.id for example in dataset.examples), name, dataset.source)
         apart = [pair for config in one.evaluation for pair in _evaluation_questions(config)]
-        ids, texts = {key for key, _ in apart if not COUNTER.fullmatch(key)}, {folded(text) for _, text in apart}
+        ids, texts = {key for key, _ in apart if not COUNTER.fullmatch(key)}, {tuple(words(text)) for _, text in apart}
         examples[name] = [
             example
             for example in dataset.examples
             if not (_OTHER_ID.fullmatch(key := example.question.id) or key in ids)
-            and folded(example.question.text) not in texts
+            and tuple(words(example.question.text)) not in texts
         ]
         documents[name], digests[name] = dataset.documents, dataset.fingerprint[:16]
         refused = len(dataset) - len(examples[name])
