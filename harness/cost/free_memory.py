@@ -33,12 +33,3 @@ def free_cores() -> int:
         return cores  # not Linux
     others = int(statistics.median(runnable)) - 1
     return max(1, min(cores, (os.cpu_count() or cores) - others))
-
-
-def resident_bytes() -> int:
-    """Bytes of main memory that this process holds now; 0 where unknown."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as f:
-            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0  # not Linux

@@ -13,6 +13,7 @@ from pocket.tasks.catalog import skills
 from pocket.tasks.recipes import Curriculum
 
 from harness.errors import UserError
+from packages.pocket.tests import trainings
 from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.forked import start
 
@@ -159,7 +160,7 @@ def test_eval_where_nothing_can_be_written(here, model, tmp_path):
 
 
 def step_of(folder):
-    return json.loads((folder / "trained/checkpoint/state.json").read_text())["step"]
+    return trainings.state_of(folder / "trained")["step"]
 
 
 def test_train_two_steps_and_resume(environment, here, model, course, tmp_path):
@@ -190,7 +191,7 @@ def test_a_course_of_some_skills_may_get_more_stages(course, tmp_path):
     first = Options(str(out), ["answer"], str(path))
     (out / "checkpoint").mkdir(parents=True)
     (out / "curriculum.yaml").write_text(json.dumps(_chosen_curriculum(first).model_dump(mode="json")))
-    (out / "checkpoint" / "state.json").write_text("{}")
+    (out / "checkpoint" / "checkpoint-1").mkdir()
     more = COURSE.split("\n", 1)[1].replace("name: ", "name: again ")
     path.write_text(COURSE + more + "      - {skill: recall, pairs: [2, 3]}\n")
     found = _chosen_curriculum(first)

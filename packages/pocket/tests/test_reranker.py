@@ -147,7 +147,7 @@ def test_the_loss_is_a_cross_entropy_with_the_stating_chunks_in_equal_shares():
     batch = [SimpleNamespace(stating=np.array(marks)) for marks in ([True, False, True], [False, True])]
     trainer = object.__new__(reranker_training.Trainer)
     trainer.progress, trainer.settings, trainer.found = SimpleNamespace(step=0), SimpleNamespace(steps=9), []
-    trainer._scores, trainer._update = lambda _: scores, lambda losses, _: float(losses[0])
+    trainer._scores, trainer.backward = lambda _: scores, lambda losses, _: float(losses[0])
     by_hand = [math.log(math.e**2 + 2) - (2 + 0) / 2, math.log(1 + math.e) - 1]
     assert trainer._step(batch) == pytest.approx(sum(by_hand) / 2)
 

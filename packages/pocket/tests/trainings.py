@@ -49,6 +49,12 @@ def steady(line):
     return {k: v for k, v in line.items() if k not in ("minutes", "stage_minutes", "tokens_per_s")}
 
 
+def state_of(out):
+    """The progress in the last checkpoint, and the identity of the training."""
+    newest = max((out / "checkpoint").glob("*/progress.json"), key=lambda path: int(path.parent.name.split("-")[1]))
+    return json.loads(newest.read_text())
+
+
 def weights(out):
     return load_file(out / "model" / "model.safetensors")
 

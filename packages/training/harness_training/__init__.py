@@ -8,8 +8,8 @@ kilt_pages.py        KILT's pages by title
 teacher.py           runs a method's own code to lay out its prompts with the right replies
 token_rows.py        scenes as token rows and trees, in batches that are a function of seed and epoch
 row_loss.py          the loss of a decoder on target tokens
-lora_model.py        the frozen base model with one adapter, and the memory that its training takes
-loop.py              steps, log, checkpoints; a stopped training resumes exactly
+lora_model.py        the frozen base model with one adapter
+loop.py              transformers' Trainer with our batches and log; a stopped training resumes exactly
 trainer.py           the training of one adapter
 course.py            the training of all adapters of a method
 exam.py              scores with and without the adapter, on scenes that were not trained on

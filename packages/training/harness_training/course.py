@@ -29,7 +29,7 @@ from harness.storage.file_hash import file_hash
 from harness_training import cards, exam, example_files, kilt_pages
 from harness_training.example_files import Item
 from harness_training.labelling import LabelModels, LabelWriter
-from harness_training.lora_model import Base, check_memory, load_teacher
+from harness_training.lora_model import Base, load_teacher
 from harness_training.question_sets import QuestionSet, TrainingQuestions, load_questions_apart
 from harness_training.settings import Settings
 from harness_training.token_rows import rows_of_scenes
@@ -77,7 +77,6 @@ class Course:
 
         tell: called with each line of progress; last_step: of all tasks together, None for no limit.
         """
-        check_memory(self.base, self.settings, [task.name for task in self.tasks], self.device)
         before = 0
         for task in self.tasks:
             self._make_data(task, tell, stop)
@@ -87,8 +86,6 @@ class Course:
                 share = sum(scene.verdicts[0] == (number == 0) for scene in scenes) / len(scenes)
                 tell(f"{task.name}: {share:.1%} of {len(scenes):,} labels are {name}")
             tell(f"{task.name}: {len(job.data.rows)} rows, {job.data.tokens} tokens, {job.steps} steps")
-            memory = self.base_model().memory(task.name, job.data.rows)
-            tell(f"{task.name}: about {memory.total / 1e9:.2f} GB of memory")
             for count, what in ((job.data.left_out, "left out"), (job.data.cut, "cut")):
                 if count:
                     tell(f"{task.name}: {count} rows are longer than {job.own.length} tokens and {what}")

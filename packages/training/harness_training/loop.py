@@ -1,48 +1,44 @@
-"""The loop of every training: steps, a log, checkpoints, and a resumption that changes no number.
+"""transformers' Trainer for every training here: batches that are made step by step, a log, an exact resumption.
 
-class Training(Loop): ...            says what a batch is, how a step is done and what is logged
+class Training(Loop): ...            says what a batch is, what its losses are and what is logged
 training.run(stop)                   to the end, or to the end of the step in which `stop` was set
 
-out/checkpoint/state.json            step, stage, recent scores, and the name of the tensors' file
-out/checkpoint/<step>.safetensors    weights and AdamW's moments: "weight.*", "mean.*", "square.*"
+out/checkpoint/checkpoint-50/        weights, optimizer and schedule as transformers writes them, and progress.json
 out/log.jsonl                        {"step": 50, ...}; of several tasks with "task" and "task_step"
 
-A batch must be a function of the seed and of `progress` alone. Checkpoints are replaced atomically, and no step is
-twice in the log after a resumption.
+A batch must be a function of the seed and of `progress` alone. progress.json is written last, so a checkpoint without
+it is not whole and is passed over; no step is twice in the log after a resumption.
 """
 
 import abc
-import contextlib
 import dataclasses
 import json
 import math
 import threading
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from harness.errors import CannotRun, UserError
 from harness.storage.files import write_atomic
 from harness.storage.home import write_json
-from harness.storage.untrusted import read_object, read_plain
 
 B = TypeVar("B")
-_MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}  # our names of AdamW's
+STATE = "progress.json"
 
 
 def resolve_device(name: str) -> str:
     """Resolve "auto" to the GPU, if there is one, else the CPU. Raises CannotRun for a GPU that is not there."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
+    if name == "cuda" and not torch.cuda.is_available():
         raise CannotRun("no GPU is available; leave --device out or use --device cpu")
     return name
 
@@ -65,55 +61,34 @@ class Progress:
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint that was read; tensors: "weight.NAME" and AdamW's moments; about: the identity of its training."""
+    """A checkpoint; folder: of transformers; about: the identity of its training."""
 
     progress: Progress
-    tensors: dict[str, Tensor]
+    folder: Path
     about: dict[str, Any]
 
 
-def save_checkpoint(folder: Path, progress: Progress, tensors: Mapping[str, Tensor], about: dict[str, Any]) -> None:
-    """Write a checkpoint; the one before stays until the new one is complete. tensors, about: as in Checkpoint."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f"{progress.step:07d}.safetensors"
-    draft = folder / f".{name}"
-    save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, str(draft))
-    draft.replace(folder / name)
-    write_json(folder / "state.json", {**dataclasses.asdict(progress), "tensors": name, "about": about})
-    for old in folder.glob("*.safetensors"):
-        if old.name != name:
-            old.unlink()
-
-
 def load_checkpoint(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
-    """Read the checkpoint in `folder`; None if there is none. `about`: values that its identity must have.
+    """Find the last whole checkpoint in `folder`; None if there is none. `about`: values that its identity must have.
 
-    Raises UserError if they differ, as for another seed, tokenizer or shape; CannotRun if the checkpoint is damaged.
+    Raises UserError if they differ, as for another seed, tokenizer or shape.
     """
-    if not (folder / "state.json").exists():
+    found = {int(path.parent.name.rpartition("-")[2]): path for path in folder.glob(f"checkpoint-*/{STATE}")}
+    if not found:
         return None
-    try:
-        state = read_object(folder / "state.json")
-        name, theirs = state.pop("tensors"), dict(state.pop("about"))
-        progress = Progress(**state)
-        tensors = load_file(str(folder / name))
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise CannotRun(
-            f"the checkpoint in {folder} is damaged ({str(error).splitlines()[0]}); delete the folder to begin again"
-        ) from error
+    path = found[max(found)]
+    state = json.loads(path.read_text(encoding="utf-8"))
+    theirs = state.pop("about")
     if wrong := [f"{k} ({theirs.get(k)} there, {v} here)" for k, v in about.items() if theirs.get(k) != v]:
         raise UserError(
             f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another folder with --out"
         )
-    return Checkpoint(progress, tensors, theirs)
+    return Checkpoint(Progress(**state), path.parent, theirs)
 
 
 def truncate_log(path: Path, step: int, task: str | None = None) -> None:
-    """Remove an incomplete last line and lines after `step` from a log; of several tasks only those of `task`.
-
-    The file is replaced atomically. Raises OSError, SaveError.
-    """
-    lines = read_plain(path).decode().splitlines(keepends=True) if path.exists() else []
+    """Remove an incomplete last line and lines after `step` from a log; of several tasks only those of `task`."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     kept = []
     for line in lines:
         values = json.loads(line) if line.endswith("\n") else {}
@@ -124,28 +99,59 @@ def truncate_log(path: Path, step: int, task: str | None = None) -> None:
         write_atomic(path, "".join(kept).encode())
 
 
-class Loop(abc.ABC, Generic[B]):
-    """A training, from its first step or its checkpoint.
+class Loop(Trainer, Generic[B]):  # type: ignore[misc]
+    """A training of the weights of `net`, from its first step or from a checkpoint.
 
-    out: of the log and the checkpoint; about: what identifies the training there; task: whose lines of the log and
-    whose checkpoint these are, where several share the folder; weights: name -> parameter; log_every, save_every:
-    steps between two lines of the log, and two checkpoints; log_at: a further step after which to log; owner, advice:
-    whose loss is not finite (" of 'analysis'"), and what to do about it, in a message.
+    out: of the log and the checkpoints; about: what identifies the training there; saved: the checkpoint to go on from;
+    task: whose lines of the log and whose checkpoints these are, where several share the folder; steps: the most that
+    are taken; save, say: steps between two checkpoints, and two lines of the log; optimizer: None for AdamW as
+    `arguments` (of transformers' TrainingArguments) set it.
+
+    owner, advice: whose loss is not finite (" of 'analysis'"), and what to do about it, in a message.
     """
 
-    weights: dict[str, Any]
-    optimizer: torch.optim.AdamW
-    log_every: int
-    save_every: int
-    log_at = -1
     owner = ""
     advice: str
 
-    def __init__(self, out: Path, about: dict[str, Any], task: str | None = None) -> None:
-        self.folder, self.about = out / "checkpoint" / (task or ""), about
-        self._file, self._task = out / "log.jsonl", task
-        self.progress = Progress()
-        self._saved: int | None = None  # step of the last checkpoint that this process wrote
+    def __init__(
+        self,
+        net: Any,
+        out: Path,
+        about: dict[str, Any],
+        saved: Checkpoint | None,
+        *,
+        steps: int,
+        save: int,
+        say: int,
+        device: str = "cpu",
+        task: str | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+        **arguments: Any,
+    ) -> None:
+        folder = out / "checkpoint" / (task or "")
+        args = TrainingArguments(
+            output_dir=str(folder),
+            max_steps=steps,
+            save_steps=save,
+            save_total_limit=2,
+            logging_strategy="no",
+            logging_nan_inf_filter=False,
+            report_to="none",
+            disable_tqdm=True,
+            ignore_data_skip=True,
+            use_cpu=device == "cpu",
+            **arguments,
+        )
+        args._n_gpu = min(args.n_gpu, 1)  # never several by torch's DataParallel
+        super().__init__(net, args, callbacks=[_Hooks(self)], optimizers=(optimizer, None))
+        self.remove_callback(PrinterCallback)
+        self.about, self.say, self._file = about, say, out / "log.jsonl"
+        self.saved, self.stop, self.log_at = saved, threading.Event(), steps
+        self.progress = Progress() if saved is None else saved.progress
+        if saved is not None:
+            self._load_from_checkpoint(str(saved.folder))
+        truncate_log(self._file, self.progress.step, task)
+        self._losses = list[float]()
 
     @abc.abstractmethod
     def _finished(self) -> bool:
@@ -157,76 +163,100 @@ class Loop(abc.ABC, Generic[B]):
 
     @abc.abstractmethod
     def _step(self, batch: B) -> float:
-        """Update the weights once; return the loss."""
+        """Compute the gradients of a batch by `backward`; return the loss."""
 
     @abc.abstractmethod
     def _log(self, loss: float) -> None:
         """Write a line of the log; `loss` is the mean since the last line."""
 
     def _after_step(self) -> None:
-        """Do nothing; `run` calls this after a step is counted and logged."""
+        """Do nothing; called after a step is counted and logged."""
 
-    def restore(self, state: Checkpoint | None) -> None:
-        """Load weights, moments and progress of a checkpoint, if there is one, and cut the log to its step."""
-        if state is not None:
-            self.progress = state.progress
-            for name, weight in self.weights.items():
-                weight.data.copy_(state.tensors[f"weight.{name}"])
-                # A fused AdamW wants its step where the weights are, any other one on the CPU.
-                where = weight.device if self.optimizer.defaults.get("fused") else "cpu"
-                moments = {theirs: state.tensors[f"{ours}.{name}"] for ours, theirs in _MOMENTS.items()}
-                self.optimizer.state[weight] = {"step": torch.tensor(float(state.progress.step), device=where)}
-                self.optimizer.state[weight] |= {name: value.to(weight.device) for name, value in moments.items()}
-        truncate_log(self._file, self.progress.step, self._task)
+    def _after_save(self) -> None:
+        """Do nothing; called after a checkpoint is written."""
 
     def log_line(self, line: Mapping[str, Any]) -> None:
         """Add a line to the log. Raises OSError."""
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def save(self) -> None:
-        """Write a checkpoint with AdamW's moments, which are zeros before the first step."""
-        tensors = {f"weight.{name}": weight for name, weight in self.weights.items()}
-        for (name, weight), (ours, theirs) in product(self.weights.items(), _MOMENTS.items()):
-            state = self.optimizer.state.get(weight, {})
-            tensors[f"{ours}.{name}"] = state.get(theirs, torch.zeros_like(weight))
-        save_checkpoint(self.folder, self.progress, tensors, self.about)
-        self._saved = self.progress.step
+    def save_state(self, folder: Path) -> None:
+        """Complete the checkpoint in `folder`."""
+        write_json(folder / STATE, {**dataclasses.asdict(self.progress), "about": self.about})
 
     def run(self, stop: threading.Event | None = None) -> None:
         """Train until all steps are done or `stop` is set; log and save on the way, and save at the end."""
-        p, losses = self.progress, list[float]()
-        with contextlib.closing(self._batches()) as batches:
-            began = time.perf_counter()
-            while not self._finished() and not (stop is not None and stop.is_set()):
-                losses.append(self._step(next(batches)))
-                p.step += 1
-                now = time.perf_counter()
-                p.seconds, began = p.seconds + now - began, now
-                if p.step % self.log_every == 0 or p.step == self.log_at:
-                    self._log(sum(losses) / len(losses))
-                    losses = []
-                self._after_step()
-                if p.step % self.save_every == 0:
-                    self.save()
-        if p.step != self._saved:
-            self.save()
+        self.stop, self._began = stop or self.stop, time.perf_counter()
+        if not self._finished():
+            self.train(resume_from_checkpoint=None if self.saved is None else str(self.saved.folder))
+        elif self.saved is not None:
+            self.save_state(self.saved.folder)  # its identity may have changed where that is allowed
 
-    def _update(self, losses: Iterable[Tensor], rate: float, clip: float = 1.0) -> float:
-        """Take one step of the optimizer on the sum of `losses`, its gradient clipped to norm `clip`; return the sum.
+    def backward(self, losses: Iterable[Tensor], rate: float | None = None) -> float:
+        """Add the gradients of `losses`; return their sum. rate: of learning in this step, None for the schedule's.
 
-        Raises CannotRun for a sum or gradient that is not finite, before the weights change.
+        Raises CannotRun for a sum that is not finite.
         """
-        for group in self.optimizer.param_groups:
+        for group in self.optimizer.param_groups if rate is not None else ():
             group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=True)
         total = 0.0
         for loss in losses:
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
-        norm = float(torch.nn.utils.clip_grad_norm_(self.weights.values(), clip))
-        for name, value in (("loss", total), ("gradient", norm)):
-            if not math.isfinite(value):
-                raise CannotRun(f"the {name}{self.owner} is {value} at step {self.progress.step}; {self.advice}")
-        self.optimizer.step()
+        self.check_finite("loss", total)
         return total
+
+    def check_finite(self, name: str, value: float) -> None:
+        """Raise CannotRun where the value `name` is not finite, before the weights change."""
+        if not math.isfinite(value):
+            raise CannotRun(f"the {name}{self.owner} is {value} at step {self.progress.step}; {self.advice}")
+
+    # What transformers calls.
+
+    def get_train_dataloader(self) -> Any:
+        """The batches, one for each step."""
+        return DataLoader(_Stream(self), batch_size=None, collate_fn=lambda batch: batch)
+
+    def training_step(self, _model: Any, inputs: B, _items: Any = None) -> Tensor:
+        """Compute the gradients of a step."""
+        self._losses.append(self._step(inputs))
+        return torch.tensor(self._losses[-1], device=self.args.device)
+
+
+class _Stream(IterableDataset[Any]):
+    """The batches of a Loop as transformers takes them."""
+
+    def __init__(self, loop: Loop[Any]) -> None:
+        self._loop = loop
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._loop._batches()
+
+
+class _Hooks(TrainerCallback):  # type: ignore[misc]
+    """What a Loop does between the steps of transformers' Trainer."""
+
+    def __init__(self, loop: Loop[Any]) -> None:
+        self._loop = loop
+
+    def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+        """Stop before a gradient that is not finite reaches the weights."""
+        sums = [w.grad.sum() for w in self._loop.model.parameters() if w.grad is not None]
+        self._loop.check_finite("gradient", float(torch.stack(sums).sum()))
+
+    def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Count the step, write the log, and say whether to save or to stop."""
+        loop, p, now = self._loop, self._loop.progress, time.perf_counter()
+        p.step, p.seconds, loop._began = state.global_step, p.seconds + now - loop._began, now
+        if p.step % loop.say == 0 or p.step == loop.log_at:
+            loop._log(sum(loop._losses) / len(loop._losses))
+            loop._losses.clear()
+        loop._after_step()
+        if loop._finished() or loop.stop.is_set():
+            control.should_save = control.should_training_stop = True
+
+    def on_save(self, *_: Any, **__: Any) -> None:
+        """Complete the checkpoint."""
+        loop = self._loop
+        loop.save_state(Path(loop.args.output_dir) / f"checkpoint-{loop.progress.step}")
+        loop._after_save()

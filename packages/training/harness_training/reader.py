@@ -29,7 +29,7 @@ from harness.stats.rng import Dice
 from harness_training import cards
 from harness_training.exam import Measure, Part, Value, examine
 from harness_training.example_files import Recipe, draw_scenes
-from harness_training.lora_model import Base, check_memory, load_teacher
+from harness_training.lora_model import Base, load_teacher
 from harness_training.reader_examples import KINDS, SKILLS, Mixture, answer_scene, lesson_trees, probe_scene
 from harness_training.real_rows import RealRow, check_apart, load_rows
 from harness_training.settings import Settings
@@ -76,7 +76,6 @@ class ReaderTraining:
 
     def run(self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None) -> bool:
         """Train to the end, to `last_step` or until `stop` is set; return whether it ended. Raises as `train` does."""
-        check_memory(self.base, self.settings, [NAME], self.device)
         rows = self.rows()
         base = Base(self.base, self.settings, self.device)
         data, skills = self._token_rows(base, rows)

@@ -2,8 +2,8 @@
 
     progress = train(base, job, tell, stop)
 
-A step is a function of seed, epoch and its number alone. A checkpoint holds the adapter in float32, Adam's moments and
-the position, so a training that was killed ends with the bytes of an undisturbed one on the same machine.
+A step is a function of seed, epoch and its number alone, so a training that was killed ends with the bytes of an
+undisturbed one on the same machine.
 """
 
 import math
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -69,17 +68,6 @@ def identity(base: Base, settings: Settings, task: str, seed: int, **sources: An
     return {"seed": seed} | {name: digest(value)[:16] for name, value in values.items()}
 
 
-def rate_at(step: int, steps: int, settings: Settings, highest: float) -> float:
-    """Learning rate of step 0 .. steps - 1: a linear warm-up to `highest`, then the schedule."""
-    warm = math.ceil(settings.warmup * steps)
-    if step < warm:
-        return highest * (step + 1) / warm
-    along = (step - warm) / max(1, steps - warm)
-    if settings.schedule == "cosine":
-        return highest * 0.5 * (1 + math.cos(math.pi * along))
-    return highest * (1 - along) if settings.schedule == "linear" else highest
-
-
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
     """Train until the steps are done, `job.last_step` or `stop`; save the adapter if done (`job.partial`: not stopped).
 
@@ -102,16 +90,27 @@ class _Run(Loop[list[list[Row]]]):
     """The optimizer and the position while one adapter is trained."""
 
     def __init__(self, base: Base, job: Job, tell: Callable[[str], None]) -> None:
-        super().__init__(job.out, job.about, job.name)
+        settings, saved = job.settings, load_checkpoint(job.out / "checkpoint" / job.name, job.about)
+        super().__init__(
+            base.adapted,
+            job.out,
+            job.about,
+            saved,
+            steps=job.steps,
+            save=settings.save,
+            say=settings.say,
+            device=base.device,
+            task=job.name,
+            optim="adamw_torch",
+            learning_rate=job.own.rate,
+            max_grad_norm=settings.clip,
+            lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
+            warmup_steps=math.ceil(settings.warmup * job.steps),
+        )
         self.base, self.job, self.tell = base, job, tell
-        self.log_every, self.save_every = job.settings.say, job.settings.save
-        self.log_at, self.owner = job.steps, f" of '{job.name}'"
-        self.advice = f"begin again with a lower --set {job.name}.rate"
-        self.weights = base.parameters(job.name)
-        self.optimizer = torch.optim.AdamW(self.weights.values(), weight_decay=0.0, betas=(0.9, 0.999))
+        self.owner, self.advice = f" of '{job.name}'", f"begin again with a lower --set {job.name}.rate"
         self.last = job.steps if job.last_step is None else min(job.steps, max(0, job.last_step - job.before))
         self._right = [0, 0]  # targets whose likeliest token is right, and all, since the last report
-        self.restore(load_checkpoint(self.folder, self.about))
         if 0 < self.progress.step < job.steps:
             tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
         self._first, self._tokens, self._seconds = self.progress.step + 1, self.progress.tokens, self.progress.seconds
@@ -131,8 +130,8 @@ class _Run(Loop[list[list[Row]]]):
                 number += 1
 
     def _step(self, batch: list[list[Row]]) -> float:
-        """Update the weights once, from the passes of `batch`; return the mean loss of a target, by weight."""
-        p, job = self.progress, self.job
+        """Compute the gradients of the passes of `batch`; return the mean loss of a target, by weight."""
+        p = self.progress
         rows = [row for rows_of_pass in batch for row in rows_of_pass]
         weight = sum(sum(row.weights) or len(row.targets) for row in rows)
 
@@ -142,7 +141,7 @@ class _Run(Loop[list[list[Row]]]):
                 self._right[0] += int(right.sum())
                 yield loss / weight
 
-        loss = self._update(losses(), rate_at(p.step, job.steps, job.settings, job.own.rate), job.settings.clip)
+        loss = self.backward(losses())
         self._right[1] += sum(len(row.targets) for row in rows)
         p.tokens += sum(len(row.ids) for row in rows)
         return loss

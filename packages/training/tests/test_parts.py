@@ -1,19 +1,14 @@
-"""Rows, batches, trees, rates, memory and settings, worked by hand."""
-
-from dataclasses import replace
+"""Rows, batches, trees and settings, worked by hand."""
 
 import pytest
-from harness_training.lora_model import MemoryNeed, adapter_parameters, estimate_memory, memory_problem
 from harness_training.settings import Settings, profiles, read_settings
 from harness_training.teacher import ProbeTarget, Teacher, Transcript
 from harness_training.token_rows import Branch, Row, Tree, batches, build_trees, rows_of_scenes
-from harness_training.trainer import rate_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pocket.card import EMBEDDED
 
 from harness.config.yaml_tree import Raw
-from harness.cost.flops import ModelShape
 from harness.errors import ConfigError, UserError
 from harness.llm.fast_tokenizer import FastTokenizer
 from harness.method import Task
@@ -23,7 +18,6 @@ from harness.types import Question
 from methods.longrefiner.asking import SKILLS
 
 TASKS = ("analysis", "structuring", "selection")
-QWEN = ModelShape(layers=36, width=2048, heads=16, kv_heads=2, head_size=128, mlp=11008, vocab=151936)
 
 
 def paper(sets, own=None):
@@ -118,59 +112,6 @@ def test_a_tree_is_its_sequences(transcripts):
     assert len(tree) == len(tree.trunk) + sum(len(b.ids) for b in tree.branches)
     assert len(tree) <= sum(len(t.ids) for t in transcripts)
     assert all(t > 0 for b in tree.branches for t in b.targets)  # what is before a target is in its own branch
-
-
-def test_rates_by_hand():
-    settings = paper({})  # warm-up 0.1, cosine
-    told = [rate_at(step, 20, settings, 1.0) for step in (0, 1, 2, 11, 19)]
-    # Two steps of warm-up: 1/2, 1. Then 0.5 (1 + cos(pi x / 18)) for x = 0, 9, 17.
-    assert told == pytest.approx([0.5, 1.0, 1.0, 0.5, 0.0075961235], abs=1e-9)
-    straight = paper({"schedule": "linear", "warmup": 0})
-    assert [rate_at(step, 4, straight, 2.0) for step in range(4)] == [2.0, 1.5, 1.0, 0.5]
-    assert rate_at(3, 4, straight.model_copy(update={"schedule": "constant"}), 2.0) == 2.0
-
-
-def test_the_papers_adapters_have_29_9_million_parameters():
-    # docs/methods/longrefiner.md#longrefiner-training: rank 16 on all linear layers of Qwen2.5-3B.
-    assert adapter_parameters(QWEN, 16) == 29_933_568
-
-
-def test_the_memory_by_hand():
-    shape = ModelShape(layers=2, width=4, heads=2, kv_heads=1, head_size=2, mlp=8, vocab=10)
-    settings = paper({"analysis.rank": 1, "analysis.length": 100, "checkpointing": False})
-    found = estimate_memory(shape, settings, "analysis")
-    # A layer: q 16, k 8, v 8, o 16, three of 32 = 144 weights; head and embedding 40 each; 2 bytes a number.
-    assert found.weights == 2 * (2 * 144 + 80)
-    # A + B of each: q 8, k 6, v 6, o 8, three of 12 = 64; 16 bytes.
-    assert found.adapters == 16 * 2 * 64
-    # A layer keeps 6 x 4 + 2 x 2 + 4 + 4 x 8 = 64 numbers a token, and inputs of two norms in float32, 2 x 2 x 4;
-    # logits: 100 x 10 x 16 bytes.
-    assert found.activations == 2 * 100 * 2 * 80 + 16_000
-    short = estimate_memory(shape, settings, "analysis", longest=10)
-    assert short.activations == 2 * 10 * 2 * 80 + 1_600
-    # Attention weights of 2 heads for 100 keys, all in one block; logits of 3 targets.
-    squares = estimate_memory(shape, settings, "analysis", targets=3, squares=True)
-    assert squares.activations == 2 * 100 * 2 * (80 + 2 * 100) + 480
-    assert (
-        estimate_memory(shape, settings.model_copy(update={"dtype": "float32"}), "analysis").activations
-        == 51_200 + 20_000
-    )
-    assert replace(found, libraries=7).total == found.total + 7
-    less = estimate_memory(shape, settings.model_copy(update={"checkpointing": True}), "analysis", tied=True)
-    assert less.weights == 2 * (2 * 144 + 40)
-    assert less.activations == 2 * 100 * (2 * 4 + 80) + 16_000
-
-
-def test_what_cannot_be_held_is_told_with_its_memory():
-    wanted = MemoryNeed(6.2e9, 0.5e9, 10.3e9)
-    assert memory_problem("Q", "structuring", wanted, None, 0.9) is None
-    assert memory_problem("Q", "structuring", wanted, int(20e9), 0.9) is None
-    told = memory_problem("Q", "structuring", wanted, int(18e9), 0.9)
-    assert told == (
-        "training 'structuring' on 'Q' needs about 17.0 GB (6.2 weights, 0.5 adapter with its optimizer, 10.3 activations) "
-        "but 18.0 GB are free; use a GPU with more, a smaller model, --set structuring.batch=1 or a smaller "
-        "structuring.length, or --set checkpointing=true"
-    )
 
 
 def test_the_papers_values():

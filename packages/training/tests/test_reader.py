@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness_training import cpu_kernels, row_loss
 from harness_training.lora_model import Base, load_teacher
 from harness_training.reader import ReaderSettings, ReaderTraining
 from harness_training.reader_examples import KINDS, SKILLS, asks_for_account, probe_scene
@@ -178,42 +177,6 @@ def _filled(config):
         for weight in made.parameters("one").values():
             weight.normal_(std=0.1)
     return made
-
-
-@pytest.mark.parametrize("length", [5, 127, 300])  # less than a block, nearly one, three
-def test_the_kernels_for_cpus_give_the_gradients_of_transformers_and_peft(base, length, monkeypatch):
-    row = Row(tuple(3 + i % 90 for i in range(length)), tuple(range(1, length, 2)))
-    found = []
-    for fast in (True, False):
-        if not fast:
-            monkeypatch.setattr(cpu_kernels, "register", lambda: "sdpa")
-            monkeypatch.setattr(cpu_kernels, "use_fused_lora", lambda *_: None)
-        made = _filled(base)
-        loss, _ = made.loss([row, Row(row.ids[: length // 2 + 1], (1,))])
-        loss.backward()
-        found.append((float(loss.detach()), {n: p.grad.clone() for n, p in made.parameters("one").items()}))
-    (ours, our_slopes), (theirs, their_slopes) = found
-    assert ours == pytest.approx(theirs, rel=1e-5)
-    for name, slope in their_slopes.items():
-        assert torch.allclose(our_slopes[name], slope, rtol=1e-3, atol=1e-4 * float(slope.abs().max())), name
-
-
-@pytest.mark.parametrize(
-    ("close", "product"),
-    [
-        (0, lambda x, y, z, w: cpu_kernels.LowRankLinear.apply(x, y[0, 0].detach(), None, z[0, 0], w[0, 0], 0.5)),
-        (0, lambda x, y, *_: row_loss._loss(x[0, 0], torch.arange(32), torch.ones(32), y[0, 0], None)[0]),
-        (2**-6, lambda x, y, z, _: cpu_kernels.BlockwiseCausal.apply(x / 8, y, z, None)),
-    ],
-)
-def test_bfloat16_without_products_of_the_cpu_has_the_gradients_of_float32_rounded(close, product, monkeypatch):
-    monkeypatch.setattr(cpu_kernels, "has_slow_products", lambda dtype: dtype == torch.bfloat16)
-    values, found = torch.randn(4, 1, 1, 32, 32, generator=torch.Generator().manual_seed(0)).bfloat16(), []
-    for dtype in (torch.bfloat16, torch.float32):
-        leaves = [value.to(dtype, copy=True).requires_grad_() for value in values]
-        slopes = torch.autograd.grad(product(*leaves).sum(), leaves, materialize_grads=True)
-        found.append([slope.bfloat16() for slope in slopes])
-    torch.testing.assert_close(*found, rtol=close, atol=close)
 
 
 def test_a_row_with_branches_has_the_loss_of_its_parts(base):

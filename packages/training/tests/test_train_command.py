@@ -21,14 +21,6 @@ def test_a_preset_is_trained_with_its_own_settings():
     assert _trainable_method("longrefiner")[1].config.analysis_adapter == "auto"
 
 
-def test_a_base_that_cannot_be_held_is_told_with_its_memory(here, base, tmp_path):
-    words = ("--model", str(base), "--profile", "pocket", "--out", str(tmp_path / "out"))
-    done = here("train", "longrefiner", *words, "--set", "model.memory_fraction=0.000001").checked(2)
-    told = "training 'analysis' on 'small' needs about 0.1 GB (0.0 weights, 0.0 adapter with its optimizer"
-    assert told in done.stderr
-    assert not (tmp_path / "out" / "data").exists()
-
-
 def test_one_task_is_trained_stopped_and_gone_on_with(here, base, tmp_path):
     out = tmp_path / "out"
     chosen = ("--profile", "pocket", "--task", "analysis", "--out", str(out))

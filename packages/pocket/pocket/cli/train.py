@@ -98,7 +98,7 @@ def _chosen_curriculum(options: Options) -> Curriculum:
     course = _only_skills(whole, chosen) if chosen else whole
     kept = out / "curriculum.yaml"
     before = _skills_of(read_curriculum(kept, window)) if kept.exists() else None
-    begun = (out / "checkpoint" / "state.json").exists()
+    begun = any((out / "checkpoint").glob("*"))
     if begun and before != (_skills_of(course) if chosen else None):
         raise UserError(f"the training in {options.out} is of other skills; name another folder with --out")
     return course

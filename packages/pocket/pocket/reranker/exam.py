@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from harness_training.cards import markdown_table
 from harness_training.exam import Value
+from harness_training.loop import load_checkpoint
 
 from harness.config.resolve import resolved
 from harness.config.schema import EncoderConfig
@@ -29,7 +30,6 @@ from harness.scorers.evidence import evidence_recall
 from harness.stats import bootstrap as stats
 from harness.storage.file_hash import file_hash
 from harness.storage.home import write_json
-from harness.storage.untrusted import read_object
 from harness.types import Shown
 from methods.bm25 import bm25
 from pocket.reranker.data import HOPS, Listed, Offsets, chunk_lists
@@ -138,10 +138,11 @@ def _random_rank(question: str, texts: Sequence[str]) -> np.ndarray:
 
 def write(folder: Path, settings: Settings, rows: Sequence[Row]) -> None:
     """Write card.json and CARD.md into the model's folder. Raises OSError."""
-    state = read_object(settings.out / "checkpoint" / "state.json")
+    saved = load_checkpoint(settings.out / "checkpoint", {})
+    assert saved is not None  # written by the training
     trained = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
-    trained |= {"begin": weights_digest(settings.begin), "tokens": state["tokens"]}
-    trained["processor_minutes"] = round(state["seconds"] / 60, 1)
+    trained |= {"begin": weights_digest(settings.begin), "tokens": saved.progress.tokens}
+    trained["processor_minutes"] = round(saved.progress.seconds / 60, 1)
     card = {
         "name": "pocket-reranker",
         "trained": trained,

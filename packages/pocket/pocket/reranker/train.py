@@ -73,22 +73,24 @@ class Trainer(Loop["list[Listed]"]):
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
         llama.check_folder(settings.begin, settings.out / "none")
         about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
-        super().__init__(settings.out, {**about, "begin": llama.weights_digest(settings.begin)})
+        about["begin"] = llama.weights_digest(settings.begin)
         self.settings, self.tell = settings, tell
-        self.log_every, self.save_every = _SAY, _SAVE
         self.net = cut_to_layers(settings.begin, settings.layers, settings.seed)
         self.tokenizer = pair_tokenizer(settings.begin, settings.out / "model")
         self.offsets = offsets_of(self.tokenizer)
-        self.weights = dict(self.net.named_parameters())
-        self.optimizer = torch.optim.AdamW(self.weights.values(), betas=(0.9, 0.98), weight_decay=0.01)
-        self.restore(load_checkpoint(self.folder, self.about))
+        optimizer = torch.optim.AdamW(self.net.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
+        saved = load_checkpoint(settings.out / "checkpoint", about)
+        steps = settings.steps
+        super().__init__(
+            self.net, settings.out, about, saved, steps=steps, save=_SAVE, say=_SAY, optimizer=optimizer,
+            lr_scheduler_type="constant",
+        )  # fmt: skip
         self.found = self.progress.recent.setdefault("found", [])
         if self.progress.step:
             tell(f"going on from step {self.progress.step}")
 
-    def save(self) -> None:
-        """Write the checkpoint, then the model as it is now."""
-        super().save()
+    def _after_save(self) -> None:
+        """Write the model as it is now."""
         llama.save_weights(self.net, self.settings.out / "model", "float32")  # else padding changes scores
 
     def _finished(self) -> bool:
@@ -100,13 +102,13 @@ class Trainer(Loop["list[Listed]"]):
             yield lists_of_step(self.settings.seed, self.progress.step, self.settings.questions, self.offsets)
 
     def _step(self, batch: list[Listed]) -> float:
-        """Train on a batch of questions; return their mean loss."""
+        """Compute the gradients of a batch of questions; return their mean loss."""
         scores = self._scores(batch)
         stating = [torch.from_numpy(item.stating) for item in batch]
         losses = [-s.log_softmax(0)[marks].mean() for s, marks in zip(scores, stating, strict=True)]
         loss: Any = sum(losses, torch.zeros(())) / len(batch)
         step, steps = self.progress.step, self.settings.steps
-        value = self._update([loss], _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps))
+        value = self.backward([loss], _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps))
         self.found += [_recall(s.detach().numpy(), item.stating) for s, item in zip(scores, batch, strict=True)]
         del self.found[:-200]
         return value

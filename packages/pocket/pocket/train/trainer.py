@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness_training import cpu_kernels
 from harness_training.loop import Checkpoint, Loop, load_checkpoint, resolve_device
 from harness_training.row_loss import RowLoss
 from harness_training.teacher import Teacher
 
 from harness.errors import UserError
+from harness.llm.kernels import has_slow_products, multiply_in_float32
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
 from pocket.eval import card
@@ -57,15 +57,12 @@ class Trainer(Loop[tuple[int, Batch]]):
     Raises UserError where the folder is of another training or course, CannotRun for unusable weights or devices.
     """
 
-    log_every = _SAY
     advice = "start again from the last checkpoint with a lower rate"
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
         from transformers import AutoTokenizer
 
-        super().__init__(settings.out, {})
         self.settings, self.tell = settings, tell
-        self.save_every = settings.save
         self.device = resolve_device(settings.device)
         folder, begin = settings.out / "model", settings.begin
         sizes = {**llama.SIZES, **settings.sizes}
@@ -81,19 +78,14 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
         self.drills = DrillTokens(self.teacher)
         words = file_hash(folder / "tokenizer.json")[:16]
-        self.about = {"seed": settings.seed, "tokenizer": words, "sizes": sizes}
+        about: dict[str, Any] = {"seed": settings.seed, "tokenizer": words, "sizes": sizes}
         ends = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         self.net = llama.new_network(len(self.tokenizer), settings.seed, ends, **sizes).to(self.device)
-        if self.device == "cpu":
-            self.net.set_attn_implementation(cpu_kernels.register())
+        if self.device == "cpu" and has_slow_products(torch.bfloat16):
+            multiply_in_float32(self.net)
         self._loss = RowLoss(self.net)
         self._lost: dict[int, list[int]] = {}  # recipe -> replies left out and kept since the last line of the log
-        self._begin()
-
-    def _begin(self) -> None:
-        """Go on from the checkpoint, or begin: from the weights of `begin`, or from first ones."""
-        out, begin = self.settings.out, self.settings.begin
-        saved = load_checkpoint(self.folder, self.about)
+        saved, out = load_checkpoint(settings.out / "checkpoint", about), settings.out
         notes: list[str] = []
         self._origin: dict[str, Any] = {"begin": None}
         if saved is not None:
@@ -102,11 +94,22 @@ class Trainer(Loop[tuple[int, Batch]]):
         elif begin is not None:
             self._origin = {"begin": llama.weights_digest(begin), "history": card.training_history(begin)}
             llama.load_weights(self.net, begin)
-        self.about |= {**self._origin, "course": stage_digests(self.course)}
+        about |= {**self._origin, "course": stage_digests(self.course)}
         self.weights = dict(self.net.named_parameters())
+        steps = sum(one.steps for one in self.course.stages) if settings.steps is None else settings.steps
+        device, optimizer = self.device, self._new_optimizer()
+        super().__init__(
+            self.net, out, about, saved, steps=steps, save=settings.save, say=_SAY, device=device, optimizer=optimizer,
+            lr_scheduler_type="constant",
+        )  # fmt: skip
+        if saved is not None:
+            for line in (f"going on from step {self.progress.step}, stage '{self._stage().name}'", *notes):
+                self.tell(line)
+
+    def _new_optimizer(self) -> torch.optim.Optimizer:
         # Norms and embeddings, whose sizes set how sharp the logits can be, do not decay.
         still = [name for name in self.weights if any(part in name for part in ("norm", "embed_tokens", "lm_head"))]
-        self.optimizer = torch.optim.AdamW(
+        return torch.optim.AdamW(
             [
                 {"params": [w for n, w in self.weights.items() if n not in still], "weight_decay": 0.05},
                 {"params": [self.weights[n] for n in still], "weight_decay": 0.0},
@@ -114,14 +117,9 @@ class Trainer(Loop[tuple[int, Batch]]):
             betas=(0.9, 0.98),
             fused=True,
         )
-        self.restore(saved)
-        if saved is not None:
-            for line in (f"going on from step {self.progress.step}, stage '{self._stage().name}'", *notes):
-                self.tell(line)
 
-    def save(self) -> None:
-        """Write a checkpoint and the model as it is now."""
-        super().save()
+    def _after_save(self) -> None:
+        """Write the model as it is now."""
         folder = self.settings.out / "model"
         for name in ("card.json", "CARD.md"):  # none is ever beside weights that it is not about
             (folder / name).unlink(missing_ok=True)
@@ -162,7 +160,7 @@ class Trainer(Loop[tuple[int, Batch]]):
                 yield batch
 
     def _step(self, batch: tuple[int, Batch]) -> float:
-        """Train on one batch; returns its loss."""
+        """Compute the gradients of a batch; returns its loss."""
         p, stage, (number, made) = self.progress, self._stage(), batch
         trees = [tree for trees in made.passes for tree in trees]
         targets, hits = sum(sum(tree.replies) for tree in trees), list[torch.Tensor]()
@@ -175,7 +173,7 @@ class Trainer(Loop[tuple[int, Batch]]):
                 hits.append(right)
                 yield loss / targets
 
-        value = self._update(losses(), self._learning_rate(stage))
+        value = self.backward(losses(), self._learning_rate(stage))
         recent = p.recent.setdefault(str(number), [])
         recent.append(round(share_right(torch.cat(hits).cpu(), trees), 4))
         del recent[: -stage.over]

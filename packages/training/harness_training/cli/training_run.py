@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -98,7 +97,7 @@ class TrainOptions:
 
 def check_options(device: str, mlflow: str | None) -> None:
     """Raise UnknownName for an unknown device, ConfigError for an unusable MLflow URI."""
-    if device not in _DEVICES and not re.fullmatch(r"cuda:\d+", device):
+    if device not in _DEVICES:
         raise UnknownName("device", device, _DEVICES)
     if mlflow not in (None, "off"):
         from harness.tracking.track import uri_problems
