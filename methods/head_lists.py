@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import CannotRun
-from harness.storage.untrusted import parse_yaml, read_plain
+from harness.storage.read_files import parse_yaml
 
 ALL, PUBLISHED = "all", "published"
 _SETS = ("LME", "NQ")
@@ -79,7 +79,7 @@ def file_digest(name: str) -> str | None:
     if name in (ALL, PUBLISHED, *_SETS):
         return None
     try:
-        return hashlib.sha256(read_plain(Path(name).expanduser())).hexdigest()
+        return hashlib.sha256(Path(name).expanduser().read_bytes()).hexdigest()
     except OSError:
         return None
 
@@ -87,7 +87,7 @@ def file_digest(name: str) -> str | None:
 def _read(path: Path) -> HeadList:
     """Read and check a head list. Raises CannotRun for one that is missing or damaged."""
     try:
-        return HeadList.model_validate(parse_yaml(read_plain(path)))
+        return HeadList.model_validate(parse_yaml(path.read_bytes()))
     except (OSError, ValueError, yaml.YAMLError, ValidationError) as error:
         why = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise CannotRun(f"the head list '{path}' cannot be used ({why}); write one with: harness heads") from error

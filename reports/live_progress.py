@@ -28,7 +28,6 @@ from harness.storage.run_folder import (
     RUN,
     SUMMARY,
     StoredRun,
-    check_plain,
     find_runs,
     read_json,
     read_run,
@@ -116,7 +115,6 @@ class _FollowedRun:
     def read(self) -> None:
         """Take what is new in the folder; a damaged file becomes `problem`."""
         try:
-            check_plain(self.folder)
             names = {name: self._files_with_parts(name) for name in (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)}
             stamps = {name: stamp for own in names.values() for name in own if (stamp := _stat(self.folder / name))}
             begun = time.monotonic()

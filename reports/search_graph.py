@@ -12,9 +12,9 @@ import numpy as np
 
 from harness.engine.document_view import joined_id
 from harness.storage.index_cache import cache_root, checked_files, key_digest
+from harness.storage.read_files import as_object
 from harness.storage.run_folder import StoredRun
 from harness.storage.serialize import Packed, load
-from harness.storage.untrusted import as_object
 
 _KEYS = ("text", "level", "higher", "lower", "weight")
 

@@ -24,7 +24,7 @@ from harness.cost.meter import Meter
 from harness.llm.load import load_model
 from harness.llm.model_info import local_folder
 from harness.models import MeteredModel
-from harness.storage.untrusted import package_folder
+from harness.storage.paths import package_folder
 
 PROGRAM = "transformers"
 METHODS = "`full-context` with SmolLM2-135M, float32 (also llama-cpp-python 0.3.36 with the same GGUF file)"

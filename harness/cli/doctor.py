@@ -15,7 +15,7 @@ from harness import __version__
 from harness.cli.options import RESULTS, Json, Out
 from harness.cli.output import columns
 from harness.config import presets, registry
-from harness.storage.untrusted import package_folder
+from harness.storage.paths import package_folder
 
 _DISTRIBUTION = "longdoc-harness"
 _PURPOSES = {

@@ -1,4 +1,4 @@
-"""Files in zip and tar archives and gzip files, as streams of bytes whose unpacked size is limited.
+"""Files in zip and tar archives and gzip files, as streams of bytes.
 
     members(Path("qasper-test-and-evaluator-v0.3.tgz"))      ["qasper-test-v0.3.json", "qasper_evaluator.py"]
     with opened(Member(archive, "qasper-test-v0.3.json")) as stream: ...
@@ -7,7 +7,6 @@ Nothing is unpacked to the disk. A tar archive has no directory: each look into 
 """
 
 import gzip
-import io
 import tarfile
 import zipfile
 import zlib
@@ -18,8 +17,6 @@ from pathlib import Path
 from typing import IO, cast
 
 from harness.errors import DataError
-from harness.storage.input_limits import ratio_checked
-from harness.storage.untrusted import regular_only
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 _Stream = IO[bytes]
@@ -55,7 +52,7 @@ def members(archive: Path) -> list[str]:
     """Names of the files in a zip or tar archive. Raises DataError for a file that is none, or damaged."""
     try:
         if _is_zip(archive):
-            with open(archive, "rb", opener=regular_only) as packed, zipfile.ZipFile(packed) as zipped:
+            with zipfile.ZipFile(archive) as zipped:
                 return [entry.filename for entry in zipped.infolist() if not entry.is_dir()]
         with _tar(archive) as tar:
             return [entry.name.removeprefix("./") for entry in tar if entry.isreg()]
@@ -72,10 +69,10 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
             with (_in_zip if _is_zip(source.archive) else _in_tar)(source) as stream:
                 yield stream
         elif name.lower().endswith(".gz"):
-            with open(source, "rb", opener=regular_only) as packed, gzip.GzipFile(fileobj=packed) as unzipped:
-                yield ratio_checked(cast("_Stream", unzipped), packed, name)
+            with gzip.open(source) as unzipped:
+                yield cast("_Stream", unzipped)
         else:
-            with open(source, "rb", opener=regular_only) as stream:
+            with open(source, "rb") as stream:
                 yield stream
     except _BAD_GZIP as error:
         raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
@@ -90,14 +87,14 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
 @contextmanager
 def _in_zip(source: Member) -> Iterator[_Stream]:
     """Open a file of a zip archive as a stream of bytes. Raises DataError if encrypted or packed by another method."""
-    with open(source.archive, "rb", opener=regular_only) as packed, zipfile.ZipFile(packed) as archive:
+    with zipfile.ZipFile(source.archive) as archive:
         entry = archive.getinfo(source.name)
         if entry.flag_bits & 1:
             raise DataError(str(source), None, None, "has a password; unpack the archive")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise DataError(str(source), None, None, "is packed by a method that is not read; unpack the archive")
         with archive.open(entry) as inner:
-            yield ratio_checked(_unzip_by_name(inner, source.name), packed, str(source))
+            yield _unzip_by_name(inner, source.name)
 
 
 @contextmanager
@@ -108,19 +105,11 @@ def _in_tar(source: Member) -> Iterator[_Stream]:
         inner = archive.extractfile(entry) if entry is not None else None
         if inner is None:
             raise KeyError(f"there is no file {source.name} in it")
-        stream = _unzip_by_name(inner, source.name)
-        yield stream if stream is inner else ratio_checked(stream, inner, str(source))
+        yield _unzip_by_name(inner, source.name)
 
 
-@contextmanager
-def _tar(archive: Path) -> Iterator[tarfile.TarFile]:
-    """Open a tar archive; a gzipped one is checked for its unpacked size while it is read."""
-    with open(archive, "rb", opener=regular_only) as packed:
-        stream: _Stream = packed
-        if archive.name.lower().endswith("gz"):
-            stream = ratio_checked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, archive.name)
-        with tarfile.open(fileobj=stream, mode="r:") as tar:
-            yield tar
+def _tar(archive: Path) -> tarfile.TarFile:
+    return tarfile.open(archive, "r:gz" if archive.name.lower().endswith("gz") else "r:")
 
 
 def _unzip_by_name(inner: _Stream, name: str) -> _Stream:
@@ -128,9 +117,8 @@ def _unzip_by_name(inner: _Stream, name: str) -> _Stream:
 
 
 def gunzipped(data: bytes, name: str) -> bytes:
-    """Unpack the bytes of a gzip file. name: for messages. Raises DataError if damaged or suspiciously large."""
-    packed = io.BytesIO(data)
+    """Unpack the bytes of a gzip file. name: for messages. Raises DataError if damaged."""
     try:
-        return ratio_checked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, name).read()
+        return gzip.decompress(data)
     except _BAD_GZIP as error:
         raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None

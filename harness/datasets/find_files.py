@@ -18,8 +18,7 @@ from harness.datasets.archives import ARCHIVES, Member, is_archive, members
 from harness.datasets.files import SUFFIXES, file_kind
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
 from harness.storage.hub_download import DATASETS, download, resolve
-from harness.storage.paths import inside
-from harness.storage.untrusted import package_folder
+from harness.storage.paths import inside, package_folder
 
 PACKAGE = "package:"
 _SPLIT_WORDS = {  # how file names say a split; the same words Hugging Face `datasets` looks for

@@ -24,7 +24,6 @@ from harness.datasets.files import RowPlace, Rows, file_kind, first_key, json_va
 from harness.datasets.html_pages import wiki_text
 from harness.datasets.rows import RowError, canonical_line, made_id, records_from_columns, type_name
 from harness.errors import DataError
-from harness.storage.untrusted import read_plain
 from harness.types import Document, Passage
 
 LISTS = ("ctxs", "docs", "paragraphs", "documents", "retrieval_result")
@@ -161,7 +160,7 @@ class Store:
         path = self.folder / file
         inside = path.resolve().is_relative_to(self.folder.resolve())
         try:
-            return read_plain(path).decode() if inside and path.is_file() else None
+            return path.read_bytes().decode() if inside and path.is_file() else None
         except (OSError, ValueError) as error:
             raise RowError("EntityPages", f"the page {file} cannot be read ({error})") from None
 

@@ -32,7 +32,6 @@ from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
 from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS
 from harness.errors import ConfigError, DataError
-from harness.storage.untrusted import read_plain
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 Task = Literal[
@@ -255,7 +254,7 @@ def _essay(options: Options) -> list[str]:
     if options.essays is None:
         return str(_made_up("essays").story(options.seed)).split()
     try:
-        text = read_plain(Path(options.essays).expanduser()).decode()
+        text = Path(options.essays).expanduser().read_bytes().decode()
         words = (json.loads(text)["text"] if options.essays.endswith(".json") else text).split()
     except (OSError, ValueError, KeyError, TypeError):
         words = []

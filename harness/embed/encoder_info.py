@@ -1,5 +1,6 @@
 """What can be known of an encoder without loading it: its weights, what identifies them, and how much it reads."""
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,8 +14,8 @@ from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
 from harness.storage.hub_download import weights_of
-from harness.storage.paths import inside
-from harness.storage.untrusted import package_folder, parse_json, read_object, read_plain
+from harness.storage.paths import inside, package_folder
+from harness.storage.read_files import read_object
 
 MODULES = "modules.json"  # of a folder of sentence-transformers
 _NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit
@@ -206,7 +207,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 def _read_json(path: Path, expected: type) -> Any:
     """The value in a JSON file, of type `expected` (list or dict). Raises CannotRun."""
     try:
-        content = parse_json(read_plain(path))
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise CannotRun(_unreadable(path, str(error))) from error
     if not isinstance(content, expected):

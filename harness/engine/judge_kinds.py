@@ -15,7 +15,6 @@ from pathlib import Path
 from harness.errors import UnknownName, UserError
 from harness.prompts import Prompt, replacement_problem
 from harness.storage.file_hash import file_hash
-from harness.storage.untrusted import regular_only
 
 VERSION = "1"
 """Version of PROMPT: change it with any character of the prompt, because scores of two prompts are not comparable."""
@@ -137,7 +136,7 @@ def read_prompt(path: str | None, kind: str = CORRECTNESS, scale: Scale | None =
         return prompt, version
     file = Path(path).expanduser()
     try:
-        with open(file, encoding="utf-8", opener=regular_only) as stream:
+        with open(file, encoding="utf-8") as stream:
             text = stream.read().strip()
     except (OSError, ValueError) as error:
         raise UserError(f"the prompt '{path}' cannot be read ({getattr(error, 'strerror', None) or error})") from None

@@ -35,7 +35,7 @@ from harness.errors import UserError
 from harness.llm.model_info import local_folder
 from harness.storage.own_code_hash import installed
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
-from harness.storage.untrusted import read_object
+from harness.storage.read_files import read_object
 from harness.types import VERSION
 
 # Packages whose version can change a prediction, a score or a count.

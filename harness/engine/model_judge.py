@@ -49,7 +49,7 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home, write_json
 from harness.storage.index_cache import key_digest
-from harness.storage.untrusted import read_object
+from harness.storage.read_files import read_object
 from harness.types import Example
 
 EMPTY, FAILED, NO_GOLD, NO_TEXT = "empty answer", "failed question", "no gold answer", "no text shown"

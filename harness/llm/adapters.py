@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import CannotRun
-from harness.storage.paths import inside
-from harness.storage.untrusted import as_object, package_folder, read_object, regular_only
+from harness.storage.paths import inside, package_folder
+from harness.storage.read_files import read_object
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +28,6 @@ _PACKAGE = "package:"
 _KEY_PREFIX, _A, _B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 # Kinds of adapters of peft whose sum with the weights is not W + alpha / rank x B A.
 _NOT_PLAIN = ("use_dora", "fan_in_fan_out", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern")
-_MAX_HEADER = 100_000_000  # bytes: the most that the library safetensors reads, too
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -140,22 +138,14 @@ def _read_adapter(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
 
 
 def _tensor_shapes(path: Path) -> Shapes:
-    """Tensor name -> shape, from a safetensors header. Raises ValueError where the file is not as long as it says."""
-    with open(path, "rb", opener=regular_only) as file:
-        length = os.fstat(file.fileno()).st_size
-        size = int.from_bytes(file.read(8), "little")
-        if size > min(length, _MAX_HEADER):
-            raise ValueError(f"{path.name} is cut off")
-        header = as_object(file.read(size))
-    header.pop("__metadata__", None)
+    """Tensor name -> shape, from a safetensors header. Raises OSError, and ValueError for a damaged file."""
+    from safetensors import SafetensorError, safe_open
+
     try:
-        end = max((tensor["data_offsets"][1] for tensor in header.values()), default=0)
-        shapes = {key: tuple(map(int, tensor["shape"])) for key, tensor in header.items()}
-    except (TypeError, LookupError) as e:
-        raise ValueError(f"{path.name} lists no tensors ({e})") from None
-    if length != 8 + size + end:
-        raise ValueError(f"{path.name} has {length} bytes instead of {8 + size + end}")
-    return shapes
+        with safe_open(path, "np") as file:
+            return {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118 - no mapping
+    except SafetensorError as e:
+        raise ValueError(f"{path.name}: {e}") from None
 
 
 def _base_shapes(folder: Path) -> Shapes:

@@ -37,8 +37,6 @@ from harness.errors import CannotRun, RequestFailed
 from harness.llm.api_key_mask import key_mask
 from harness.llm.endpoint_wire import Connections
 from harness.parallel.scheduler import add_queued, current
-from harness.storage.input_limits import nesting_problem
-from harness.storage.untrusted import parse_json
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _NO_MODEL = re.compile(
@@ -363,11 +361,9 @@ def _parse_reply(kind: str, body: bytes) -> Any:
     if kind != "application/json" and not kind.endswith("+json"):
         raise _Retryable(f"the reply is {kind} instead of application/json")
     try:
-        return parse_json(body)
-    except ValueError as e:
-        deep = str(e) == nesting_problem()
-        why = "JSON that is nested too deeply" if deep else "no JSON, so it was cut off or garbled"
-        raise _Retryable(f"the reply of {len(body)} bytes is {why}") from None
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise _Retryable(f"the reply of {len(body)} bytes is no JSON, so it was cut off or garbled") from None
 
 
 def _retry_after(text: str) -> float | None:

@@ -20,7 +20,7 @@ from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
 from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.file_hash import hash_named
-from harness.storage.untrusted import read_object
+from harness.storage.read_files import read_object
 
 MARGIN = 0.2
 """Without a tokenizer: how much longer than estimated texts may be. A window of 1,200 takes 1,000 estimated ones."""

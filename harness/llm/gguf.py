@@ -16,7 +16,6 @@ from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import user_home
-from harness.storage.untrusted import regular_only
 
 SUFFIX = ".gguf"
 CONVERSION = 1
@@ -67,7 +66,7 @@ def _folder(sha256: str) -> Path:
 def _check_header(file: Path) -> None:
     """Raise CannotRun for a file that is no GGUF file of version 2 or 3."""
     try:
-        with open(file, "rb", opener=regular_only) as f:
+        with open(file, "rb") as f:
             head = f.read(8)
     except OSError as error:
         raise CannotRun(f"the GGUF file '{file}' cannot be read: {error.strerror or error}") from error

@@ -27,7 +27,6 @@ from harness.llm.text import Text
 from harness.llm.tokenizer_files import tokenizer_folder
 from harness.llm.trial_passes import trial_cache_problem
 from harness.models import LanguageModel
-from harness.storage.untrusted import read_plain
 
 _NARROW = 512  # a product of a narrower model is over before a second thread has begun to help
 
@@ -226,7 +225,7 @@ def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
     if config.template == "none":
         return PLAIN
     if config.template != "model":
-        tokenizer.chat_template = read_plain(Path(config.template)).decode()
+        tokenizer.chat_template = Path(config.template).read_bytes().decode()
     if not tokenizer.chat_template:
         raise CannotRun(f"'{name}' has no chat template; set --set model.template=none or a template file")
     try:

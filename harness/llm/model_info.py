@@ -21,8 +21,8 @@ from harness.llm.template import PLAIN, Pieces, cut_template, no_system
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
 from harness.storage.hub_download import MODELS, Kind, download, resolve
-from harness.storage.paths import inside
-from harness.storage.untrusted import check_files, package_folder, read_object, read_plain
+from harness.storage.paths import inside, package_folder
+from harness.storage.read_files import read_object
 
 MERGED = "model.adapter"  # how messages name the adapter that is merged
 _HF = frozenset({"attention", "cache", "probe", "score", "sampling"})
@@ -271,7 +271,6 @@ def hash_files(folder: Path) -> str:
     """sha256 over names and contents of a saved model's files. Raises CannotRun for weights that are no safetensors."""
     if not folder.is_dir():
         raise CannotRun(f"no folder '{folder}'")
-    check_files(folder)
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         raise CannotRun(
@@ -307,7 +306,7 @@ def _template_pieces(config: ModelConfig, tokenizer: Path) -> Pieces | None:
         return PLAIN
     text, tokens = tokenizer_files.chat_template(tokenizer)
     if config.template != "model":
-        text = read_plain(Path(config.template)).decode()
+        text = Path(config.template).read_bytes().decode()
     if not text:
         return None
     return cut_template(text, tokens, config.name, config.template_date, config.thinking, config.extra)

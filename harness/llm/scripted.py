@@ -31,7 +31,7 @@ from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import reply_end
 from harness.llm.thinking import split_thinking, thinking_room
 from harness.models import CacheLimit, Decoding, Kept, LanguageModel, Probe, Session, Span, Written
-from harness.storage.untrusted import parse_yaml, read_plain
+from harness.storage.read_files import parse_yaml
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
 _CAPABILITIES = frozenset({"attention", "cache", "probe", "score", "adapters", "sampling"})
@@ -231,7 +231,7 @@ def read_script(config: ModelConfig) -> Script:
             "a scripted model needs --set model.script=FILE, a YAML file such as `replies: [{reply: Paris}]`"
         )
     try:
-        return Script.model_validate(parse_yaml(read_plain(Path(config.script))) or {})
+        return Script.model_validate(parse_yaml(Path(config.script).read_bytes()) or {})
     except ValidationError as e:
         raise CannotRun(f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}") from e
     except (OSError, yaml.YAMLError, ValueError) as e:

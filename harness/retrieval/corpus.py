@@ -22,7 +22,6 @@ from harness.datasets.html_pages import wiki_text
 from harness.datasets.rows import type_name
 from harness.errors import DataError
 from harness.storage.files import write_atomic
-from harness.storage.input_limits import numbered_lines
 from harness.storage.json_lines import json_line
 
 _KNOWN = (
@@ -95,7 +94,7 @@ class Corpus:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield (number from 0, line) of the lines with a row. Raises DataError."""
         with opened(self.path) as stream:
-            for number, line in numbered_lines(self.name, stream):
+            for number, line in enumerate(stream, start=1):
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if not line.isspace() and (number > 1 or getattr(self, "form", "") != "dpr"):
                     yield number - 1, line.strip(b" \r\n" if number > 1 else None)  # a tab before an empty title stays

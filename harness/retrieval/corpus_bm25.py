@@ -29,7 +29,6 @@ from bm25s import scoring, stopwords
 from harness.config.schema import canonical
 from harness.retrieval.passages import Passages, Report
 from harness.storage.files import save_error, write_atomic
-from harness.storage.untrusted import regular_only
 from harness.words import words
 
 SIZE = 100_000
@@ -107,7 +106,7 @@ class BM25Index:
         frequencies: Counter[str] = Counter()
         tokens = 0
         for n in range(self._count):
-            with open(self._tokens / f"{n:05}.npz", "rb", opener=regular_only) as file, np.load(file) as piece:
+            with np.load(self._tokens / f"{n:05}.npz") as piece:
                 frequencies.update(dict(zip(_load_words(piece), piece["frequencies"].tolist(), strict=True)))
                 tokens += int(piece["lengths"].sum())
         mean = np.float64(tokens / len(self._table))
@@ -140,7 +139,7 @@ class BM25Index:
 
     def _write_shard(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
         """Write a shard in one step. frequencies: word -> df in the corpus; mean: words a passage. Raises SaveError."""
-        with open(self._tokens / f"{number:05}.npz", "rb", opener=regular_only) as file, np.load(file) as piece:
+        with np.load(self._tokens / f"{number:05}.npz") as piece:
             words, local, flat = _load_words(piece), piece["frequencies"], piece["ids"]
             ends = np.cumsum(piece["lengths"]).tolist()
         shard = _Shard(np.array([frequencies[word] for word in words]), local, len(self._table), mean)
@@ -152,7 +151,7 @@ class BM25Index:
         try:
             shard.save(draft, show_progress=False)
             for path in draft.iterdir():
-                with open(path, "rb", opener=regular_only) as file:
+                with open(path, "rb") as file:
                     os.fsync(file.fileno())
             os.replace(draft, folder)
         except OSError as error:

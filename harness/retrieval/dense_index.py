@@ -23,7 +23,6 @@ from harness.embed.load import load_encoder
 from harness.errors import CannotRun
 from harness.retrieval.passages import Passages, Report
 from harness.storage.files import write_atomic
-from harness.storage.untrusted import regular_only
 
 SIZE = 2048
 """Passages of a file; vectors of one file are encoded in calls of BATCH, whatever was there before."""
@@ -77,7 +76,7 @@ class DenseIndex:
         heap = faiss.ResultHeap(len(questions), k, keep_max=True)
         for n in range(self._count):
             report("searching passages", n * SIZE, len(self._table))
-            with open(self._path(n), "rb", opener=regular_only) as file:
+            with open(self._path(n), "rb") as file:
                 vectors = np.load(file.name, mmap_mode="r")  # of an open file it would make a copy
             scores, rows = faiss.knn(queries, vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT)
             heap.add_result(scores, np.where(rows < 0, rows, rows + n * SIZE))

@@ -24,7 +24,7 @@ from harness.errors import DataError, UserError
 from harness.retrieval.corpus import Corpus, Page
 from harness.storage.file_hash import file_hash
 from harness.storage.files import write_atomic
-from harness.storage.untrusted import read_object, regular_only
+from harness.storage.read_files import read_object
 
 Report = Callable[[str, int, int | None], None]
 """report(stage, done, total): called often; total is None where it is unknown."""
@@ -91,7 +91,7 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
             facts = read_object(folder / _FACTS)
             same = all(facts[key] == value for key, value in seen.items())
             digest, _ = facts["sha256"], facts["without text"]  # older tables count a row without text as a passage
-            with open(folder / _RUNS, "rb", opener=regular_only) as file, np.load(file) as runs:
+            with np.load(folder / _RUNS) as runs:
                 arrays = {name: runs[name] for name in ("lines", "starts", "documents")}
         except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(f"the index in {folder} is damaged ({error}); remove that folder") from None

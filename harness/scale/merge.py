@@ -20,7 +20,7 @@ from typing import IO, Any
 from harness.engine.manifest import asked_counts
 from harness.errors import UserError
 from harness.storage.failures import has_answer
-from harness.storage.files import delete_drafts, no_link, replacing, write_atomic
+from harness.storage.files import delete_drafts, replacing, write_atomic
 from harness.storage.json_lines import indexed_lines, json_line, read_lines
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
@@ -32,7 +32,6 @@ from harness.storage.run_folder import (
     RUN,
     SUMMARY,
     UNSCORED,
-    check_plain,
     read_json,
     run_yaml,
 )
@@ -68,7 +67,6 @@ def merge(folder: Path, note: Note, *, locked: bool = False) -> dict[str, Any]:
         for number in numbers:
             with FolderLock(folder, number):  # nobody writes it; who starts it now is refused by the folder's lock
                 pass
-        check_plain(folder)
         delete_drafts(folder)
         return _Merge(folder, numbers, note).run()
 
@@ -182,7 +180,7 @@ class _Merge:
         if path not in self._files:
             while len(self._files) >= _OPEN:
                 self._files.popitem(last=False)[1].close()
-            self._files[path] = open(path, "rb", opener=no_link)  # noqa: SIM115 - closed by `run`
+            self._files[path] = open(path, "rb")  # noqa: SIM115 - closed by `run`
         self._files.move_to_end(path)
         self._files[path].seek(at)
         return self._files[path].read(size).removesuffix(b"\n") + b"\n"

@@ -27,7 +27,7 @@ from harness.storage.files import check_writable, delete_drafts
 from harness.storage.json_lines import read_lines
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, check_plain, read_json, run_yaml
+from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, read_json, run_yaml
 from harness.storage.run_place import RunPlace
 from harness.storage.shard_files import TRIES, Part, part_name, parts_in, write_order
 from harness.storage.shown_texts import TEXTS
@@ -142,7 +142,6 @@ class PartPlace(RunPlace):
         if not self.holds_run():  # else its manifest, which comes before any question, proves that it can be written
             check_writable(self.folder)
         stack.enter_context(FolderLock(self.folder, self.part))
-        check_plain(self.folder, self.part)
         if not self._part.driven:
             FolderLock(self.folder).check_free()  # a writer of the whole run would ask the same questions
         delete_drafts(self.folder, [self.path(name).name for name in _REPLACED])

@@ -26,20 +26,13 @@ def save_error(path: Path, error: OSError, place: str = "") -> SaveError:
     place: the setting of its folder; "": of a run folder, which --out of harness run names only while there is none.
     """
     why, folder = error.strerror or str(error), path if path.is_dir() else path.parent
-    if error.errno == errno.ELOOP:
-        fix = "it is a link to another place; remove it, then run the same command again"
-    elif error.errno in _FULL:
+    if error.errno in _FULL:
         fix = "make room, then run the same command again; what was saved before is kept"
     elif not place and folder.is_dir():
         fix = f"make the folder {folder} writable, then run the same command again"
     else:
         fix = f"choose a folder you may write to with {place or '--out'}"
     return SaveError(f"cannot write {path}: {why}; {fix}.")
-
-
-def no_link(path: str, flags: int) -> int:
-    """An opener for `open` that refuses links (OSError): a run folder may come from a stranger."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o644)
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -70,7 +63,7 @@ def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
     """Open a file that replaces `path` if the block ends well; sync_folder: as in write_atomic. Raises SaveError."""
     draft = draft_path(path)
     try:
-        with open(draft, "wb", opener=no_link) as file:
+        with open(draft, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -102,7 +95,7 @@ def check_writable(folder: Path) -> None:
     probe = draft_path(folder / "touch")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with open(probe, "wb", opener=no_link) as file:
+        with open(probe, "wb") as file:
             file.write(b"\0" * 65536)
             file.flush()
             os.fsync(file.fileno())

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import UserError
 from harness.storage.paths import local_folder
-from harness.storage.untrusted import read_object
+from harness.storage.read_files import read_object
 
 
 def home() -> Path:

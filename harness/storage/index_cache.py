@@ -38,8 +38,8 @@ from harness.storage.files import identity, save_error
 from harness.storage.home import home
 from harness.storage.lock import process_start
 from harness.storage.paths import local_folder
+from harness.storage.read_files import as_object, read_object
 from harness.storage.serialize import Packed, dump, load
-from harness.storage.untrusted import as_object, read_object, read_plain
 from harness.types import Document
 
 Note = Callable[[str], None]
@@ -114,7 +114,6 @@ class Entry:
 
 _DRAFT, _PARTS = ".draft-", ".parts"
 _FILES = ("key.json", "data.json", "usage.json", "arrays.npz")
-_LARGEST = 1 << 34  # bytes of one file of an entry
 _OLD = 86_400  # seconds after which a draft counts as abandoned, on any machine
 
 
@@ -316,7 +315,7 @@ def _entry_files(key: dict[str, Any], entry: Entry) -> dict[str, bytes]:
 def checked_files(folder: Path) -> dict[str, bytes]:
     """The files of an entry by name. Raises OSError, ValueError where one is not what checksums.json says."""
     sums = read_object(folder / "checksums.json")
-    files = {name: read_plain(folder / name, _LARGEST) for name in _FILES if name in sums or name != "arrays.npz"}
+    files = {name: (folder / name).read_bytes() for name in _FILES if name in sums or name != "arrays.npz"}
     if lost := [name for name, data in files.items() if hashlib.sha256(data).hexdigest() != sums.get(name)]:
         raise ValueError(f"the checksum of {lost[0]} does not fit")
     return files

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError
-from harness.storage.files import no_link, save_error
-from harness.storage.untrusted import as_object, regular_only
+from harness.storage.files import save_error
+from harness.storage.read_files import as_object
 
 if TYPE_CHECKING:
     from harness.storage.run_schema import Schema
@@ -87,7 +87,7 @@ def indexed_lines(
         return
     bad: tuple[int, str] | None = None
     end = 0
-    with open(path, "rb", opener=regular_only) as file:
+    with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):  # lines end at \n only, so U+2028 inside a text is no line end
             end += len(line)
             if bad is not None:
@@ -118,7 +118,7 @@ def cut_torn_line(path: Path, field: str) -> str | None:
     for number, (at, size, _) in enumerate(indexed_lines(path, field), start=1):  # noqa: B007 - the last one counts
         end = at + size
     try:
-        with open(path, "r+b", opener=no_link) as file:
+        with open(path, "r+b") as file:
             if torn := file.seek(0, os.SEEK_END) - end:
                 file.truncate(end)
             else:

@@ -5,11 +5,13 @@ without_home({"data": "/home/ann/d.json"})  {"data": "~/d.json"}        values t
 sentence_without_home("no file '/home/ann/x'")  "no file '~/x'"             paths inside of a sentence
 command_without_home(["--data=/home/ann/x"])  ["--data=~/x"]              words of a command
 inside(Path("results"), "musique/pecan")    results/musique/pecan       a path made from data never leaves its folder
+package_folder("pocket")                    .../site-packages/pocket    nothing is imported
 
 A value is taken for such a path by its beginning alone, so a text that tells of one stays as it is: a prompt is stored
 as it was sent. "/data/home/ann/x" is another folder.
 """
 
+import importlib.util
 import os
 import re
 from collections.abc import Sequence
@@ -40,6 +42,17 @@ def inside(folder: Path, *names: str) -> Path:
         if Path(name).is_absolute() or ".." in Path(name).parts or any(sign in name for sign in "\0\n\r"):
             raise UserError(f"{name!r} is no name of a file below {folder}; such a path is not followed")
     return folder.joinpath(*names)
+
+
+def package_folder(name: str) -> Path | None:
+    """The folder of an installed package, None for other names, also dotted ones: finding "a.b" would import a."""
+    module = name.replace("-", "_")
+    try:
+        spec = importlib.util.find_spec(module) if module.isidentifier() else None
+    except ValueError:  # "__main__"
+        return None
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(folders[0]) if folders else None
 
 
 def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:

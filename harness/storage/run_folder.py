@@ -29,9 +29,8 @@ from harness.errors import DataError, UserError
 from harness.storage import run_schema
 from harness.storage.json_lines import indexed_lines, read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
-from harness.storage.shard_files import ORDER, part_name, parts_in
+from harness.storage.read_files import as_object, parse_yaml
 from harness.storage.shown_texts import TEXTS, lost_texts, read_texts, text_pointers
-from harness.storage.untrusted import as_object, parse_yaml, read_plain, regular_only
 
 T = TypeVar("T")
 RECORDS, DOCUMENTS, UNSCORED = "records.jsonl", "documents.jsonl", "answered.jsonl"
@@ -132,7 +131,7 @@ class StreamedRecords(Sequence[dict[str, Any]]):
         """Yield the records of these questions. Raises DataError for one that is not at its offset any more."""
         if not self.offsets:
             return
-        with open(self.path, "rb", opener=regular_only) as file:
+        with open(self.path, "rb") as file:
             for question_id in ids:
                 at, size = self.offsets[question_id]
                 file.seek(at)
@@ -234,7 +233,6 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence
     """Read a run folder. records(path, notes, texts) reads records.jsonl and fills the other two."""
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
-    check_plain(folder)
     run = run_yaml(folder)
     notes: list[str] = []
     texts: _Pointers = {}
@@ -255,18 +253,6 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence
     )
 
 
-def check_plain(folder: Path, part: int | None = None) -> None:
-    """Raise DataError for a file of the run that is a link, a device or a pipe, which might never end.
-
-    part: look at the files of this part and the merged ones alone, not at those of all parts.
-    """
-    own = (MANIFEST, RECORDS, UNSCORED, DOCUMENTS, SUMMARY, TEXTS, REQUESTS)
-    parts = [part_name(name, n) for n in (parts_in(folder) if part is None else [part]) for name in own]
-    for path in (folder / name for name in (RUN, ORDER, *own, *parts)):
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise DataError(path, None, None, "a link or no plain file; such a run folder is not read")
-
-
 def run_yaml(folder: Path) -> dict[str, Any]:
     """Parse and check run.yaml, {"config", "origins"}. Raises DataError for a damaged one."""
     import yaml
@@ -274,7 +260,7 @@ def run_yaml(folder: Path) -> dict[str, Any]:
     path = folder / RUN
     try:
         with _os_error_as_data_error(path):
-            value = parse_yaml(read_plain(path))
+            value = parse_yaml(path.read_bytes())
     except (yaml.YAMLError, ValueError) as error:
         raise DataError(path, None, None, f"not valid YAML ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
@@ -292,7 +278,7 @@ def read_json(path: Path, schema: run_schema.Schema | None = None) -> dict[str, 
         return {}
     try:
         with _os_error_as_data_error(path):
-            data = read_plain(path)
+            data = path.read_bytes()
         return as_object(data) if schema is None else schema.parse(data)
     except ValueError as error:
         key = getattr(error, "key", None)

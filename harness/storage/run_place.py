@@ -17,7 +17,7 @@ from typing import Any
 from harness.errors import UserError
 from harness.storage.files import check_writable, delete_drafts
 from harness.storage.lock import FolderLock
-from harness.storage.run_folder import RUN, SUMMARY, check_plain
+from harness.storage.run_folder import RUN, SUMMARY
 from harness.storage.shard_files import check_no_parts
 from harness.types import Example
 
@@ -49,7 +49,6 @@ class RunPlace:
         check_writable(self.folder)
         stack.enter_context(FolderLock(self.folder))
         self.fresh = not self.holds_run()
-        check_plain(self.folder)
         check_no_parts(self.folder)
         delete_drafts(self.folder, ("*",))
 

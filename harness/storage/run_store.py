@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from harness.errors import SaveError, UserError
 from harness.storage.failures import has_answer
-from harness.storage.files import identity, no_link, save_error, write_atomic
+from harness.storage.files import identity, save_error, write_atomic
 from harness.storage.json_lines import append_line, cut_torn_line, json_line, read_lines
 from harness.storage.kept_requests import REQUESTS, without_requests
 from harness.storage.packed_lines import append_packed, cut_torn_member, read_packed
@@ -93,7 +93,7 @@ class RunStore:
         """Open a file of the run until the store closes, and return its descriptor. Raises SaveError."""
         path = self._path(name)
         try:
-            fd = no_link(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
             raise save_error(path, error) from error
         self._stack.callback(os.close, fd)
@@ -213,7 +213,7 @@ class RunStore:
         path = self._path(RECORDS)
         self._replace(RECORDS, map(json_line, rows))
         try:
-            fd = no_link(str(path), os.O_WRONLY | os.O_APPEND)
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         except OSError as error:
             raise save_error(path, error) from error
         os.dup2(fd, self._records, inheritable=False)  # the open file is the one that was replaced

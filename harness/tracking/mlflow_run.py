@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import SaveError
 from harness.stats.bootstrap import with_interval
 from harness.storage.run_folder import StoredRun
-from harness.storage.untrusted import read_plain
 from harness.tracking.metrics import Point, final_metrics, first_columns, params, run_state, run_tags
 from harness.tracking.mlflow_traces import MlflowTraces, mlflow_dataset
 from harness.tracking.store import Artifacts, artifacts_uri, sqlite_path
@@ -139,7 +138,7 @@ class MlflowRun:
 
     def log_results(self) -> None:
         """Log the run folder's files, final metrics, the table as the run's description, and the HTML report."""
-        self.artifacts.text(self.id, read_plain(self.run.path / "run.yaml").decode(), "config.yaml")
+        self.artifacts.text(self.id, (self.run.path / "run.yaml").read_bytes().decode(), "config.yaml")
         for name in _FILES:
             if (self.run.path / name).exists():
                 self.artifacts.file(self.id, self.run.path / name)

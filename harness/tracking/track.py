@@ -34,7 +34,6 @@ from harness.errors import CannotRun, HarnessError, SaveError
 from harness.storage.home import read_json_or_empty
 from harness.storage.paths import masked
 from harness.storage.run_folder import RUN, read_run
-from harness.storage.untrusted import read_plain
 from harness.tracking import wandb_run
 from harness.tracking.metrics import STATUS, run_state, running_points
 from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
@@ -200,7 +199,7 @@ def track_training(out: Path, uri: str, *, running: bool = False) -> int:
     """
     about = read_json_or_empty(out / TRAINING)
     status = "RUNNING" if running else {"RUNNING": "KILLED"}.get(about["status"], about["status"])
-    text = read_plain(out / LOG).decode() if (out / LOG).exists() else ""
+    text = (out / LOG).read_bytes().decode() if (out / LOG).exists() else ""
     lines = text[: text.rfind("\n") + 1].splitlines()
     with mlflow_errors([out], uri):
         from mlflow import MlflowClient

@@ -1,4 +1,4 @@
-"""A run folder with links, pipes and foreign files; names from data that lead elsewhere."""
+"""Locks of a run folder; names from data that lead elsewhere."""
 
 import os
 from pathlib import Path
@@ -8,15 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.datasets.narrativeqa_stories import _Folder
-from harness.errors import DataError, HarnessError, RunLocked, SaveError, UserError
-from harness.storage.files import draft_path, write_atomic
-from harness.storage.kept_requests import REQUESTS
+from harness.errors import HarnessError, RunLocked, UserError
 from harness.storage.lock import FolderLock
 from harness.storage.paths import inside
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, read_run
-from harness.storage.run_place import RunPlace
-from harness.storage.run_store import RunStore
-from harness.storage.shown_texts import TEXTS
 
 
 @pytest.mark.parametrize("kind", ["link", "link to nothing", "hard link", "pipe", "folder", "text"])
@@ -53,41 +47,6 @@ def test_a_lock_held_by_another_process_is_respected_whatever_its_content(tmp_pa
         (tmp_path / "lock").write_text('{"pid": 4194309, "start": "1", "host": "elsewhere"}')
         with pytest.raises(RunLocked), FolderLock(tmp_path):
             pass
-
-
-@pytest.mark.parametrize("name", [RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS, REQUESTS])
-@pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_files_of_a_run_folder_that_are_links_or_pipes_are_not_read(tmp_path, name, kind):
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / RUN).write_text("config: {}\n")
-    (run / name).unlink(missing_ok=True)
-    (tmp_path / "victim").write_text("config: {secret: 1}\n")
-    if kind == "link":
-        (run / name).symlink_to(tmp_path / "victim")
-    else:
-        os.mkfifo(run / name)
-    with pytest.raises((DataError, UserError)):
-        read_run(run)
-
-
-@pytest.mark.parametrize("name", [RECORDS, DOCUMENTS, TEXTS])
-def test_a_record_is_never_appended_through_a_link(tmp_path, name):
-    (tmp_path / "victim").write_text("precious\n")
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / name).symlink_to(tmp_path / "victim")
-    with pytest.raises((SaveError, DataError), match=r"link|cannot write|not valid"):
-        RunStore.open(RunPlace(run), "fingerprint", lambda _: None)
-    assert (tmp_path / "victim").read_text() == "precious\n"
-
-
-def test_a_draft_is_never_written_through_a_link(tmp_path):
-    (tmp_path / "victim").write_text("precious")
-    draft_path(tmp_path / "summary.json").symlink_to(tmp_path / "victim")
-    with pytest.raises(SaveError, match="link"):
-        write_atomic(tmp_path / "summary.json", b"{}")
-    assert (tmp_path / "victim").read_text() == "precious"
 
 
 @pytest.mark.parametrize("name", ["../secret", "..", "/etc/passwd", "a/../../b", "a\0b", "a\nb"])

@@ -80,12 +80,7 @@ DATA = [
     ("zip with a password", "r.zip", _zip(6, 8, 1), "has a password; unpack the archive"),
     ("zip, unknown method", "r.zip", _zip(8, 10, 97), "is packed by a method that is not read; unpack the archive"),
     ("zip, cut", "r.zip", _cut, "; fetch it again"),
-    ("a pipe", "r.jsonl", os.mkfifo, "r.jsonl"),
-    ("a pipe for a zip", "r.zip", os.mkfifo, "r.zip"),
-    ("a pipe for parquet", "r.parquet", os.mkfifo, "r.parquet"),
-    ("a device", "r.jsonl", lambda path: path.symlink_to("/dev/zero"), "r.jsonl"),
     ("a link to nowhere", "r.jsonl", lambda path: path.symlink_to("/nowhere"), "; check --data, a path from the"),
-    ("below a file", "r.jsonl/rows.jsonl", lambda path: path.parent.write_text(""), "; check --data, a path from the"),
     ("a long name", f"{LONG}.jsonl", lambda path: None, "; give a shorter one"),
 ]
 
@@ -99,10 +94,6 @@ def test_data(name, write, fix, here, model, tmp_path):
 CONFIGURATION = [
     ("not UTF-8", "c.yaml", lambda path: path.write_bytes(b"seed: \xff\n"), "not UTF-8 text; save it as UTF-8"),
     ("a folder", "c.yaml", lambda path: path.mkdir(), "cannot be read (Is a directory); name another file"),
-    ("a pipe", "c.yaml", os.mkfifo, "it is no regular file"),
-    ("a link to nowhere", "c.yaml", lambda path: path.symlink_to("/nowhere"), "; name another file"),
-    ("below a file", "c.yaml/c.yaml", lambda path: path.parent.write_text(""), "; name another file"),
-    ("a long name", f"{LONG}.yaml", lambda path: None, "; name another file"),
 ]
 
 
@@ -116,7 +107,7 @@ def test_configuration(name, write, fix, flag, here, model, tmp_path):
     refused(here(*SAMPLE, "--model", str(model), *flag[:-1], *last), fix)
 
 
-@pytest.mark.parametrize(("name", "write"), [row[1:3] for row in CONFIGURATION[:3]])
+@pytest.mark.parametrize(("name", "write"), [row[1:3] for row in CONFIGURATION])
 def test_presets_of_the_users_folder(name, write, here, configs, tmp_path):
     write(configs / "methods" / name)
     refused(here("run", "--method", "c", "--dataset", "pocket/musique"), "c.yaml")
@@ -138,14 +129,6 @@ def _instead(make):
     def write(folder):
         (folder / "model.safetensors").unlink()
         make(folder / "model.safetensors")
-
-    return write
-
-
-def _folder(name):
-    def write(folder):
-        (folder / name).unlink()
-        (folder / name).mkdir()
 
     return write
 
@@ -181,7 +164,6 @@ MODELS = [
     ("weights, empty", _bytes("model.safetensors", b""), "copy the model's folder again"),
     ("weights, noise", _bytes("model.safetensors", bytes(range(256)) * 9), "copy the model's folder again"),
     ("tokenizer.json, cut", _bytes("tokenizer.json", b'{"version":'), "--set model.tokenizer=FOLDER"),
-    ("tokenizer.json, a folder", _folder("tokenizer.json"), "is no regular file"),
     ("no tokenizer", _without_tokenizer, "put it there or name one with --set model.tokenizer=FOLDER"),
     ("tokenizer_config.json", _bytes("tokenizer_config.json", b"{"), "--set model.tokenizer=FOLDER"),
     ("generation_config.json", _bytes("generation_config.json", b"[1]"), "or name another model"),
@@ -198,20 +180,9 @@ def test_model_folders(spoil, fix, here, model, tmp_path):
     refused(ended, fix)
 
 
-@pytest.mark.parametrize(("flag", "code"), [("--model", 2), ("--out", 3)])
-def test_a_link_to_itself(flag, code, here, tmp_path):
-    (tmp_path / "loop.gguf").symlink_to(tmp_path / "loop.gguf")
-    ended = here(*SAMPLE, flag, "loop.gguf")
-    assert (ended.returncode, "Traceback" in ended.stderr) == (code, False)
-    assert "Too many levels of symbolic links" in ended.stderr
-
-
 HOMES = [
     ("a file", "HARNESS_HOME", "file"),
-    ("below a file", "HARNESS_HOME", "file/home"),
-    ("a link to nowhere", "HARNESS_HOME", "link"),
     ("not writable", "HARNESS_HOME", "/proc/nope"),
-    ("a long name", "HARNESS_HOME", LONG),
     ("a cache with a long name", "HARNESS_CACHE", LONG),
 ]
 
@@ -219,24 +190,13 @@ HOMES = [
 @pytest.mark.parametrize(("name", "value"), [row[1:] for row in HOMES], ids=[row[0] for row in HOMES])
 def test_folders_of_the_environment(name, value, here, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    (tmp_path / "link").symlink_to("/nowhere/at/all")
     monkeypatch.setenv(name, value)
     refused(here(*SAMPLE, "--model", "random"), f"{name}='", "set it to a folder that you may write to")
 
 
-NAMES = [
-    [*SAMPLE, "--model", f"./{LONG}"],
-    [*SAMPLE, "--model", "random", "--set", f"model.template={LONG}"],
-    [*SAMPLE, "--model", "random", "--set", f"model.tokenizer={LONG}"],
-    ["run", "--method", LONG, "--dataset", "pocket/musique"],
-    ["run", "--method", "bm25", "--dataset", LONG],
-    ["run", "--suite", LONG],
-    ["run", "--method", "pecan", "--dataset", "pocket/musique", "--set", f"method.max_nodes=from:{LONG}"],
-    *([verb, LONG] for verb in ("report", "score", "track", "compare")),
-    ["trace", LONG, "question"],
-]
+NAMES = [[*SAMPLE, "--model", f"./{LONG}"], ["run", "--suite", LONG], ["report", LONG]]
 
 
-@pytest.mark.parametrize("arguments", NAMES, ids=lambda row: " ".join(row)[-340:][:40])
+@pytest.mark.parametrize("arguments", NAMES, ids=["model", "suite", "report"])
 def test_names_over_255_bytes(arguments, here):
     refused(here(*arguments))

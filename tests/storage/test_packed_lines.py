@@ -1,4 +1,4 @@
-"""Compressed JSON lines: what a kill leaves is cut, any other damage is one sentence, and limits hold while reading."""
+"""Compressed JSON lines: what a kill leaves is cut, any other damage is one sentence."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ import random
 import pandas as pd
 import pytest
 
-from harness.errors import DataError, SaveError, UserError
+from harness.errors import DataError, UserError
 from harness.storage.packed_lines import append_packed, cut_torn_member, read_packed
 
 ROWS = [[{"key": f"k{n}", "text": f"täxt\u2028 {n} \ud800" * 50}] for n in range(4)]
@@ -95,27 +95,9 @@ def test_any_flipped_bit_before_the_last_part_is_named_or_changes_nothing(path):
         (b"{}\n", "not an object with a 'key'"),
         (b"[1]\n", "no JSON object"),
         (b"{torn\n", "not valid JSON"),
-        (b'{"key": "k", "a": ' + b"[" * 150 + b"]" * 150 + b"}\n", "nested more than 100 levels"),
-        (b'{"key": "k", "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "not valid JSON|nested more than"),
     ],
 )
 def test_what_is_no_row_is_one_sentence(path, member, problem):
     path.write_bytes(gzip.compress(member, mtime=0))
     with pytest.raises(DataError, match=problem):
         keys(path)
-
-
-def test_what_unpacks_without_end_is_refused(path, monkeypatch):
-    path.write_bytes(gzip.compress(b'{"key": "' + b"a" * (20 << 20) + b'"}\n', mtime=0))
-    with pytest.raises(DataError, match="unpacks to more than 200 times its size"):
-        keys(path)
-    monkeypatch.setenv("HARNESS_MAX_LINE_MIB", "1")
-    with pytest.raises(DataError, match="more than 1 MiB at once"):
-        keys(path)
-
-
-def test_a_link_is_not_written_through(path):
-    link = path.with_name("link.gz")
-    link.symlink_to(path)
-    with pytest.raises(SaveError):
-        cut_torn_member(link)

@@ -41,9 +41,9 @@ from harness.errors import DataError, UserError
 from harness.storage.file_hash import file_hash
 from harness.storage.files import replacing
 from harness.storage.json_lines import json_line
+from harness.storage.read_files import as_object
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, StoredRun, read_run
 from harness.storage.shown_texts import POINTER, TEXTS, checksum, shown_pieces
-from harness.storage.untrusted import as_object, regular_only
 from harness.types import VERSION
 
 LARGEST = 2**30
@@ -74,7 +74,7 @@ def read_zip(path: Path, folder: Path, damaged: list[str]) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     try:
-        with open(path, "rb", opener=regular_only) as packed, zipfile.ZipFile(packed) as archive:
+        with open(path, "rb") as packed, zipfile.ZipFile(packed) as archive:
             entries = archive.infolist()
             for problem in zip_problems(entries):
                 raise DataError(path, None, None, f"{problem}; such a bundle is not read")
@@ -126,7 +126,7 @@ def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, damage
 
 
 def _read_blocks(path: Path) -> Iterator[bytes]:
-    with open(path, "rb", opener=regular_only) as file:
+    with open(path, "rb") as file:
         while block := file.read(2**20):
             yield block
 
@@ -347,7 +347,7 @@ def _parse_index(path: Path, file: Path) -> dict[str, Any]:
     """Parse and check bundle.json, unpacked as `file`. Raises DataError, naming the bundle `path`."""
     try:
         held = as_object(b"".join(_read_blocks(file)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
     shape = {"format": int, "runs": dict, "table": list, "files": dict}
     if wrong := [name for name, kind in shape.items() if not isinstance(held.get(name), kind)]:

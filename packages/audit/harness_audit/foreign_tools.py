@@ -22,8 +22,7 @@ import yaml
 
 from harness.datasets.files import PYTHON_JSON, Broken, RowPlace, json_value, parse_line, read_rows
 from harness.errors import DataError
-from harness.storage.input_limits import check_ratio, limit
-from harness.storage.untrusted import parse_yaml, read_plain, regular_only
+from harness.storage.read_files import parse_yaml
 from harness_audit.bundle import zip_problems
 from harness_audit.foreign import FORMS, Anew, ForeignRun, as_options, check_run, parse_answers, value_at
 from harness_audit.inspect_logs import STATES, USED, VERSION
@@ -83,11 +82,10 @@ def _read_eval_log(path: Path) -> tuple[_Row, _Rows]:
 def _eval_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[RowPlace, _Row | Broken]]:
     """Yield the entries of an .eval file whose names are `wanted`, sorted by name. Raises DataError."""
     try:
-        with open(path, "rb", opener=regular_only) as file, zipfile.ZipFile(file) as archive:
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             entries = [e for e in archive.infolist() if wanted(e.filename)]
             if problems := list(zip_problems(entries)):
                 raise ValueError(problems[0])
-            check_ratio(path.name, sum(e.file_size for e in entries), path.stat().st_size)
             for entry in sorted(entries, key=lambda e: e.filename):
                 data = _read_entry(file, archive, entry)
                 yield RowPlace(f"{path.name}, {entry.filename}"), parse_line(data, PYTHON_JSON)
@@ -99,8 +97,6 @@ def _eval_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[R
 
 def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     """Read an entry of the zip file open as `file`, also one compressed by zstd. Raises OSError and ValueError."""
-    if entry.file_size > limit("LINE_MIB") << 20:
-        raise ValueError(f"{entry.filename} is longer than {limit('LINE_MIB')} MiB")
     if entry.compress_type != _ZSTANDARD:
         return archive.read(entry)
     import pyarrow
@@ -228,7 +224,7 @@ def _read_flashrag(path: Path) -> ForeignRun:
     """Read answers of FlashRAG; model, method and data set are those of config.yaml beside it, else "unknown"."""
     found = Anew(lambda: parse_answers(_rows(path), FORMS["flashrag"]))
     beside = path.with_name("config.yaml")
-    told = parse_yaml(read_plain(beside)) if beside.exists() else {}
+    told = parse_yaml(beside.read_bytes()) if beside.exists() else {}
     keys = ("generator_model", "save_note", "dataset_name")
     model, method, dataset = (str(value_at(told, key) or "unknown") for key in keys)
     return ForeignRun("FlashRAG", model, method, dataset, found, [path, *([beside] if told else [])])
@@ -292,5 +288,5 @@ def read_foreign(tool: str, path: Path) -> ForeignRun:
     """Read a run from a file of `tool`, one of READERS. Raises DataError for a file that cannot be used."""
     try:
         return check_run(READERS[tool](path))
-    except (AttributeError, KeyError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError, yaml.YAMLError) as error:
         raise DataError(path, None, None, f"is not of the form that is read ({error}); another version?") from None

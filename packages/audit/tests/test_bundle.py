@@ -1,7 +1,6 @@
 """Bundles: the same bytes, and what `verify` finds in one that was changed, or was made to do harm."""
 
 import json
-import os
 import stat
 import struct
 import sys
@@ -300,12 +299,10 @@ def test_hostile_bundles_are_refused(tmp_path: Path, kind: str) -> None:
 def test_a_head_that_lies_about_its_size(tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness_audit.bundle.LARGEST", 1000)
     (tmp_path / "text.zip").write_text("no zip")
-    os.mkfifo(tmp_path / "pipe.zip")
     for name, problem in {
         "b": "more than 1,000",
         "text": "no zip file that can be read",
         "nothing": "there is no such file",
-        "pipe": "it is no regular file",
     }.items():
         with pytest.raises(DataError, match=problem):
             verify(tmp_path / f"{name}.zip")

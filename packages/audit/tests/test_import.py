@@ -474,22 +474,12 @@ def edited(make: Callable[[Path], Path], change: Callable[[str], str]) -> Callab
     return made
 
 
-def crowd(root: Path) -> Path:
-    """An .eval file whose only sample takes 30 times its size of memory."""
-    path = root / "log.eval"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("header.json", json.dumps(log([])))
-        archive.writestr("samples/q_epoch_1.json", json.dumps({"x": [[]] * 1_000_000}))
-    return path
-
-
 def bomb(root: Path) -> Path:
-    """An .eval file whose samples, each small enough, unpack to 400 times the file's size together."""
-    path, text = root / "log.eval", json.dumps({"x": "y" * 900_000})
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    """An .eval file with a sample that unpacks to 1,000 times its size."""
+    path = root / "log.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps(log([])))
-        for number in range(30):
-            archive.writestr(f"samples/{number}_epoch_1.json", text)
+        archive.writestr("samples/q_epoch_1.json", b" " * 5_000_000)
     return path
 
 
@@ -504,12 +494,7 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "a cut archive": ("inspect", lambda root: lines(root / "log.eval", [{}]), "is the file cut?"),
     "a damaged archive": ("inspect", lambda root: packed(root, 1), "header.json is damaged"),
     "a torn archive": ("inspect", torn, "cannot be read (Error -3"),
-    "a bomb": ("inspect", bomb, "log.eval: unpacks to more than 200 times its size"),
-    "a sample of many lists": (
-        "inspect",
-        crowd,
-        "q_epoch_1.json: holds 1,000,002 lists and objects, more than 1,000,000",
-    ),
+    "a bomb": ("inspect", bomb, "would be 5,000,000 bytes out of"),
     "no log": ("inspect", lambda root: lines(root / "log.json", [{"version": 2}]), "this is no log of Inspect"),
     "several models": ("inspect", samples(sample(0), sample(1, output={**OUTPUT, "model": "other"})), "row 2"),
     "a question twice": ("inspect", samples(sample(0), sample(1, id="a")), "row 2: question 'a' is answered at"),

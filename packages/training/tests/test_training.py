@@ -287,8 +287,8 @@ def test_an_adapter_of_other_weights_is_stale_or_of_another_model(trained, folde
 @pytest.mark.parametrize(
     ("file", "content", "says"),
     [
-        ("adapter_model.safetensors", -10, "bytes instead of"),
-        ("adapter_model.safetensors", b"\xff" * 64, "adapter_model.safetensors is cut off"),
+        ("adapter_model.safetensors", -10, "is damaged"),
+        ("adapter_model.safetensors", b"\xff" * 64, "is damaged"),
         ("adapter_model.safetensors", None, "has no adapter_model.safetensors; other formats can run code"),
         ("adapter_config.json", b"[", "is damaged"),
         ("adapter_config.json", None, "has no adapter_config.json, so it is no adapter"),

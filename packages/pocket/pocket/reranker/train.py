@@ -34,7 +34,7 @@ from torch import Tensor
 
 from harness.errors import CannotRun
 from harness.storage.home import write_json
-from harness.storage.untrusted import read_object
+from harness.storage.read_files import read_object
 from pocket.reranker.data import Listed, lists_of_step
 from pocket.train import llama
 

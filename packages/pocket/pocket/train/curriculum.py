@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from harness.config.validation import error_sentences
 from harness.errors import ConfigError, UnknownName, UserError
-from harness.storage.untrusted import parse_yaml, read_plain
+from harness.storage.read_files import parse_yaml
 from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS, PARTS, PLAYED
 from pocket.tasks.recipes import Curriculum, Recipe
@@ -36,7 +36,7 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
     """
     path = path or OWN
     try:
-        values: Any = parse_yaml(read_plain(path))
+        values: Any = parse_yaml(path.read_bytes())
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"cannot read the curriculum {path.name}: {str(error).splitlines()[0]}") from error
     problems: list[str] = []
