@@ -2,7 +2,7 @@
 
 Recipe(skill="answer", facts=(1, 6), questions=5)
 
-What is wrong between one value and another is for pocket.train.curriculum.
+Unknown skills are for pocket.train.curriculum.
 """
 
 from __future__ import annotations
