@@ -17,7 +17,6 @@ from harness.llm.fast_tokenizer import FastTokenizer
 from harness.llm.template import PLAIN, cut_template
 from harness.llm.template_tokens import break_in_text, spelled_markers
 from harness.llm.text import Text
-from harness.llm.tokenizer_files import check_tokenizer
 
 ALLOWANCE = 16  # tokens that a turn's frame is taken to have without a chat template; Llama-3's has 11 to 36
 
@@ -55,7 +54,6 @@ class Tokens(Text):
     """A tokenizer.json with its chat template. Raises CannotRun where it cannot be read."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        check_tokenizer(folder, name)
         tokenizer = FastTokenizer(folder)
         super().__init__(tokenizer, name)
         added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]

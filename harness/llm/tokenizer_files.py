@@ -6,22 +6,17 @@ template comes with it: transformers reads chat_template.jinja beside the tokeni
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
-from harness.llm.template import Limits, run_limited
 from harness.storage.file_hash import file_hash, hash_named
 from harness.storage.read_files import read_object
 
 VOCABULARY = ("vocab.*", "merges.txt", "*.model")  # what tokens are made of where no tokenizer.json holds it all
 _TOKEN_FILES = ("*token*.json", "*.tiktoken", *VOCABULARY)
-_GROWTH, _LARGEST = 8, 1 << 24
-"""The most of a tokenizer: tokens or normalised characters a character of a text (UTF-8 has 4 bytes at most); an id."""
-_SAMPLE = "".join(map(chr, range(32, 127))) * 4 + "a" * 200 + "! The mill of 1843.\n\n\tÜnï 你好 😀 " * 20
 _OTHER_FILES = ("chat_template.jinja", "config.json")  # config.json tells which class a tokenizer is of
 
 
@@ -45,39 +40,6 @@ def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
     if not where.is_dir() or not any(_matches_any(path.name, _TOKEN_FILES) for path in where.iterdir()):
         raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer; name a folder or a model that has one")
     return where
-
-
-def check_tokenizer(where: Path, name: str) -> None:
-    """Load and use a tokenizer.json in a child process with limits, once a process for an unchanged file.
-
-    Raises CannotRun where texts grow without end, an id is too large, or the library panics; loading finds the rest.
-    """
-    file = where / "tokenizer.json"
-    if not file.exists():
-        return
-    import tokenizers  # noqa: F401 - a child of a program with threads should import nothing
-
-    size = file.stat().st_size
-    limits = Limits(30.0, (1 << 30) + 32 * size, "use another model, or name another tokenizer with model.tokenizer")
-    key = ("tokenizer", name, file_hash(file))
-    run_limited(lambda: _check_growth(file, name), f"the tokenizer of '{name}'", key, limits)
-
-
-def _check_growth(file: Path, name: str) -> None:
-    """Raise CannotRun for a tokenizer that makes _SAMPLE much longer, or has a very large id."""
-    from tokenizers import Tokenizer
-
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # this is a child that shares no threads with its parent
-    try:
-        tokenizer = Tokenizer.from_file(str(file))
-    except Exception:  # noqa: BLE001 - the library raises plain Exception
-        return
-    made = len(tokenizer.normalizer.normalize_str(_SAMPLE)) if tokenizer.normalizer else 0
-    most = max(made, len(tokenizer.encode(_SAMPLE).ids)) / len(_SAMPLE)
-    if most > _GROWTH:
-        raise CannotRun(f"the tokenizer of '{name}' makes a text {most:.0f} times as long; use another one")
-    if (largest := max(tokenizer.get_vocab().values(), default=0)) > _LARGEST:
-        raise CannotRun(f"the tokenizer of '{name}' has an id of {largest:,}; use another one")
 
 
 def tokenizer_digest(where: Path) -> str:

@@ -57,10 +57,3 @@ def test_cut(template, begin, mid, then, trims):
 def test_refused_by_name(template, why):
     with pytest.raises(CannotRun, match=f"chat template of 'm'.*{why}"):
         cut(template)
-
-
-def test_an_equal_template_is_cut_once(monkeypatch):
-    first = cut(DATED)
-    assert cut(DATED, date="27 Jul 2024").begin == "<B>Today: 27 Jul 2024. <S>user\n"
-    monkeypatch.setattr("os.fork", lambda: pytest.fail("it was cut before"))
-    assert cut(DATED) == first
