@@ -207,6 +207,11 @@ class Session(abc.ABC):
             self._book("decode", 0, reply=written.problem)
         return written
 
+    def unread(self, written: Written) -> None:
+        """Count `written` as a reply that the method could not read, unless it counts as empty or refused already."""
+        if written.problem in ("", "unfinished"):
+            self._book("decode", 0, reply="unread")
+
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod

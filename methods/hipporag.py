@@ -9,23 +9,23 @@
 Where the model keeps no triple, passages are ranked by similarity alone. Source: docs/methods/retrieval.md#hipporag.
 """
 
-import re
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from pydantic import Field
 
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.models import MeteredModel
-from harness.prompts import Prompt, feed, prompt_tokens
+from harness.prompts import Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from harness.words import as_phrase
 from methods import reading
 from methods.chunks import passage_chunks, shown_spans
 from methods.retrieval import best_first
-from methods.retry import Retry, ask_parsed, numbers_in, require_room, window_of
+from methods.retry import Retry, ask_parsed, numbers_in, parse_list, window_of
+from methods.values import values_in
 
 ENTITIES = Prompt(
     "entities",
@@ -48,8 +48,8 @@ FACT = Prompt("filter, one fact", "\n{number}. {fact}", first=False)
 FILTER_TOKENS = 512  # of the reply that names facts, as in the released code
 SYNONYMS = 100  # of a phrase at most, likewise
 Fact = tuple[str, str, str]
-_QUOTED = r'"((?:[^"\\]|\\.)*)"'
-_TRIPLE = re.compile(rf"\[\s*{_QUOTED}\s*,\s*{_QUOTED}\s*,\s*{_QUOTED}\s*\]")
+_PARTS = ("subject", "relation", "predicate", "object")  # names of a triple's parts in an object, in any order
+T = TypeVar("T")
 
 
 class HippoRAG(reading.ReadingMethod):
@@ -76,7 +76,7 @@ class HippoRAG(reading.ReadingMethod):
     needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset(), "builder": frozenset()}
     encoders = ("encoder",)
     scope = "document"
-    index_version = "2"
+    index_version = "3"
     index_roles = ("builder", "encoder")
     index_fields = ("chunk_tokens", "reply_tokens", "synonyms", "window")
     own_prompts = (ENTITIES, TRIPLES, FILTER, FACT)
@@ -106,19 +106,20 @@ class HippoRAG(reading.ReadingMethod):
 
     def _triples(self, text: str, model: MeteredModel) -> list[Fact]:
         """The triples of a passage, in small letters; [] where the reply has none. What is cut off is left out."""
-        names = re.findall(_QUOTED, self._reply_to(ENTITIES, text, "", model))
-        reply = self._reply_to(TRIPLES, text, ", ".join(dict.fromkeys(names)) or "none", model)
-        found = [(as_phrase(s), as_phrase(r), as_phrase(o)) for s, r, o in _TRIPLE.findall(reply)]
-        return list(dict.fromkeys(fact for fact in found if all(fact)))
+        names = self._asked(ENTITIES, text, "", model, parse_list)
+        return self._asked(TRIPLES, text, ", ".join(dict.fromkeys(names)) or "none", model, triples_in)
 
-    def _reply_to(self, prompt: Prompt, text: str, entities: str, model: MeteredModel) -> str:
-        """The reply to `prompt` about a passage; entities: its names, or "". Raises WindowExceeded without room."""
+    def _asked(
+        self, prompt: Prompt, text: str, entities: str, model: MeteredModel, parse: Callable[[str], list[T] | None]
+    ) -> list[T]:
+        """The reply to `prompt` about a passage as `parse` reads it, [] where it cannot; entities: its names, or "".
+
+        Raises WindowExceeded without room.
+        """
         pieces = prompt.of(self.config).fill(text=[text], entities=[entities])
-        used = prompt_tokens(pieces, model)
-        require_room(used + 1, model, self.config.window)
-        with model.session() as s:
-            feed(s, pieces)
-            return s.write(min(self.config.reply_tokens, window_of(self.config.window, model) - used)).text
+        room = window_of(self.config.window, model) - prompt_tokens(pieces, model)
+        limit = max(1, min(self.config.reply_tokens, room))
+        return ask_parsed(model, pieces, limit, parse, Retry(retries=0, window=self.config.window)).found or []
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Link the question to triples, rank the passages, read the best."""
@@ -164,6 +165,26 @@ class HippoRAG(reading.ReadingMethod):
         scores = {"candidates": float(len(candidates)), "kept": float(len(kept))}
         note = "; ".join([*response.notes, *verdicts])
         return kept, Step("filter", scores=scores, tokens=response.tokens, flops=tools.meter.flops(), note=note)
+
+
+def triples_in(reply: str) -> list[Fact] | None:
+    """The triples of a reply, folded as phrases, none twice: all lists and objects of three strings or numbers.
+
+    Of an object those that _PARTS names, else all in their order. [] for an empty
+    list, None for a reply without either.
+    """
+    values = values_in(reply)
+    found: list[Fact] = []
+    for value in values:
+        if isinstance(value, dict):
+            named = [value[name] for name in _PARTS if name in value]
+            value = named if len(named) == 3 else list(value.values())
+        if len(value) == 3 and all(isinstance(part, (str, int, float)) for part in value):
+            subject, relation, object_ = (as_phrase(str(part)) for part in value)
+            found.append((subject, relation, object_))
+    if not found and [] not in values:
+        return None
+    return list(dict.fromkeys(fact for fact in found if all(fact)))
 
 
 def passage_ranks(

@@ -16,12 +16,15 @@ from harness.errors import WindowExceeded
 from harness.models import MeteredModel, Session
 from harness.prompts import Pieces, feed, prompt_tokens
 from harness.stats.rng import derived_seed
+from methods.values import strings_in, values_in
 
 T = TypeVar("T")
 
 _ITEM = re.compile(r"^[ \t]*(?:[*•-]|\d{1,3}[.)])[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,9}")
 _NONE = re.compile(r"\s*\(?none\)?\.?\s*", re.IGNORECASE)
+LABEL = r"^[^\w\n]*{}[^\w\n:]*:[*_ \t]*"
+"""A pattern of the beginning of a line, for a label and its colon: "Facts: ", "- facts: ", "**Facts:** "."""
 
 
 @dataclass(frozen=True)
@@ -97,32 +100,48 @@ def sample_until_parsed(
     """Fill in and return `response`: replies to the open turn of `s` until `parse` accepts one; `s` stays as before."""
     for attempt in range(retry.retries + 1):
         with s.branch():
-            response.text = s.write(
+            written = s.write(
                 limit,
                 temperature=retry.temperature if attempt else 0.0,
                 top_p=retry.top_p if attempt else 1.0,
                 seed=derived_seed(retry.seed, "retry", str(attempt)),
-            ).text
+            )
+        response.text = written.text
         response.replies += 1
         response.found = parse(response.text)
         if response.found is not None:
             return response
+        s.unread(written)
         response.refused.append(response.text)
     return response
 
 
 def parse_list(reply: str) -> list[str] | None:
-    """The items of a list, a line each behind "*", "-" or "1."; [] for "none"; None for any other reply."""
+    """The items of a list, a line each behind "*", "-" or "1.", or else the strings of its lists (methods/values.py).
+
+    [] for "none" and an empty list; None for any other reply.
+    """
     items = [str(item) for item in _ITEM.findall(reply)]
+    if not items:
+        values = values_in(reply) or values_in(f"[{reply}]")
+        items = [text for value in values for text in strings_in(value)]
+        if not items and [] in values:
+            return []
     if [item for item in items if not _NONE.fullmatch(item)]:
         return [item for item in items if not _NONE.fullmatch(item)]
     return [] if items or _NONE.fullmatch(reply) else None
 
 
 def numbers_in(reply: str, label: str) -> list[int] | None:
-    """The numbers behind `label` and a colon, none twice; [] for "none"; None where there is no such line."""
-    line = re.search(rf"^[ \t]*{re.escape(label)}:[ \t]*(.*)$", reply, re.MULTILINE)
-    if line is None:
+    """The numbers behind `label` and a colon, or of a reply that is nothing else, none twice.
+
+    Where the label stands alone they are in the lines below it, up to a blank one. [] for "none" and an empty list;
+    None for any other reply.
+    """
+    part = re.search(LABEL.format(label) + r"(.*(?:\n.*\S.*)*)", reply, re.MULTILINE | re.IGNORECASE)
+    if part is None and re.search(r"[^\W\d_]", reply):
         return None
-    numbers = list(dict.fromkeys(map(int, _NUMBER.findall(line.group(1)))))
-    return numbers if numbers or _NONE.fullmatch(line.group(1)) else None
+    line, _, below = (part.group(1) if part else reply).partition("\n")
+    text = line if re.search(r"\w", line) else line + below
+    numbers = list(dict.fromkeys(map(int, _NUMBER.findall(text))))
+    return numbers if numbers or re.match(r"\W*none\b|\s*\[\s*\]", text, re.IGNORECASE) else None

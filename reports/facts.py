@@ -316,8 +316,8 @@ def _model_notes(run: StoredRun) -> list[str]:
     found = []
     usages = [usage for row in [*run.records, *run.documents] for usage in row["usage"].values()]
     lacking = Counter[str]()
-    for record in run.records:
-        lacking.update(lacking_replies(record["usage"]))
+    for row in [*run.records, *run.documents]:
+        lacking.update(lacking_replies(row["usage"]))
     found += reply_sentences(lacking, run.config)
     unclosed = sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages) - lacking["thought"]
     if unclosed > 0:

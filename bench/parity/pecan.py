@@ -18,7 +18,7 @@ from harness.config.resolve import resolved
 from harness.llm.load import load_model
 from harness.llm.model_info import local_folder
 from harness.types import Document, Question
-from methods.bm25 import words
+from harness.words import words
 from methods.graph import Graph
 from methods.pecan.build import build_graph
 from methods.pecan.config import PecanConfig

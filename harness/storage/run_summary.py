@@ -49,13 +49,14 @@ def summarise(
         tally.add(record)
     index, index_texts = _index_numbers(documents)
     texts, cut = index_texts + tally.texts
+    replies = tally.replies + Counter(lacking_replies(index["usage"]))
     return {
         "n_total": tally.total,
         "n_scored": tally.total - tally.errors.total(),
         "n_failed": tally.errors.total(),
         "n_truncated": tally.truncated,
         **({"n_without_prefix": tally.prefixes[MISSING]} if tally.prefixes else {}),
-        **({"replies": dict(tally.replies)} if tally.replies else {}),
+        **({"replies": dict(replies)} if replies else {}),
         "failed_count_as": failed,
         "scores": tally.scores(seed),
         "usage": _divide_all(tally.usage, tally.total - tally.errors.total()),
@@ -74,19 +75,16 @@ def summarise_with(
 
 
 def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Replies to a question without an answer, by `Written.problem`; cut ones are those of the phase "answer" alone."""
+    """Replies without an answer by `Written.problem`, cut ones in phase "answer" alone, and those that are "unread"."""
     found: Counter[str] = Counter()
     for phase, spent in usage.items():
-        told = spent.get("replies") or {}
-        found.update({problem: n for problem, n in told.items() if problem != "unfinished" or phase == "answer"})
+        told = (spent.get("replies") or {}).items()
+        found.update({problem: n for problem, n in told if problem != "unfinished" or phase == "answer"})
     return dict(found)
 
 
 def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> list[str]:
-    """A sentence for each kind of `replies` (a summary's) that lack something, with its limit.
-
-    config: as in run.yaml.
-    """
+    """A sentence for each kind of `replies` (a summary's) that lack something; config: as in run.yaml."""
     model, most = config["model"], config["dataset"].get("max_answer_tokens")
     think, own = model.get("thinking"), model.get("max_tokens")
     raised = f"raise model.thinking.tokens, now {think['tokens']}" if think else "set model.thinking.tokens=4096"
@@ -95,6 +93,7 @@ def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> li
         "refused": "refusals: {}",
         "thought": f"replies whose limit went into thinking: {{}}; {raised}",
         "empty": "empty replies: {}",
+        "unread": "replies that the method could not read: {}",
         "unfinished": f"replies cut at their limit ({'='.join(str(part) for part in cut_by if part)}): {{}}",
     }
     return [words.format(replies[kind]) for kind, words in told.items() if replies.get(kind)]

@@ -159,14 +159,17 @@ def select_titles(
     with model.session(config.adapter("selection", model)) as s:
         feed(s, pieces)
         tokens = s.length()
-        reply = s.write(config.selection_tokens).text
-    selected = prompts.parse_titles(reply)
+        written = s.write(config.selection_tokens)
+        titles = prompts.parse_titles(written.text)
+        if titles is None:
+            s.unread(written)
+    selected = titles or frozenset()
     known = selected & frozenset[str]().union(*map(selectable_titles, tree.nodes))
     note = f"{document.title or document.id}: {prompts.titles_reply(sorted(known))}"
     if selected - known:
         note += f"; not in the outline: {prompts.titles_reply(sorted(selected - known))}"
-    elif not selected and reply.strip() != "[]":
-        note += f"; no list in the reply {reply.strip()[:60]!r}"
+    elif titles is None:
+        note += f"; no list in the reply {written.text.strip()[:60]!r}"
     scores = {"selected": float(len(known)), "unknown": float(len(selected - known))}
     return TitleSelection(known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note))
 

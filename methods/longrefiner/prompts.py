@@ -9,14 +9,11 @@ selection     title, abstract, outline, question ──►  ['abstract', 'Career
 A prompt is a list of pieces, each encoded on its own, so that a document's words never run into those around them.
 """
 
-import ast
-import json
-import re
 from collections.abc import Sequence
-from typing import Any
 
 from harness.method import MethodConfig
 from harness.prompts import Pieces, Prompt
+from methods.values import values_in
 
 LABELS = ("Local", "Global")
 LABEL_BEGIN = "["
@@ -67,48 +64,16 @@ def folded(title: str) -> str:
     return " ".join(title.lower().split())
 
 
-_LIST = re.compile(r"\[.*?\]|\{.*?\}", re.DOTALL)
-_WIDE = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
-# "['Ann's life', 'Work', 'Ea": the inside of a list up to its end, or to where the reply was cut.
-_BROKEN = re.compile(r"""\[\s*(?P<quote>['"])(?P<inside>.*?)(?:(?P=quote)\s*(?P<end>\])|\Z)""", re.DOTALL)
-
-
-def parse_titles(reply: str) -> frozenset[str]:
+def parse_titles(reply: str) -> frozenset[str] | None:
     """The titles that a reply selects, folded: of a list of strings, or of a mapping's "selected_titles".
 
-    JSON or Python spelling, with text around it. Of a list that is cut, or has an apostrophe in its quotes, the titles
-    that are whole (the released code repairs such lists too); none for a reply that has no list.
+    None for a reply without either (methods/values.py; the released code repairs lists, too).
     """
-    for pattern in (_WIDE, _LIST):
-        for match in pattern.finditer(reply):
-            value = _parsed_value(match.group())
-            if isinstance(value, dict):
-                value = value.get("selected_titles")
-            if isinstance(value, str):
-                value = [value]
-            if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-                return frozenset(folded(item) for item in value if item.strip())
-    return _titles_of_broken_list(reply)
-
-
-def _titles_of_broken_list(reply: str) -> frozenset[str]:
-    """The titles of a list that does not parse or was cut off: those whose quote is closed."""
-    match = _BROKEN.search(reply)
-    if match is None:
-        return frozenset()
-    items = re.split(r"""['"]\s*,\s*['"]""", match["inside"])
-    if not match["end"]:
-        # Whole is what a quote closes: all but the last piece, unless the cut came right behind its quote.
-        last = re.fullmatch(r"""(.*)['"]\s*,?\s*""", items[-1], re.DOTALL)
-        items[-1:] = [last[1]] if last else []
-    return frozenset(folded(item) for item in items if item.strip())
-
-
-def _parsed_value(text: str) -> Any:
-    """The value that `text` spells in JSON or Python; None where it spells none."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
+    for value in values_in(reply):
+        if isinstance(value, dict):
+            value = value.get("selected_titles")
+        if isinstance(value, str):
+            value = [value]
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return frozenset(folded(item) for item in value if item.strip())
     return None

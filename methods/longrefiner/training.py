@@ -13,8 +13,6 @@ selection     the teacher selects titles of the *trained* model's outline     on
 What a teacher says that cannot be read makes no scene.
 """
 
-import json
-import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from functools import partial
@@ -31,6 +29,7 @@ from methods.longrefiner.pages import page_from_text
 from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build
 from methods.reading import question_text
+from methods.values import values_in
 
 _BREADTH = (
     "Questions are put to a collection of documents. Decide of the question below which kind it is.\n"
@@ -58,19 +57,10 @@ def label_breadth(question: Question | None, _documents: Sequence[Document], too
     return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
 
 
-_JSON = re.compile(r"\{[^{}]*\}")
-
-
 def parse_level(reply: str) -> str | None:
     """ "local" or "global" of a reply with {"query_type": ...}; None where it has neither."""
-    for match in _JSON.finditer(reply):
-        try:
-            value = str(json.loads(match.group()).get("query_type")).strip("[]' ").lower()
-        except ValueError:
-            continue
-        if value in ("local", "global"):
-            return value
-    return None
+    told = (str(value.get("query_type")).strip("[]' ").lower() for value in values_in(reply) if isinstance(value, dict))
+    return next((level for level in told if level in ("local", "global")), None)
 
 
 def label_outline(_question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
@@ -120,8 +110,7 @@ def label_titles(
         abstract, listed = abstract_and_outline(question, title, text, tree, config, model)
         shown = {"title": title, "abstract": abstract, "outline": listed}
         selection = _teacher_reply(tools, _SELECTION, question=question_text(question), **shown)
-        if "[" in selection or "{" in selection:
-            helpful = prompts.parse_titles(selection)
+        if (helpful := prompts.parse_titles(selection)) is not None:
             helping = [n.title or "abstract" for n in tree.nodes if selectable_titles(n) & helpful]
             reply = prompts.titles_reply(list(dict.fromkeys(helping)))
             scenes.append(Scene(question, (title, abstract, listed), tools.task, (reply,)))
@@ -206,7 +195,7 @@ def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
 
 def _selection_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
     """F1 of the titles that were selected (0 without a list), and whether they are the right ones."""
-    predicted, right = prompts.parse_titles(outcome.written[0]), prompts.parse_titles(scene.replies[0])
+    predicted, right = (prompts.parse_titles(text) or frozenset() for text in (outcome.written[0], scene.replies[0]))
     is_list = "[" in outcome.written[0]  # no list at all is not the same as an empty one
     score = f1(predicted, right) if is_list else 0.0
     return {"selection F1": score, "exact": float(is_list and predicted == right)}

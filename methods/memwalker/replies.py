@@ -1,4 +1,4 @@
-"""Parsers of the replies. Strict: a reply in any other form gives None, and the walk asks again.
+"""Parsers of the replies. A reply in any other form gives None, and the walk asks again.
 
 parse_choice("Action: 2", 4)                   2
 parse_verdict("Action: -1")                     Verdict(None)
@@ -8,11 +8,14 @@ parse_verdict("Action: -2\\nAnswer: Kelford")   Verdict("Kelford")
 import re
 from typing import NamedTuple
 
+from methods.retry import LABEL
+
 BACK = -1
 ANSWER = -2
 
-_ACTION = re.compile(r"^[ \t]*Action:[ \t]*(-?[0-9]{1,9})[ \t]*\.?[ \t]*$", re.MULTILINE)
-_ANSWER_LINE = re.compile(r"^[ \t]*Answer:(.*)", re.MULTILINE | re.DOTALL)
+_FLAGS = re.MULTILINE | re.IGNORECASE
+_ACTION = re.compile(LABEL.format("Action") + r"[^\w\n-]*(-?[0-9]{1,9})[^\w\n]*$", _FLAGS)
+_ANSWER_LINE = re.compile(LABEL.format("Answer") + "(.*)", _FLAGS | re.DOTALL)
 
 
 class Verdict(NamedTuple):

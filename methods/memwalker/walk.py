@@ -173,17 +173,18 @@ class Walk:
                     return response
                 self._calls += 1
                 with s.branch():
-                    reply = s.write(
+                    written = s.write(
                         limit,
                         temperature=config.temperature if strike else 0.0,
                         top_p=config.top_p if strike else 1.0,
                         seed=derived_seed(self.tools.seed, "memwalker", self.question.id, str(self._calls)),
-                    ).text
-                response.found = parse(reply)
+                    )
+                response.found = parse(written.text)
                 if response.found is not None:
                     return response
                 self._invalid += 1
-                response.notes.append(f"invalid reply {reply[:60]!r}")
+                s.unread(written)
+                response.notes.append(f"invalid reply {written.text[:60]!r}")
         self._why = f"{config.strikes} invalid replies"
         return response
 

@@ -30,7 +30,7 @@ from harness.method import IndexTools
 from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens, turn_texts
 from harness.types import Document, Question
-from methods.bm25 import words
+from harness.words import words
 from methods.chunks import packed
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
@@ -62,7 +62,7 @@ class Pool:
 def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
     """F1 of the longest common subsequence of words (Lin 2004, beta 1): 2 lcs / (n + m); 0.0 if both are empty.
 
-    Words are those of BM25 (methods.bm25.words): no stemming.
+    Words are those of harness/words.py: no stemming.
     """
     above = [0] * (len(second) + 1)
     for word in first:

@@ -268,7 +268,7 @@ class QRMeM(reading.ReadingMethod):
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
     recording_fields = ("record_stops",)
-    index_version = "5"
+    index_version = "6"
     own_prompts = (SUMMARY, *PROMPTS)  # the same for every navigation, so that all of them share one memory
 
     def index_packages(self) -> tuple[str, ...]:

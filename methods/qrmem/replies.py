@@ -9,11 +9,11 @@ import re
 from typing import NamedTuple
 
 from methods.memwalker import replies
-from methods.retry import parse_list
+from methods.retry import LABEL, parse_list
 
 Triple = tuple[str, str, str]
 
-_REASON = re.compile(r"\A(.*?)^[ \t]*Action:", re.MULTILINE | re.DOTALL)
+_REASON = re.compile(rf"\A(.*?){LABEL.format('Action')}", re.MULTILINE | re.DOTALL | re.IGNORECASE)
 _EDGES = " \t[]\"'“”‘’.,;:*"
 
 

@@ -101,6 +101,13 @@ def test_similar_phrases_are_joined_by_their_cosine_whatever_the_length_of_their
     assert [pair[:2] for pair in built(alike(), synonyms=0.9)[0]["synonyms"]] == [[0, 1], [1, 0]]
 
 
+def test_replies_that_cannot_be_read_are_counted():
+    _, tools = built()
+    assert tools.meter.usage()["answer"]["replies"] == {"unread": 1}  # "I cannot."
+    _, tools = linked("The first two.")
+    assert tools.meter.usage()["search"]["replies"] == {"unread": 1}
+
+
 @pytest.mark.parametrize("text", ["", "no triple in here"])
 def test_a_text_without_triples_is_ranked_by_similarity(text):
     tools = FakeTools([Rule(when="Answer", reply="x"), Rule(reply="none")])

@@ -252,8 +252,8 @@ TITLES = [
     ("The list is: ['A'] because [see above].", {"a"}),
     ('{"why": {"a": 1}, "others": ["B"], "selected_titles": ["A"]}', {"a"}),  # the longest list or mapping first
     ("[]", set()),
-    ("A, B", set()),
-    ("['A', 3]", set()),
+    ("A, B", None),
+    ("['A', 3]", None),
     # Cut by the limit of tokens, or with an apostrophe: what is whole is taken.
     ("['A'", {"a"}),
     ("['A',", {"a"}),
@@ -265,7 +265,7 @@ TITLES = [
     ("see [1] and ['A', 'B'", {"a", "b"}),
     ("[" * 3000, set()),
     ("['" * 1500, {"['" * 1498 + "["}),  # nonsense, but read in no time
-    ("", set()),
+    ("", None),
 ]
 
 
