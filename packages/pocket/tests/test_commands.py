@@ -114,15 +114,6 @@ def test_check(here, cli, model):
     assert all("changed since training" in line for line in told)
 
 
-@pytest.mark.parametrize("verb", ["check", "eval", "skills"])
-def test_damaged_weights(verb, here, model):
-    trained(model, "answer")
-    (model / "model.safetensors").write_bytes(b"other")
-    done = here("pocket", verb, "model").checked(2)
-    assert "the weights in model are damaged: model.safetensors has sha256 " in done.stderr
-    assert done.stderr.rstrip().endswith("reinstall the model")
-
-
 EVAL = ["--skill", "pecan points of points", "--questions", "2"]
 
 
@@ -138,15 +129,6 @@ def test_eval_writes_the_card_beside_the_weights(here, model):
     assert card.trained["steps"] == 1, "what was known stays"
     assert "- **pecan points of points: kept.** " in (model / "CARD.md").read_text()
     assert here("pocket", "eval", "model", *EVAL).returncode == 0, "the card it wrote fits the weights"
-
-
-def test_eval_as_json_into_another_folder(here, model, tmp_path):
-    done = here("pocket", "eval", "model", *EVAL, "--json", "--out", "cards/one")
-    told = json.loads(done.stdout)
-    assert told["card"] == "cards/one"
-    assert [row["measure"] for row in told["results"]] == ["kept", "invented"] * 4
-    assert {path.name for path in (tmp_path / "cards" / "one").iterdir()} == {"card.json", "CARD.md"}
-    assert not (model / "card.json").exists()
 
 
 def test_eval_where_nothing_can_be_written(here, model, tmp_path):

@@ -53,13 +53,6 @@ def test_a_reply_is_compared_letter_for_letter(says, value):
     assert {r.value for r in sit(skill("choose", "choice", says), 2)} == {value}
 
 
-def test_a_choice_has_four_options_one_of_them_right():
-    rows = sit(skill("choose", "choice", lambda s: [(s.question.options or ("",))[0]]), 40)
-    assert [(r.asked, r.text) for r in rows] == [(a, t) for a in ("one hop", "two hops") for t in LENGTHS]
-    assert {r.floor for r in rows} == {0.25}
-    assert 0.15 < sum(r.value for r in rows) / len(rows) < 0.35, "the place of the right option tells nothing"
-
-
 @pytest.mark.parametrize(
     "cell", [c for c in cells(skill("answer", "question", knowing)) if c.needed], ids=lambda c: c.asked
 )
@@ -81,25 +74,6 @@ def says_only(text, facts):
         if any(says_only(text[end + 1 :], facts - {fact}) for fact in read_as & facts):
             return True
     return False
-
-
-@pytest.mark.parametrize("name", ["answer", "choose", "pecan search", "pecan points", "pecan points of points", "new"])
-def test_the_texts_of_a_cell_are_always_the_same(name):
-    kinds = {"choose": "choice", "pecan search": "sufficiency", "pecan points": "points"}
-    played = skill(name, "gathered" if "of points" in name else kinds.get(name, "question"), knowing)
-    for cell in cells(played)[:: max(1, len(cells(played)) // 4)]:
-        first, again, other = (list(draw_sittings(played, cell, 3, seed)) for seed in (1, 1, 2))
-        assert [s.scene for s in first] == [s.scene for s in again] != [s.scene for s in other]
-        assert len(first) == 3
-
-
-def test_each_kind_of_question_fits_its_instruction():
-    """Only a text whose instruction says what to do then may leave a question open."""
-    for cell in cells(skill("answer", "question", knowing)):
-        for sat in draw_sittings(skill("answer", "question", knowing), cell, 3, seed=0):
-            assert (sat.asked.kind == "unanswerable") == (cell.ask == "nothing")
-            assert cell.ask != "nothing" or "unanswerable" in sat.scene.task.instruction
-            assert cell.ask != "two" or sat.asked.hops == 2
 
 
 def by_measure(rows):

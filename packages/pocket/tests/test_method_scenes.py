@@ -3,20 +3,17 @@
 from collections import Counter
 
 import pytest
-from harness_training.reader_examples import asks_for_account
 from pocket.tasks import entity_memory, refinement, shown_text, tree_walk
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import make_text
-from pocket.tasks.shown_text import Shown
-from pocket.world.fact_proofs import Fact, Path
+from pocket.world.fact_proofs import Path
 
 from harness.stats.rng import Dice
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.outline import parse, write
 from methods.longrefiner.tree import build
-from methods.memwalker.replies import parse_choice, parse_verdict
+from methods.memwalker.replies import parse_verdict
 from methods.qrmem import replies
-from methods.retry import numbers_in
 from packages.pocket.tests.reading import proves
 from tests.methods.conftest import FakeTools
 
@@ -45,27 +42,6 @@ def stated(text, shown):
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
-def test_the_part_that_is_chosen_has_the_first_missing_fact(monkeypatch, pieces):
-    kinds = Counter()
-    for shown, asked, scene in told(monkeypatch, tree_walk, "triage", pieces):
-        memory, *summaries = scene.texts
-        number = parse_choice(scene.replies[0], len(summaries))
-        assert 2 <= len(summaries) <= 9
-        known = stated(memory, shown)
-        missing = next(f for f in asked.supports if f not in known)
-        named = summaries[0].startswith("About ")
-        kinds["names" if named else "facts"] += 1
-        kinds["memory"] += bool(memory)
-        kinds[f"part {number}"] += 1
-        kinds["a later fact"] += missing != asked.supports[0]
-        if named:
-            assert missing.subject in summaries[number]
-        else:
-            assert [i for i, text in enumerate(summaries) if missing in stated(text, shown)] == [number]
-    assert min(kinds[k] for k in ("names", "facts", "memory", "part 0", "part 1", "part 2", "a later fact")) >= 3, kinds
-
-
-@pytest.mark.parametrize("pieces", [1, 4])
 def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch, pieces):
     kinds = Counter()
     for shown, asked, scene in told(monkeypatch, tree_walk, "leaf", pieces):
@@ -83,39 +59,6 @@ def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch, pieces)
     assert pieces == 1 or min(kinds["by memory"], kinds["memory"]) >= 3, kinds
 
 
-def test_a_fact_that_is_taken_out_leaves_the_text_around_it():
-    fact, other = Fact("A", "r", "B"), Fact("C", "r", "D")
-    shown = Shown("musique", (), (), {fact: "A is B.", other: "C is D."}, None)
-    without = shown_text.remove_fact
-    assert without(fact, "One. A is B. Two.", (fact, other), shown) == ("One. Two.", (other,))
-    assert without(fact, "A is B. Two.", (fact,), shown) == ("Two.", ())
-    assert without(fact, "One. A is B.", (fact,), shown) == ("One.", ())
-    assert without(fact, "One. A is B.", (other,), shown) == ("One. A is B.", (other,))
-    assert without(fact, "A is B. A is B.", (fact,), shown) == ("A is B. A is B.", (fact,))
-
-
-def test_entities_and_relations_stand_in_the_segment(monkeypatch):
-    seen = Counter()
-    for _, _, scene in told(monkeypatch, entity_memory, "entities", 3):
-        summary, guide, segment = scene.texts
-        names = replies.parse_names(scene.replies[0])
-        assert names
-        assert all(name.casefold() in segment.casefold() for name in names)
-        assert summary.startswith("About ")
-        seen["guided"] += bool(guide)
-        seen["not guided"] += not guide
-    for shown, _, scene in told(monkeypatch, entity_memory, "relations", 3):
-        _, names, _, segment = scene.texts
-        triples = replies.parse_triples(scene.replies[0])
-        pairs = {(f.subject, f.object) for f in shown.sentences}
-        for a, b, text in triples:
-            assert (a, b) in pairs
-            assert {a, b} <= set(names.splitlines())
-            assert text[1:] in segment, "but for the capital, where an opening was left out"
-        seen["relations"] += len(triples)
-    assert min(seen.values()) > 20, seen
-
-
 def test_a_verdict_is_proved_by_what_is_shown(monkeypatch):
     seen = Counter()
     for shown, asked, scene in told(monkeypatch, entity_memory, "reflection", 3):
@@ -130,28 +73,6 @@ def test_a_verdict_is_proved_by_what_is_shown(monkeypatch):
         seen["answered" if found else "not answered"] += 1
     assert min(seen.values()) > 5, seen
     assert len(seen) == 3
-
-
-def test_pages_hold_the_facts_that_are_needed(monkeypatch):
-    count = 0
-    for shown, asked, scene in told(monkeypatch, entity_memory, "lookup", 3):
-        pages = numbers_in(scene.replies[0], "Pages")
-        assert pages
-        for fact in asked.supports:
-            where = [i for i, text in enumerate(scene.texts) if shown.sentences[fact][-12:] in text]
-            assert set(where) & set(pages)
-        count += 1
-    assert count > 40
-
-
-@pytest.mark.parametrize("pieces", [1, 3])
-def test_a_question_is_local_whose_answer_is_fixed_however_many_facts_it_takes(monkeypatch, pieces):
-    kinds = Counter()
-    for _, _, scene in told(monkeypatch, refinement, "breadth", pieces):
-        assert scene.texts == scene.replies == ()
-        assert scene.verdicts == (not asks_for_account(scene.question.text),)
-        kinds[scene.verdicts] += 1
-    assert kinds[(True,)] == kinds[(False,)] > 50
 
 
 @pytest.mark.parametrize("pieces", [1, 3])

@@ -1,38 +1,15 @@
 """The parts: names, values, facts and the prover, wording, questions."""
 
-from itertools import pairwise, product
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pocket.world.fact_proofs import Compare, Fact, FactBase, Path, Same, prove, supports
 from pocket.world.facts_and_distractors import UNANSWERABLE
-from pocket.world.names import ENDINGS, MIDDLES, STARTS, VALUES, Namer, aliases, short_names
+from pocket.world.names import aliases
 from pocket.world.questions import Asker
-from pocket.world.templates import schema
 
 from harness.stats.rng import Dice
 from packages.pocket.tests.reading import without
-
-
-def test_no_name_can_be_read_as_another_kind():
-    """A name is a start, middles and an ending: no ending may be middles and another ending."""
-    assert {len(s) for s in STARTS} == {3}
-    assert {len(m) for m in MIDDLES} == {2}
-    endings = [ending for kind in ENDINGS for ending in ENDINGS[kind]]
-    assert len(set(endings)) == len(endings)
-    for one, other in product(endings, endings):
-        left = one.removesuffix(other)
-        if one != other and one.endswith(other) and len(left) % 2 == 0:
-            assert not all(left[i : i + 2] in MIDDLES for i in range(0, len(left), 2)), (one, other)
-
-
-@pytest.mark.parametrize("kind", ENDINGS)
-def test_the_supply_has_no_end(kind):
-    namer = Namer(Dice("names"))
-    names = [namer.fresh(kind) for _ in range(len(short_names(kind)) + 3000)]
-    assert len(set(names)) == len(names)
-    assert set(names[: len(short_names(kind))]) == set(short_names(kind))
 
 
 @pytest.mark.parametrize(
@@ -111,33 +88,6 @@ def test_a_fact_base_keeps_its_promises():
         with pytest.raises(ValueError, match="contradicts"):
             made.add(fact)
     assert made.allows(Fact("B2", "author", "P2"))
-
-
-@pytest.mark.parametrize("name", ["encyclopedia", "story", "paper"])
-def test_tables_are_complete(name):
-    for relation in schema(name).relations.values():
-        marks = relation.lines
-        for mark in (".+", ".-", "?") if relation.object == "flag" else (".", "?"):
-            assert len(marks[mark]) >= 2
-        for mark, texts in marks.items():
-            need = {"?": {"{s}"}, "=": {"{s}"}, "!": {"{o}"}, "-": {"{o}"}, ".": {"{s}", "{o}"}, "&": {"{a}", "{b}"}}
-            for text in texts:
-                found = {p for p in ("{s}", "{o}", "{a}", "{b}") if p in text}
-                wanted = {"{s}"} if mark in (".+", ".-") else need.get(mark, set())
-                assert found == wanted, text
-        if relation.object not in VALUES and relation.object in schema(name).of:
-            assert "=" in marks
-        assert ("<" in marks or ">" in marks) <= (relation.object in VALUES)
-
-
-@pytest.mark.parametrize(("name", "hops", "least"), [("encyclopedia", 4, 1000), ("story", 2, 50), ("paper", 2, 10)])
-def test_routes_fit_together(name, hops, least):
-    one = schema(name)
-    routes = one.routes(hops)
-    assert len(set(routes)) == len(routes) >= least
-    for route in routes:
-        for here, there in pairwise(route):
-            assert one.ends(here)[1] == one.ends(there)[0]
 
 
 ASKS = ("one", "two", "compare", "same", "nothing")

@@ -21,27 +21,6 @@ KINDS = [*SCHEMAS]
 PURPOSES = ("training", "evaluation")
 
 
-@pytest.mark.parametrize("pieces", [1, 4])
-def test_the_parts_state_their_facts_whole_and_nothing_else(pieces):
-    lengths = Counter()
-    for n in range(84):
-        size = {"facts": (2, 12)} if n % 2 else {"tokens": (200, 500)}
-        recipe = Recipe(skill="x", kinds=(KINDS[n % 7],), ask=EVERY, questions=4, pieces=pieces, **size)
-        shown = make_text(recipe, Dice("scenes", n))
-        assert len(shown.texts) == len(shown.stated)
-        lengths[len(shown.texts)] += 1
-        for text, facts in zip(shown.texts, shown.stated, strict=True):
-            for fact in shown.sentences:
-                assert (shown.sentences[fact] in text) == (fact in facts), fact
-        assert list(shown.sentences) == shown.asker.facts
-        for fact, sentence in shown.sentences.items():
-            assert fact in read(SCHEMAS[shown.kind], sentence)
-        if recipe.facts is not None:
-            assert recipe.facts[0] <= len(shown.sentences) <= recipe.facts[1]
-            assert pieces == 1 or all(len(facts) == 1 for facts in shown.stated)
-    assert len(lengths) > 1 or pieces == 1
-
-
 @pytest.mark.parametrize("purpose", PURPOSES)
 def test_evaluation_and_training_never_share_a_seed(monkeypatch, purpose):
     seeds = []
@@ -114,18 +93,6 @@ def test_a_verdict_is_what_the_parts_so_far_prove(drawn, how):
 def test_a_kind_of_scene_that_nobody_makes():
     with pytest.raises(UnknownName, match="unknown kind of scene 'pionts'. Did you mean 'points'"):
         next(make_scenes(Recipe(skill="x", kinds=("musique",), facts=(2, 2)), "pionts", Dice("none")))
-
-
-def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn):
-    for n in range(150):
-        recipe, dice = Recipe(skill="x", kinds=("quality",), facts=(10, 20), questions=3), Dice("side", n)
-        shown = make_text(recipe, dice)
-        drawn.clear()
-        for scene in SCENES["choice"](recipe, shown, dice):
-            asked = drawn[scene.question.text]
-            kind = shown.asker.schema.ends(asked.query.steps[-1])[1]
-            named = {thing for f in shown.asker.facts for thing in (f.subject, f.object)}
-            assert named & set(scene.question.options) <= set(scenes._things_of_kind(shown, kind))
 
 
 # sha256 of the scenes of a kind, its first 16 characters. With another value the embedded model was trained on other texts.
