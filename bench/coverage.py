@@ -71,7 +71,7 @@ def main() -> None:
     for what, numbers in (
         ("scores", (3, 5, 10, 50, 200)),
         ("differences", (3, 5, 10, 50, 200)),
-        ("costs", (8, 10, 50)),
+        ("costs", (8, 10, 20, 50, 100)),
     ):
         for documents in numbers:
             hits, widths = np.transpose(simulate(what, documents, trials))

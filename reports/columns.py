@@ -19,10 +19,10 @@ _BLEU = "hf_bleu.corpus_bleu4"
 _SCORES = (_BLEU, "evidence_recall", "evidence_hit", "evidence_mrr", "evidence_pages")
 _SHORT = ("tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio", "ratio.search")
 _SERVED = ("tokens.in", "tokens.out", "money", "money.run", "seconds.p50", "seconds.p95")
-_COUNTS = ("n", "failed", "truncated")
+_COUNTS = ("n", "documents", "failed", "truncated")
 _WHERE_ANY = ("left_out", "tokens.thinking", "texts_cut", "declined")  # shown where it is not 0 throughout
 _KEPT = ("base", "hash8", "headline", "ceiling", "apart", "convention", "scorers", "notes", "run", "changed")
-PAIRED = ("method", "model", "n", "clusters", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
+PAIRED = ("method", "model", "n", "documents", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
 """Columns of a section of paired differences; its data set, score and reference stand in the title."""
 
 

@@ -12,11 +12,11 @@ full-context  35.8 [33.9, 37.7]      ...
 bm25          28.7 [26.8, 30.6]      ...
 
 musique: longbench.qa_f1_score minus that of full-context, on the same questions
-method  n     clusters  mean  reference mean  difference         p       p_holm  detectable
+method  n     documents mean  reference mean  difference         p       p_holm  detectable
 bm25    2417      2417  28.7            35.8  -7.1 [-8.8, -5.4]  <0.001  <0.001         2.4
 
-Columns of `compare`: dataset, score, method, model, reference, n (questions in common), clusters
-(harness.stats.clusters), mean, reference mean, difference with .low and .high (95 %, by cluster),
+Columns of `compare`: dataset, score, method, model, reference, n (questions in common), documents
+(clusters: harness.stats.clusters), mean, reference mean, difference with .low and .high (95 %, by cluster),
 p (sign-flip permutation by cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found
 with power 0.8 at this n), changed (configuration keys in which the two runs differ, without the place of the data,
 device and batch size), notes, run and reference_run (the folders' names).
@@ -44,7 +44,6 @@ from harness.config.schema import sampling
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
-from harness.stats.clusters import cluster_warning
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
 from harness.storage.run_folder import StoredRun
@@ -133,7 +132,7 @@ class SideBySide:
         """`means` with the columns of `differences` ("paired.n", "difference", "p", ...); a reference has none."""
         if self.differences is None:
             return self.means
-        shared = ("score", "n", "clusters", "mean", "reference mean", "notes")
+        shared = ("score", "n", "documents", "mean", "reference mean", "notes")
         renamed = self.differences.rename(columns={name: f"paired.{name}" for name in shared})
         return self.means.merge(renamed.drop(columns=["model", "method"]), on=["dataset", "run"], how="left")
 
@@ -380,10 +379,6 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
     notes += [f"{label}: {NOT_CHECKED}" for run, label in both if not checks[id(run), name][1]]
-    documents = {record["question_id"]: record["document_ids"] for record in pair.base.records}
-    if told := cluster_warning([documents[i] for i in common], groups):
-        nothing = "so there is no interval and the test says nothing"
-        notes.append(f"{who}: {told}, {nothing if test.clusters == 1 else 'so the interval is wide'}")
     changed = config_difference(pair.run, pair.base)
     return {
         "dataset": pair.run.config["dataset"]["name"],
@@ -392,7 +387,7 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
         "model": pair.run.config["model"]["name"],
         "reference": pair.base_label,
         "n": test.n,
-        "clusters": test.clusters,
+        "documents": test.clusters,
         "mean": sum(a) / len(a),
         "reference mean": sum(b) / len(b),
         "difference": test.difference,

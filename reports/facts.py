@@ -22,7 +22,7 @@ from harness.engine import model_warnings as embedded
 from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import LEVEL, Interval, corpus_interval, interval
-from harness.stats.clusters import question_labels
+from harness.stats.clusters import cluster_notes, question_labels
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
 from harness.storage.run_summary import lacking_replies, reply_sentences
@@ -254,6 +254,7 @@ def question_clusters(run: StoredRun) -> list[str]:
 def notes(run: StoredRun) -> tuple[str, ...]:
     """What a reader of the run's numbers must know, a sentence each."""
     found = [*_run_notes(run), *_answer_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
+    found += cluster_notes([record["document_ids"] for record in run.records], question_clusters(run))
     # A score that was left out, as evidence recall where nothing is marked, counts as missing and not as 0.
     told = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
     flagged = Counter(name for flags, scores in told for name in flags if name in scores)

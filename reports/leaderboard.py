@@ -17,19 +17,8 @@ from reports.markup import Html, el
 from reports.provenance import date
 from reports.table_formats import Cells
 
-_NUMERIC = (
-    "score",
-    "tokens",
-    "tflops",
-    "ratio",
-    "ratio.search",
-    "money",
-    "seconds.p50",
-    "seconds.p95",
-    "n",
-    "failed",
-    "left_out",
-)
+_COUNTS = ("n", "documents", "failed", "left_out")
+_NUMERIC = ("score", "tokens", "tflops", "ratio", "ratio.search", "money", "seconds.p50", "seconds.p95", *_COUNTS)
 _COLUMNS = ("method", "model", "data set", *_NUMERIC, "date", "suite", "folder")
 
 

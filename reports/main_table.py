@@ -10,7 +10,8 @@ Columns of `frame`, in order:
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
     headline ceiling                    name of the data set's first score; whether the evidence alone was shown
     apart                               whether other questions were asked than by most runs: such a row has no rank
-    n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
+    n documents                         questions recorded, and their documents: the clusters of stats/clusters.py
+    failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
     left_out                            questions without a record, left out by the loader
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     declined                            questions that a first request left to a second one over the whole document
@@ -45,7 +46,6 @@ import pandas as pd
 from harness.config.sweep import value_text
 from harness.cost.flops import DEFAULT
 from harness.stats.bootstrap import NOTHING
-from harness.stats.clusters import cluster_warning
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.comparability import other_versions, question_set, reasons_not_to_rank
@@ -126,7 +126,7 @@ class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
 
 def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, spent: _Tflops) -> dict[str, Any]:
     """A run's row of `frame`, its ratios still missing; names: score columns of all runs; spent: cache of TFLOPs."""
-    notes, seed = list(facts.notes(run)), int(run.config["seed"])
+    notes, seed, clusters = list(facts.notes(run)), int(run.config["seed"]), facts.question_clusters(run)
     row: dict[str, Any] = {
         **facts.head_columns(run, label),
         "hash8": facts.hash8(run),
@@ -134,6 +134,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "ceiling": facts.is_ceiling(run),
         "apart": False,
         "n": len(run.records),
+        "documents": len(set(clusters)),
         "failed": sum(r["error"] is not None for r in run.records),
         "truncated": sum(r["truncated"] is not None for r in run.records),
         "left_out": facts.left_out(run),
@@ -141,17 +142,18 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "declined": declined(run.records),
     }
     row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.elsewhere(run) else {}
-    row |= _score_columns(run, names, seed, notes) | _cost_columns(run, convention, seed, spent)
+    row |= _score_columns(run, names, clusters, notes) | _cost_columns(run, convention, seed, spent)
     if row["tflops"] is not None and row["tflops.whole"] is None:
         notes.append("what an index cost is not known, so ratio is not")
     row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.path.name)
     return row
 
 
-def _score_columns(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -> dict[str, float | None]:
+def _score_columns(
+    run: StoredRun, names: Sequence[str], clusters: Sequence[str], notes: list[str]
+) -> dict[str, float | None]:
     """Mean and interval of each score in `names`; None for one that this run does not have. Appends to `notes`."""
     out: dict[str, float | None] = {}
-    clusters = facts.question_clusters(run)
     own, of_corpus = facts.score_names(run), facts.corpus_names(run)
     missing: dict[int, list[str]] = {}
     for name in names:
@@ -159,14 +161,12 @@ def _score_columns(run: StoredRun, names: Sequence[str], seed: int, notes: list[
         if name not in own:
             continue
         column = facts.scored(run, name, clusters)
-        out |= facts.mean_columns(name, column.values, column.clusters, seed=seed)
+        out |= facts.mean_columns(name, column.values, column.clusters, seed=int(run.config["seed"]))
         if column.missing:
             missing.setdefault(column.missing, []).append(name)
     for count, without in missing.items():
         are = "is" if len(without) == 1 else "are"
         notes.append(f"{', '.join(without)} {are} missing for {count} answered questions and left out for them")
-    if told := cluster_warning([record["document_ids"] for record in run.records], clusters):
-        notes.append(f"{told}: {'no interval' if len(set(clusters)) == 1 else 'intervals are wide'}")
     return out
 
 

@@ -86,7 +86,7 @@ def _percent(value: float) -> str:
 
 _WRITERS: dict[str, Callable[[float], str]] = {
     **dict.fromkeys(
-        ("n", "failed", "truncated", "left_out", "texts_cut", "declined", "clusters", "tokens"), "{:.0f}".format
+        ("n", "failed", "truncated", "left_out", "texts_cut", "declined", "documents", "tokens"), "{:.0f}".format
     ),
     **dict.fromkeys(("tflops", "seconds", "money", "ours"), _three_digits),
     **dict.fromkeys(("p", "p_holm"), lambda value: "<0.001" if value < 0.001 else f"{value:.3f}"),

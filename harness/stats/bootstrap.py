@@ -16,7 +16,8 @@ How an interval is made depends on what a value is (figures: python -m bench.cov
                        with G - 1 degrees of freedom.
     differences        cluster-robust t: CR2 errors and the degrees of freedom of Bell and McCaffrey (2002), for
                        questions of one document that agree (Pustejovsky and Tipton 2018).
-    costs              bootstrap-t (Efron 1979), which follows heavy tails.
+    costs              bootstrap-t (Efron 1979), which follows heavy tails, at 2 % a side and Hesterberg's expanded
+                       quantiles (2015): of lognormal costs with sigma 1.5 it covers 90 % or more.
 
 Of both, SE^2 is drawn towards its largest possible value, that of documents whose questions all agree, with the weight
 2 / (G + 1): few documents that are alike by chance do not look certain.
@@ -39,6 +40,7 @@ LEVEL = 0.95  # of every interval that is shown, unless its place says otherwise
 RESAMPLES = 2000
 FEWEST = 3  # clusters of an interval: two say next to nothing about the spread between documents
 FEWEST_FOR_COSTS = 8  # costs have no upper end that bounds what was not seen
+COST_TAIL = 0.4  # of 1 - level on each side, so that heavy tails are covered in 90 % from FEWEST_FOR_COSTS on
 
 MOST_GROUPS = 2048
 """More clusters than this are merged at random into this many groups. Unions of independent clusters are independent
@@ -170,7 +172,7 @@ def corpus_interval(
     values = np.array([statistic(sums) for sums in resample_sums(columns, seed, resamples).tolist()])
     if np.ptp(values) <= _EQUAL:
         return Interval(value, None, None, len(rows), count)
-    low, high = _interval_ends(values, count, level)
+    low, high = _interval_ends(values, count, (1.0 - level) / 2.0)
     return Interval(value, min(low, value), max(high, value), len(rows), count)
 
 
@@ -237,12 +239,10 @@ def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Float
     return totals
 
 
-def _interval_ends(means: Floats, clusters: int, level: float) -> tuple[float, float]:
-    """Ends of the interval from resampled `means`: quantiles at Phi(sqrt(G / (G - 1)) t_{G-1}((1 - level) / 2))."""
-    tail = (1.0 - level) / 2.0
-    wide = math.sqrt(clusters / (clusters - 1)) * student_quantile(tail, clusters - 1)
-    tail = NormalDist().cdf(wide)
-    low, high = np.quantile(means, [tail, 1.0 - tail])
+def _interval_ends(drawn: Floats, clusters: int, tail: float) -> tuple[float, float]:
+    """Quantiles of resampled values at Phi(sqrt(G / (G - 1)) t_{G-1}(tail)) and its mirror image (Hesterberg 2015)."""
+    tail = NormalDist().cdf(math.sqrt(clusters / (clusters - 1)) * student_quantile(tail, clusters - 1))
+    low, high = np.quantile(drawn, [tail, 1.0 - tail])
     return float(low), float(high)
 
 
@@ -313,8 +313,8 @@ def _bootstrap_t_ends(sums: Floats, sizes: Floats, seed: int, resamples: int, le
     if error <= _EQUAL * max(1.0, abs(mean)) or not usable.any():
         return mean, mean
     t = (totals[0] / totals[1] - mean)[usable] / drawn[usable]
-    low, high = np.quantile(t, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return max(mean - float(high) * error, 0.0 if (sums >= 0.0).all() else -math.inf), mean - float(low) * error
+    low, high = _interval_ends(t, count, COST_TAIL * (1.0 - level))
+    return max(mean - high * error, 0.0 if (sums >= 0.0).all() else -math.inf), mean - low * error
 
 
 def _ends_without_spread(mean: float, bounds: tuple[float, float], clusters: int, level: float) -> tuple[float, float]:

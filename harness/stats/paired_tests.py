@@ -96,14 +96,15 @@ def detectable_difference(
     Returns:
         The clustered standard error times the noncentrality at which |t| with G - 1 degrees of freedom exceeds its
         critical value in 80 %. None where no difference can be found, because the smallest p of a
-        sign-flip test, 2 / 2^G, is above alpha; and where no spread was seen.
+        sign-flip test, 2 / 2^G, is above alpha, or as it would be larger than 1; and where no spread was seen.
     """
     error, count, alpha = standard_error(values_difference, clusters), len(set(clusters)), 0.05 / tests
     if not error or 2.0 * 0.5**count > alpha:
         return None
     from scipy.special import nctdtrinc
 
-    return float(nctdtrinc(count - 1, 0.2, student_quantile(1.0 - alpha / 2.0, count - 1))) * error
+    least = float(nctdtrinc(count - 1, 0.2, student_quantile(1.0 - alpha / 2.0, count - 1))) * error
+    return least if least <= 1.0 else None
 
 
 def equivalence(

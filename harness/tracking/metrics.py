@@ -2,7 +2,7 @@
 
 <scorer>                        every scorer under its own name, as in records and tables: percent, two decimals
 TFLOPs                          search + answer a question, counted by the convention that the tag `flops` names
-failed, n, truncated, left_out  questions (left_out: without an answer, by the loader; only if there are any)
+failed, n, documents, truncated, left_out  questions (left_out: without an answer, by the loader; only if there are any)
 uncertainty/<name>.low, .high   95 % interval of a scorer or of TFLOPs; bootstrap clustered by document
 usage/...                       tokens.<phase>, TFLOPs.<phase>, money, money.run, seconds, seconds.p50, .p95, .queue,
                                 .index
@@ -58,7 +58,9 @@ def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     row = table.iloc[0]
     headline, *others = _all_score_names(run)
     values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": round_digits(row.get("tflops.whole"))}
-    values |= {name: row.get(name) for name in ("failed", "n", "truncated")} | {"left_out": row["left_out"] or None}
+    values |= {name: row.get(name) for name in ("failed", "n", "documents", "truncated")} | {
+        "left_out": row["left_out"] or None
+    }
     values |= {scorer: percent(row.get(scorer)) for scorer in others}
     for scorer in (headline, *others):
         values |= {f"uncertainty/{scorer}{end}": percent(row.get(scorer + end)) for end in _ENDS}

@@ -19,7 +19,7 @@ class TestNumbers:
         row = compare(pair(tmp_path)).iloc[0]
         clusters = [f"d{i // 2}" for i in range(8)]
         test = paired_test(OURS, BASE, clusters)
-        assert (row["difference"], row["p"], row["n"], row["clusters"]) == (test.difference, test.p, 8, 4)
+        assert (row["difference"], row["p"], row["n"], row["documents"]) == (test.difference, test.p, 8, 4)
         assert (row["difference.low"], row["difference.high"]) == (test.low, test.high)
         assert np.isnan(row["detectable"])
         assert detectable_difference(np.subtract(OURS, BASE), clusters) is None

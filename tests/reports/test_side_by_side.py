@@ -28,7 +28,7 @@ class TestText:
         assert [line.split()[0] for line in lines[2:5]] == ["pecan", "full-context", "bm25"]
         at = lines.index(f"musique: {SCORE} minus that of full-context, on the same questions")
         assert lines[at + 1].split() == [
-            "method", "n", "clusters", "mean", "reference", "mean", "difference", "p", "p_holm", "notes",
+            "method", "n", "documents", "mean", "reference", "mean", "difference", "p", "p_holm", "notes",
         ]  # fmt: skip
         assert [line.split()[0] for line in lines[at + 2 : at + 4]] == ["pecan", "bm25"]
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from harness.stats.bootstrap import interval
-from harness.stats.clusters import cluster_warning, question_labels
+from harness.stats.clusters import cluster_notes, question_labels
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_summary import summarise
 from reports.compare import compare
@@ -13,6 +13,9 @@ from reports.main_table import frame
 from tests.reports.build import SCORE, record, write_run
 
 CHAIN = [(f"p{i}", f"p{i + 1}") for i in range(4)]
+SKEWED = [("a", f"b{i}") for i in range(15)] + [(f"c{i}",) for i in range(10)]
+LINKED = "linked through documents that they share"
+FEW = "no test can find a difference with fewer than 6"
 RETRIEVED = {"dataset": {"name": "nq", "format": "retrieved", "scorers": [SCORE]}}
 
 
@@ -44,22 +47,22 @@ def test_questions_with_retrieved_passages_stand_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("documents", "sentence"),
+    ("documents", "sentences"),
     [
-        ([], None),
-        ([("a",)], "all questions share one document"),
-        ([("a", "b"), ("c", "a")], "all questions share one document"),
-        (CHAIN, "all 4 questions are linked through documents that they share"),
-        ([*CHAIN, ("x",)], None),
-        ([("a", f"b{i}") for i in range(15)] + [(f"c{i}",) for i in range(5)], "15 of 20 questions are linked"),
-        ([("a", f"b{i}") for i in range(10)] + [(f"c{i}",) for i in range(10)], None),
+        ([], []),
+        ([("a",)], ["all questions share one document: no interval", f"documents: 1; {FEW}"]),
+        ([("a", "b"), ("c", "a")], ["all questions share one document: no interval", f"documents: 1; {FEW}"]),
+        (CHAIN, [f"all 4 questions are {LINKED}: no interval", f"documents: 1; {FEW}"]),
+        ([*CHAIN, ("x",)], [f"documents: 2; {FEW}"]),
+        ([(f"c{i}",) for i in range(5)], [f"documents: 5; {FEW}"]),
+        ([(f"c{i}",) for i in range(6)], []),
+        (SKEWED[:20], [f"15 of 20 questions are {LINKED}, one of 6 clusters: intervals are wide"]),
+        (SKEWED[5:], []),
     ],
 )
-def test_what_is_said_of_clusters_is_true(documents: list[tuple[str, ...]], sentence: str | None) -> None:
-    told = cluster_warning(documents, question_labels("musique", [f"q{i}" for i in range(len(documents))], documents))
-    assert told == sentence if sentence is None else told is not None and told.startswith(sentence)
-    if told and "15 of 20" in told:
-        assert told.endswith("one of 6 clusters")
+def test_what_is_said_of_clusters_is_true(documents: list[tuple[str, ...]], sentences: list[str]) -> None:
+    labels = question_labels("musique", [f"q{i}" for i in range(len(documents))], documents)
+    assert cluster_notes(documents, labels) == sentences
 
 
 class TestReports:
@@ -69,20 +72,12 @@ class TestReports:
         assert (table[f"{SCORE}.low"] < table[SCORE]).all()
         assert summarise(runs[0].records, [], form="retrieved")["scores"][SCORE]["low"] == table[f"{SCORE}.low"][0]
         row = compare(runs).iloc[0]
-        assert (row["clusters"], row["n"]) == (60, 60)
+        assert (row["documents"], row["n"], table["documents"][0]) == (60, 60, 60)
         assert row["p"] < 0.001
         assert not [note for note in (*row["notes"], *table["notes"][0]) if "document" in note]
 
-    def test_a_chain_of_documents_is_called_one(self, tmp_path) -> None:
-        runs = two_runs(tmp_path, CHAIN, 0.1)
-        told = "all 4 questions are linked through documents that they share"
-        assert f"{told}: no interval" in frame(runs)["notes"][0]
-        (note,) = [n for n in compare(runs).iloc[0]["notes"] if "linked" in n]
-        assert note.endswith(f"{told}, so there is no interval and the test says nothing")
-
-    def test_the_size_of_a_cluster_that_is_most_questions_is_told(self, tmp_path) -> None:
-        documents = [("a", f"b{i}") for i in range(15)] + [(f"c{i}",) for i in range(10)]
-        runs = two_runs(tmp_path, documents, 0.1)
-        told = "15 of 25 questions are linked through documents that they share, one of 11 clusters"
-        assert f"{told}: intervals are wide" in frame(runs)["notes"][0]
-        assert any(f"{told}, so the interval is wide" in n for n in compare(runs).iloc[0]["notes"])
+    def test_what_clusters_do_is_told_in_every_table(self, tmp_path) -> None:
+        for documents, told in ((CHAIN, "no interval"), (SKEWED, "one of 11 clusters: intervals are wide")):
+            runs = two_runs(tmp_path / told[:3], documents, 0.1)
+            assert any(note.endswith(told) for note in frame(runs)["notes"][0])
+            assert len([note for note in compare(runs).iloc[0]["notes"] if note.endswith(told)]) == 2
