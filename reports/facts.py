@@ -261,7 +261,7 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in flagged.items()]
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
     if changed:
-        found.append(f"the run was continued after a change of {', '.join(sorted(changed))} (manifest.json)")
+        found.append(f"a part of the run was made after a change of {', '.join(sorted(changed))} (manifest.json)")
     if "shapes" in changed:
         found.append("model.shape was changed on the way: FLOPs of earlier questions are counted by the old sizes")
     found += [str(warning) for warning in run.manifest.get("warnings") or ()]

@@ -43,7 +43,8 @@ _PACKAGES = """
 accelerate datasets evaluate fvcore jieba mlflow nltk numpy pandas peft pydantic rank-bm25 rouge rouge-score
 safetensors scikit-learn scipy sentence-transformers spacy stanza tokenizers torch transformers umap-learn
 """
-_FIXED = ("method", "hash", "dataset", "amounts", "first_prompts")  # parts of its identity, or known only later
+# Parts of its identity, known only later, or of one start alone.
+_FIXED = {"method", "hash", "dataset", "amounts", "first_prompts", "command", "started", "finished", "starts", "shard"}
 
 
 def utc_now() -> str:
@@ -158,13 +159,17 @@ def with_start(
     start["parallel"] = parallel
     if "starts" not in before:  # the first start, or what a killed merge of an earlier version left
         return {"command": command, "started": start["started"], "finished": None, "starts": [start], **described}
-    # Older runs have the sizes of servers alone.
-    left_out = {*_FIXED, *(() if "shapes" in before else ("shapes",))}
-    if changed := {k: v for k, v in described.items() if k not in left_out and before.get(k) != v}:
+    if changed := changes(before, described):
         start["changed"] = changed
     if described["dataset"]["questions"] >= (before.get("dataset") or {}).get("questions", 0):
         before = {**before, "dataset": described["dataset"]}  # that of the largest limit
     return {**before, "finished": None, "starts": [*before["starts"], start]}
+
+
+def changes(before: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What in the manifest `other`, of a later start or another shard, is otherwise than `before`: code, packages."""
+    left_out = _FIXED if "shapes" in before else _FIXED | {"shapes"}  # older runs have the sizes of servers alone
+    return {key: value for key, value in other.items() if key not in left_out and before.get(key) != value}
 
 
 def asked_counts(manifest: Mapping[str, Any], asked: int, recorded: int) -> dict[str, int]:

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
-from harness.engine.manifest import asked_counts
+from harness.engine.manifest import asked_counts, changes
 from harness.errors import UserError
 from harness.storage.failures import has_answer
 from harness.storage.files import delete_drafts, replacing, write_atomic
@@ -234,6 +234,7 @@ class _Merge:
 def merge_manifests(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
     """The manifest of the whole run: the first one found, with the starts of all, each with its shard's name.
 
+    The first start of a shard that answered with other code, packages or on another machine has them as "changed".
     "shard" stays in it, with the largest "asked". Raises UserError for shards with different data or scorers.
     """
     merged = read_json(folder / MANIFEST)
@@ -253,9 +254,12 @@ def merge_manifests(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
                     f"{folder}: shard {name} has other {key} ({manifest.get(key)}) than the rest ({merged.get(key)}); "
                     "run that shard again with the same command, then merge"
                 )
+        manifest["gpu"] = merged["gpu"] = manifest.get("gpu") or merged.get("gpu")
+        odd = changes(merged, manifest)
+        if odd and any(True for _ in read_lines(folder / part_name(RECORDS, number), "question_id")):
+            starts[0]["changed"] = odd | starts[0].get("changed", {})
         merged["starts"] = merged["starts"] + [start for start in starts if start not in merged["starts"]]
         merged["first_prompts"] = {**manifest.get("first_prompts", {}), **merged.get("first_prompts", {})}
-        merged["gpu"] = merged.get("gpu") or manifest.get("gpu")
         asked = max((m.get("shard") or {}).get("asked", 0) for m in (merged, manifest))
         merged["shard"] = {"asked": asked}
     return merged

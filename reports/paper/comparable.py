@@ -61,7 +61,7 @@ def _marks(run: StoredRun) -> list[str]:
     if (run.manifest.get("git") or {}).get("dirty"):
         found.append("the run's code had changes that no commit holds")
     if odd := sorted(_changed(run) - _DECISIVE):
-        found.append(f"the run was continued after a change of {listed(odd)}")
+        found.append(f"a part of the run was made after a change of {listed(odd)}")
     return found
 
 
@@ -309,7 +309,7 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     if state != "finished":
         found.append(f"run: it is {state}")
     if odd := sorted(_changed(run) & _DECISIVE):
-        found.append(f"run: it was continued after a change of {listed(odd)}")
+        found.append(f"run: a part of it was made after a change of {listed(odd)}")
     n, failed = len(run.records), _failed(run)
     if failed > _FEW * n:
         found.append(f"run: {failed} of {n} questions failed")

@@ -61,7 +61,7 @@ def local(source):
         (({"model.attention": "eager"},), "model: the reader's attention is eager, the paper's is sdpa"),
         (({"model.revision": COMMIT},), f"reader: revision {COMMIT} was chosen, which one the paper had is not known"),
         (({}, {}, 48), "48 of 2417 questions failed: they score 0, and costs are over the others"),
-        (({}, {"starts": [{}, {"changed": {"gpu": "A100"}}]}), "the run was continued after a change of gpu"),
+        (({}, {"starts": [{}, {"changed": {"gpu": "A100"}}]}), "a part of the run was made after a change of gpu"),
         (({}, {"git": {"commit": "c", "dirty": True}}), "the run's code had changes that no commit holds"),
     ],
 )

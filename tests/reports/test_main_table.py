@@ -179,7 +179,7 @@ class TestNotes:
             ({"summary": {}}, "the run is running, not finished: 2 questions so far"),
             ({"summary": {"state": "interrupted", "n_asked": 9}}, "the run is interrupted, not finished: 2"),
             ({"manifest": {"warnings": ["no licence"]}}, "no licence"),
-            ({"manifest": {"starts": [{"changed": {"git": {}}}]}}, "continued after a change of git"),
+            ({"manifest": {"starts": [{"changed": {"git": {}}}]}}, "a part of the run was made after a change of git"),
         ],
     )
     def test_of_the_run(self, tmp_path, changes, note):

@@ -105,9 +105,9 @@ def test_other_rows_and_lost_answers_are_refused(tmp_path, rows, reason):
 @pytest.mark.parametrize(
     ("manifest", "reason"),
     [
-        ({"starts": [{}, {"changed": {"models": {}}}]}, "run: it was continued after a change of models"),
-        ({"starts": [{}, {"changed": {"git": {}}}]}, "run: it was continued after a change of git"),
-        ({"starts": [{}, {"changed": {"packages": {}}}]}, "run: it was continued after a change of packages"),
+        ({"starts": [{}, {"changed": {"models": {}}}]}, "run: a part of it was made after a change of models"),
+        ({"starts": [{}, {"changed": {"git": {}}}]}, "run: a part of it was made after a change of git"),
+        ({"starts": [{}, {"changed": {"packages": {}}}]}, "run: a part of it was made after a change of packages"),
         ({"starts": [{}, {"changed": {"cpus": 4}}]}, None),
         ({"scorers": {F1: "0"}}, f"metric: version 0 of {F1} scored the run, here is 1; run: harness score RUN"),
         ({"amounts": {"k": {"run": "elsewhere/0", "questions": 2417}}}, "method: k comes from 0, which is not among these runs"),

@@ -16,6 +16,7 @@ from harness.storage.json_lines import json_line, read_lines
 from harness.storage.lock import FolderLock
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, read_run
 from harness.storage.shard_files import part_name, parts_in
+from reports import facts
 from tests.engine.fakes import World, comparable, go, make_plan
 from tests.scale.test_schedule_shards import records
 
@@ -103,6 +104,19 @@ def test_questions_that_are_recorded_or_answered_are_not_asked_again(tmp_path):
     for number in (1, 2, 3):
         shard(tmp_path, number, plan=plan)
     assert sorted(q.id for q, _ in plan.method.seen) == sorted(f"q{n}" for n in range(4, 12))
+
+
+def test_shards_of_other_code_or_packages_are_told(tmp_path):
+    folder = shard(tmp_path, 1)[0].folder
+    shard(tmp_path, 2)
+    told = folder / part_name(MANIFEST, 2)
+    manifest = json.loads(told.read_text())
+    told.write_text(json.dumps(manifest | {"git": {"commit": "e" * 40, "dirty": False}, "packages": {"torch": "1.0"}}))
+    shard(tmp_path, 3)
+    run = read_run(folder)
+    assert [[*start.get("changed", ())] for start in run.manifest["starts"]] == [[], ["git", "packages"], []]
+    assert run.manifest["starts"][1]["changed"]["packages"] == {"torch": "1.0"}
+    assert "a part of the run was made after a change of git, packages (manifest.json)" in facts.notes(run)
 
 
 def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path):
