@@ -7,7 +7,7 @@ app = group(
     {
         "Train": {
             "train": "Train the model on the skills that methods declare",
-            "train-reranker": "Train a small reranker and compare it with BM25",
+            "train-reranker": "Train a small reranker",
         },
         "Test": {
             "eval": "Test a model on fresh texts and write its model card",

@@ -1,4 +1,4 @@
-"""`harness pocket train-reranker`: train a small reranker on the pocket world, then compare it with other rankers.
+"""`harness pocket train-reranker`: train a small reranker on the pocket world.
 
 OUT/model        the folder that a reranker is loaded from, with its card: --set reranker.source=OUT/model
 OUT/checkpoint   to resume from; OUT/log.jsonl: a line every 25 steps
@@ -11,7 +11,6 @@ from harness_training.cli.training_run import run_until_stopped
 
 from harness.cli.command import execution, setting
 from harness.cli.options import TrainingOut
-from harness.cli.output import say
 from harness.cli.stopping import print_resume_command
 from harness.errors import CannotRun
 
@@ -25,13 +24,11 @@ def train_reranker(
     layers: Annotated[int | None, setting("--layers N", "Number of layers to take.", min=1)] = None,
     seed: Annotated[int, setting("--seed N", "Random seed of first weights and texts.")] = 0,
     steps: Annotated[int | None, execution("--steps N", "Total optimizer steps.", min=1)] = None,
-    questions: Annotated[int, execution("--questions N", "Test questions of each kind.", min=2)] = 100,
 ) -> int:
-    """Train a small reranker and compare it with BM25; the same command resumes."""
+    """Train a small reranker; the same command resumes. Runs of `bm25` and `bge-reranker` compare them."""
     from harness.storage.files import check_writable
     from pocket.card import EMBEDDED
     from pocket.reranker import train as training
-    from pocket.reranker.exam import examine, write
     from pocket.train import llama
 
     first = EMBEDDED if begin is None else Path(begin)
@@ -45,7 +42,5 @@ def train_reranker(
     if not done:
         print_resume_command("interrupted; the last checkpoint is kept")
         return 130
-    rows = examine(settings.out / "model", questions=questions, tell=say)
-    write(settings.out / "model", settings, rows)
     print(settings.out / "model")
     return 0

@@ -1,1 +1,1 @@
-"""The embedded reranker: its weights, training and exam."""
+"""The embedded reranker: its weights and training."""

@@ -33,17 +33,14 @@ _TRIES = 8  # texts looked at for one question; few have none that is answered
 @dataclass(frozen=True)
 class Listed:
     """A question and all chunks of its text. chunks: (document id, start, end) of `texts`; stating [chunks]: whether
-    one states a supporting fact; facts, passages: spans of these facts' sentences, and of the gold's supporting
-    passages; document: id of the text, by which intervals are clustered.
+    one states a supporting fact; facts: spans of these facts' sentences.
     """
 
     question: str
-    document: str
     chunks: tuple[Support, ...]
     texts: tuple[str, ...]
     stating: np.ndarray
     facts: tuple[Support, ...]
-    passages: tuple[Support, ...]
 
 
 def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
@@ -54,9 +51,7 @@ def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
     for example, source in zip(made.examples, made.asked, strict=True):
         facts = spans(made.pages, source.supports, whole=False)
         if facts:
-            passages = tuple(example.gold.supporting)
-            question, first = example.question.text, made.documents[0].id
-            yield Listed(question, first, chunks, words, _chunks_with_facts(chunks, facts), facts, passages)
+            yield Listed(example.question.text, chunks, words, _chunks_with_facts(chunks, facts), facts)
 
 
 def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Listed]:

@@ -33,6 +33,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from harness.errors import CannotRun
+from harness.storage.file_hash import file_hash
 from harness.storage.home import write_json
 from harness.storage.read_files import read_object
 from pocket.reranker.data import Listed, lists_of_step
@@ -48,6 +49,16 @@ _PAD = "<|end|>"
 _A, _B = "A", "B"  # the question and the passage, as a pair is given
 _ASKED, _ANSWER = "\n\nQuestion: ", "\nAnswer:"
 _PAIR = ("<|begin|>", "<|user|>", _B, _ASKED, _A, _ANSWER, "<|end|>", "<|assistant|>")
+
+_CARD = """# pocket-reranker
+
+A toy cross-encoder of the synthetic world, so that the reranker rows can run anywhere: it stands in for a real reranker
+in the names of rows (`bge-reranker[pocket-reranker]`). On real text its scores mean nothing.
+
+Cut from pocket-llama (weights {begin}): its input embeddings and first {layers} layers, under a new head. {step:,}
+steps of {questions} questions with all chunks of their texts, {tokens:,} tokens, {processor_minutes} minutes of
+one processor core, seed {seed}.
+"""
 
 
 @dataclass(frozen=True)
@@ -90,8 +101,14 @@ class Trainer(Loop["list[Listed]"]):
             tell(f"going on from step {self.progress.step}")
 
     def _after_save(self) -> None:
-        """Write the model as it is now."""
-        llama.save_weights(self.net, self.settings.out / "model", "float32")  # else padding changes scores
+        """Write the model as it is now, and its card."""
+        folder, settings, p = self.settings.out / "model", self.settings, self.progress
+        llama.save_weights(self.net, folder, "float32")  # else padding changes scores
+        trained: dict[str, Any] = {**self.about, "tokens": p.tokens, "processor_minutes": round(p.seconds / 60, 1)}
+        sums = {name: file_hash(folder / name) for name in ("model.safetensors", "tokenizer.json")}
+        write_json(folder / "card.json", {"name": "pocket-reranker", "trained": trained, "sha256": sums})
+        values = {**trained, "step": p.step, "layers": settings.layers}
+        (folder / "CARD.md").write_text(_CARD.format(**values), encoding="utf-8")
 
     def _finished(self) -> bool:
         return self.progress.step >= self.settings.steps
