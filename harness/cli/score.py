@@ -1,17 +1,13 @@
 """`harness score RUN...`: judge stored predictions again. No model is loaded; the data set is, for its gold answers."""
 
 import json as json_
-import sys
-from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from harness.cli.command import setting
 from harness.cli.options import Json, MovedData, Runs, split_names
 from harness.cli.output import mean_texts
 from harness.config import registry
-from harness.errors import UserError, printable
+from harness.errors import UserError
 from harness.storage.named_runs import run_folders
 
 
@@ -22,7 +18,6 @@ def score(
     ] = None,
     only: Annotated[bool, setting("--only", "With --scorers: drop the run's other scores.")] = False,
     data: MovedData = None,
-    trust: Annotated[bool, setting("--trust", "Show code that a run names, and ask whether to import it.")] = False,
     json: Json = False,
 ) -> int:
     """Score stored answers again, without a model.
@@ -31,29 +26,17 @@ def score(
     rows that the run was made with. With --data it may hold other gold answers to them, while the rows of then are
     still in their place: the scores of before stay in the records.
     """
-    from harness.engine.rescore import refuse, rescore
+    from harness.engine.rescore import rescore
 
     names = split_names([scorers or ""])
     if only and not names:
         raise UserError("--only keeps the scores of --scorers alone; add --scorers NAME,...")
     registry.trust(*names)
     for folder in run_folders(runs):
-        summary = rescore(folder, scorers=names, only=only, data=data, ask=_ask_for_trust if trust else refuse)
+        summary = rescore(folder, scorers=names, only=only, data=data)
         if json:
             print(json_.dumps({"run": str(folder), "summary": summary}))
         else:
             means = ", ".join(f"{name} {text}" for name, text in mean_texts(summary).items())
             print(f"{folder}: {means or 'no questions yet'}")
     return 0
-
-
-def _ask_for_trust(folder: Path, key: str, target: str) -> None:
-    """Ask the user whether to import a function that the run folder names. Raises UserError after a no."""
-    sys.stderr.write(f"{printable(str(folder))}: dataset.{key} is the function {printable(target)}\n")
-    try:
-        agreed = typer.confirm("Import its module, which executes it?", default=False, err=True)
-    except typer.Abort:
-        agreed = False
-    if not agreed:
-        raise UserError(f"{printable(target)} was not imported, so {folder} was not scored")
-    registry.trust(target)

@@ -65,10 +65,8 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     """Read suite, profile, files, --set and flags of `c` as layers, lowest first; mistakes are added to `problems`."""
     files = [(name, attempt(problems, read_yaml, Path(name).expanduser()) or {}) for name in c.files]
     # A run.yaml has the configuration beside its origins, with ~ for the home folder, also in a method's parameters.
-    files = [
-        (n, dict(with_home(v["config"])) if set(v) == {"config", "origins"} and isinstance(v["config"], dict) else v)
-        for n, v in files
-    ]
+    stored = {n for n, v in files if set(v) == {"config", "origins"} and isinstance(v["config"], dict)}
+    files = [(n, dict(with_home(v["config"])) if n in stored else v) for n, v in files]
     suite = [] if c.suite is None else _suite_layer(c.suite, c.method, problems)
     profiles = [("--profile", c.profile), *(("config file", v.get("profile") or None) for _, v in reversed(files))]
     if c.suite is not None:
@@ -81,43 +79,35 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     layers = [*profile, *suite, *files] if origin.startswith("suite ") else [*suite, *profile, *files]
     layers = [(label, _normalise_file(problems, values, label)) for label, values in layers] + _flag_layers(c, problems)
     for label, values in files:
-        problems += _untrusted_code(label, values, c.sets)
+        if label in stored:
+            problems += _received_settings(label, values, c.sets)
+        else:
+            trust(*code_targets(values))
     return layers if name is None else [(origin, {"profile": name}), *layers]
 
 
-def _untrusted_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> list[HarnessError]:
-    """An error for each piece of code that a config file names and the user did not: the file may be a foreign one.
+def _received_settings(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> list[HarnessError]:
+    """Errors for settings of a run.yaml that --set must repeat, as the run may be a stranger's: code, and servers.
 
-    label: the file, for messages; values: its content; sets: the user's --set, which may allow trust_remote_code.
+    label: the file, for messages; values: its content; sets: the user's --set.
     """
     foreign = {target: key for target, key in code_targets(values).items() if not is_trusted(target)}
-    sentences = [f"{label}: {refusal_message(target, key)}" for target, key in foreign.items()]
-    for key, value in flatten(values).items():
-        if key.endswith("trust_remote_code") and value and not sets.get(key):
+    sentences = [refusal_message(target, key) for target, key in foreign.items() if key not in sets]
+    told = flatten(values)
+    for key, value in told.items():
+        path, _, name = key.rpartition(".")
+        variable = f"{path}.api_key_env"
+        if name == "trust_remote_code" and value and not sets.get(key):
             sentences.append(
-                f"{label}: {key} would execute code of a model's repository; if you trust it, add: --set {key}=true"
+                f"{key} would execute code of a model's repository; if you trust it, add: --set {key}=true"
             )
-    return [UserError(sentence) for sentence in sentences]
-
-
-def untrusted_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Sequence[str]) -> list[HarnessError]:
-    """An error for each part with an API key whose server, or the key's environment variable, a config file chose.
-
-    parts: "model" or "roles.judge" -> its settings; origins: "model.base_url" -> the file or flag that set it; files:
-    the user's config files. Presets and flags are trusted.
-    """
-    found: list[HarnessError] = []
-    for path, part in parts.items():
-        keys = (f"{path}.api_key_env", f"{path}.base_url")
-        file = next((origins[key] for key in keys if origins.get(key) in files), None)
-        if getattr(part, "api_key_env", None) is not None and file is not None:
+        elif name == "base_url" and value and told.get(variable, "") is not None and not {key, variable} <= sets.keys():
             # Neither value is repeated: a careless file has the key, or a password, in it.
-            sentence = (
-                f"{file}: would send an environment variable of yours to a server; if you trust that server, name both "
-                f"yourself: --set {keys[0]}=NAME {keys[1]}=URL"
+            sentences.append(
+                "would send an environment variable of yours to a server; if you trust that server, name both "
+                f"yourself: --set {variable}=NAME {key}=URL"
             )
-            found.append(UserError(sentence))
-    return found
+    return [UserError(f"{label}: {sentence}") for sentence in sentences]
 
 
 def _suite_layer(suite: Suite, method: str | None, problems: list[HarnessError]) -> list[Layer]:

@@ -10,13 +10,12 @@ is_trusted("mine:parse_row")             whether it may
 register_method("mine", Mine)            a class of this process gets a preset's name: harness.run(Mine, ...)
 
 Importing a module executes it, so a target is imported only where the user chose it: on the command line, in Python,
-in a shipped preset, in a file of the folder HARNESS_CONFIGS, or by installing a package with entry points. A run folder
-or a configuration file from elsewhere cannot choose one (docs/security.md).
+in a preset or --config file, as a module of the folder HARNESS_CONFIGS, or by installing a package with entry points.
+A run folder, a bundle or a run.yaml cannot choose one (docs/security.md).
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import os
@@ -25,7 +24,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import CannotRun, ConfigError, UnknownName, UserError, close_matches
+from harness.errors import CannotRun, UnknownName, UserError, close_matches
 
 if TYPE_CHECKING:
     from harness.method import Method
@@ -65,15 +64,18 @@ def register_target(value: Any) -> str:
 
 
 def is_trusted(target: str) -> bool:
-    """Whether the user chose `target`, "module:name". Reads the files in HARNESS_CONFIGS; imports nothing."""
-    return target in _trusted or any(target in plugins(group).values() for group in GROUPS.values()) or _is_own(target)
+    """Whether the user chose `target`, "module:name", or its module lies in the folder HARNESS_CONFIGS."""
+    module, own = target.partition(":")[0], os.environ.get(ENV)
+    if own and module.isidentifier() and (Path(own) / f"{module}.py").is_file():
+        return True
+    return target in _trusted or any(target in plugins(group).values() for group in GROUPS.values())
 
 
 def refusal_message(target: str, key: str) -> str:
     """The message for a target that the user did not choose; `key` is its place in the configuration."""
     return (
-        f"{key} names code ('{target}') that neither the command line nor a preset in the folder {ENV} names, so it is "
-        f"not imported; if you trust it, add: --set {key}={target}"
+        f"{key} names code ('{target}') that is neither yours nor an installed package's, so it is not imported; name "
+        f"it with --set {key}={target}, or put its module into the folder {ENV}"
     )
 
 
@@ -94,21 +96,6 @@ def code_targets(values: Any, path: str = "") -> dict[str, str]:
         for value in values:
             targets |= code_targets(value, path)
     return targets
-
-
-def _is_own(target: str) -> bool:
-    """Whether a preset or another file of the folder HARNESS_CONFIGS, but no run folder there, names `target`."""
-    from harness.config.yaml_tree import read_yaml
-
-    folder = Path(own) if (own := os.environ.get(ENV)) else None
-    for path in [*folder.glob("*.yaml"), *(p for k in KINDS for p in (folder / k).rglob("*.yaml"))] if folder else ():
-        if path.name == "run.yaml":
-            continue
-        with contextlib.suppress(ConfigError):  # a damaged file names nothing; the command that needs it says so
-            if target in code_targets(read_yaml(path)):
-                trust(target)
-                return True
-    return False
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import create_model
 
 from harness.config import presets, registry
-from harness.config.layers import SCALARS, Choices, Layer, read_layers, untrusted_keys
+from harness.config.layers import SCALARS, Choices, Layer, read_layers
 from harness.config.profile_settings import role_models, settings_for, with_prompts
 from harness.config.registry import method_class
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
@@ -103,7 +103,6 @@ def resolve(choices: Choices) -> Resolution:
             r.parts[path] = r.parts[path].model_copy(update={"deterministic": True})
             r.origins[f"{path}.deterministic"] = r.origins["model.deterministic"]
     attempt(r.problems, _resolve_scalars, r, layers)
-    r.problems += untrusted_keys(r.parts, r.origins, choices.files)
     return r
 
 

@@ -1,7 +1,7 @@
 """Score stored answers again, without a model: for `harness score`, and where a run resumes (resume.py)."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,6 @@ from harness.storage.run_summary import KEPT, summarise_with
 from harness.storage.serialize import json_values
 from harness.types import Gold
 
-Ask = Callable[[Path, str, str], None]
-"""ask(run folder, key of its data set, target): called before code that nobody chose is imported; raises to refuse."""
-
 
 def rescored(
     rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None, keep: Sequence[str] = ()
@@ -44,32 +41,25 @@ def rescored(
         yield scored_record(row, dataset, answers, keep)
 
 
-def refuse(folder: Path, key: str, target: str) -> None:
-    """Raise UserError: `target` ("module:name"), which a key of the run folder's data set names, is not trusted."""
-    raise UserError(
-        f"{folder}: dataset.{key} names code ('{target}') that neither the command line nor a "
-        f"preset in the folder {registry.ENV} names; to see it and decide, use: harness score --trust {folder}"
-    )
-
-
 def rescore(
-    folder: Path, *, scorers: Sequence[str] = (), only: bool = False, data: str | None = None, ask: Ask = refuse
+    folder: Path, *, scorers: Sequence[str] = (), only: bool = False, data: str | None = None
 ) -> dict[str, Any]:
     """Score the answers in a run folder again and return its new summary.
 
     scorers: in addition to the run's own, whose scores stay unless an answer lacks them, or instead of them if `only`;
-    data: where the rows are now; ask: called for code to be imported that nobody chose. The gold answers are
-    those of the records; the data set is read if a record has none, or with `data`. An answer that a scorer had failed
-    on is scored too, and is no failed question any more. Rows with other gold answers to the same questions about the
-    same documents correct the run (`_corrected_questions`). Raises UserError when the rows are not those the run was
-    made with, and what a scorer raises; the folder is then as it was.
+    data: where the rows are now. The gold answers are those of the records; the data set is read if a record has none,
+    or with `data`. An answer that a scorer had failed on is scored too, and is no failed question any more. Rows with
+    other gold answers to the same questions about the same documents correct the run (`_corrected_questions`). Raises
+    UserError when the rows are not those the run was made with, and for code that only the run folder names, and what a
+    scorer raises; the folder is then as it was.
     """
     stored = read_run(folder, hold="nothing")
     config, versions = _rescore_config(stored, scorers, only, data)
     recorded = data is None and bool(stored.records) and all(row.get("gold") is not None for row in stored.records)
     code = registry.code_targets({"scorers": config.scorers} if recorded else config.model_dump())
     for target in [target for target in code if not registry.is_trusted(target)]:
-        ask(folder, code[target], target)
+        fix = f"name it: --scorers {target}" if target in config.scorers else f"put its module into {registry.ENV}"
+        raise UserError(f"{folder}: dataset.{code[target]} names code ('{target}') that is not yours by name; {fix}")
     if wrong := problems(config.scorers):
         raise ConfigError(wrong)
     if recorded:
