@@ -18,8 +18,10 @@ HarnessError
 └── SaveError               exit 3: a result could not be written
 """
 
+import codecs
 import contextlib
 import difflib
+import io
 import json
 import re
 import sys
@@ -54,6 +56,15 @@ def _escaped(match: re.Match[str]) -> str:
     if sign in _JOINERS or unicodedata.category(sign) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"):
         return sign
     return sign.encode("unicode_escape").decode() if sign < "\x7f" else json.dumps(sign)[1:-1]
+
+
+def _escaped_as_in_json(error: UnicodeError) -> tuple[str, int]:
+    """What an encoding writes in the place of characters that it does not have."""
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(json.dumps(sign)[1:-1] for sign in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("json", _escaped_as_in_json)
 
 
 class HarnessError(Exception):
@@ -252,9 +263,13 @@ class _Escaping:
 def escaped_output() -> Iterator[None]:
     """Escape what is written to stdout and stderr inside: tables, errors, warnings, and what libraries print.
 
-    On stderr each line is also cut to 2,000 characters; on stdout, where tables and JSON go, nothing is cut.
+    So is what their encoding does not have, as in JSON. On stderr each line is also cut to 2,000 characters; on stdout,
+    where tables and JSON go, nothing is cut.
     """
     before = sys.stdout, sys.stderr
+    for stream in before:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="json")
     sys.stdout, sys.stderr = cast("Any", _Escaping(sys.stdout, False)), cast("Any", _Escaping(sys.stderr, True))
     try:
         yield

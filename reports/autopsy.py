@@ -207,8 +207,9 @@ def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[st
     for (dataset, model), group in frame(cases).groupby(["dataset", "model"], sort=False):
         told = []
         for row in group.to_dict("records"):
-            share, low, high = (100 * row[f"share{end}"] for end in ("", ".low", ".high"))
-            told.append(f"{row['count']} ({share:.0f} %)" + ("" if pd.isna(low) else f" [{low:.0f}, {high:.0f}]"))
+            low, high = row["share.low"], row["share.high"]
+            between = "" if pd.isna(low) else f" [{100 * low:.0f}, {100 * high:.0f}]"
+            told.append(f"{row['count']} ({100 * row['share']:.0f} %){between}")
         by_class = group.assign(cell=told).pivot(index="class", columns="method", values="cell").fillna("0")
         kinds = [kind for kind in CLASSES if kind in by_class.index]
         lines = by_class.loc[kinds, list(dict.fromkeys(group["method"]))].rename_axis(columns=None)

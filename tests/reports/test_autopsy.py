@@ -3,7 +3,7 @@
 import pytest
 
 from harness.storage.run_folder import read_run
-from reports.autopsy import CLASSES, cases_of, frame, siblings_of, table
+from reports.autopsy import CLASSES, Case, cases_of, frame, siblings_of, table
 from reports.figures.autopsy import COLOURS, draw
 from reports.gold_rows import read_rows
 from reports.page import page
@@ -107,6 +107,12 @@ def test_counts_intervals_and_the_figure(folders):
     assert shown.set_index("class").loc["misread", "pecan"].startswith("2 (15 %) [")
     assert draw(counted) == draw(counted)
     assert b"not retrieved" in draw(counted)
+
+
+def test_too_few_documents_for_an_interval():
+    cases = {("musique", "pecan", "tiny"): [Case("q0", "d0", 1.0, "read", None)]}
+    ((_, shown),) = table(cases)
+    assert shown["pecan"].tolist() == ["1 (100 %)"]
 
 
 def test_the_page_links_the_questions_of_each_class(folders):

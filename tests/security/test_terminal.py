@@ -78,6 +78,21 @@ def test_a_long_line_on_stderr_is_cut_and_one_on_stdout_is_not():
     assert err.getvalue() == "short\n" + "x" * 2_000 + " ... (100,000 characters)\n"
 
 
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [("ascii", r"\u00e9 \u6587 \ud83d\udd2c"), ("latin-1", r"é \u6587 \ud83d\udd2c"), ("utf-8", "é 文 🔬")],
+)
+def test_what_a_terminal_cannot_hold_is_escaped_as_in_json(encoding, shown):
+    """A pipe too, where JSON goes."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict") for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), escaped_output():
+        print("é 文 🔬")
+        print("é 文 🔬", file=sys.stderr)
+    for stream in (out, err):
+        stream.flush()
+        assert stream.buffer.getvalue().decode(encoding) == f"{shown}\n"
+
+
 def test_the_live_line_is_erased_and_holds_no_other_control():
     class Terminal(io.StringIO):
         def isatty(self):
