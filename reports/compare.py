@@ -379,6 +379,12 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
     notes += [f"{label}: {NOT_CHECKED}" for run, label in both if not checks[id(run), name][1]]
+    failed = {r["question_id"] for r in (*pair.run.records, *pair.base.records) if r["error"] is not None}
+    if 0 < len(apart := [values[i] - other[i] for i in common if i not in failed]) < len(common):
+        told = (
+            f"{100 * sum(apart) / len(apart):+.1f} over the {len(apart)} of {len(common)} questions that both answered"
+        )
+        notes.append(f"{pair.label} minus {pair.base_label}: {told}")
     changed = config_difference(pair.run, pair.base)
     return {
         "dataset": pair.run.config["dataset"]["name"],

@@ -47,6 +47,8 @@ class TestNumbers:
         row = compare(runs).iloc[0]
         assert (row["n"], row["mean"]) == (8, pytest.approx(sum(OURS[1:]) / 8))
         assert any("pecan: 1 of 8 questions failed" in note for note in row["notes"])
+        both = 100 * (sum(OURS[1:]) - sum(BASE[1:])) / 7
+        assert row["notes"][-1] == f"pecan minus full-context: +{both:.1f} over the 7 of 8 questions that both answered"
 
     def test_skipped_questions_are_left_out_of_both(self, tmp_path):
         skip = {"settings": {"failed": "skip"}}

@@ -29,7 +29,8 @@ finite=True    clusters in random order without replacement, and nothing beyond 
                is known exactly once all clusters are used.
 
 With clusters of one this equals, to rounding, the capital of `betting_mart` in the authors' package confseq for the
-same bets (docs/guide.md#duel). Clusters of very different sizes cost power, not validity: bets follow the largest one.
+same bets (docs/guide.md#duel). Clusters of very different sizes cost power, not validity
+(where no unseen one is larger): bets follow the largest one.
 """
 
 import math

@@ -6,13 +6,13 @@ python -m packages.audit.tests.simulations [--trials 10000]
 import argparse
 import math
 from dataclasses import astuple, dataclass
-from itertools import combinations
+from itertools import combinations, product
 from statistics import NormalDist
 
 import numpy as np
 from harness_audit.sequential import PairedRace, extend_ranking
 
-from harness.stats.bootstrap import Floats, interval
+from harness.stats.bootstrap import Floats, interval, student_quantile
 from harness.stats.paired_tests import equivalence
 
 CONTESTED = 0.7  # share of questions on which methods answer independently; all answer alike on the others
@@ -68,6 +68,30 @@ def rankings(true: Floats, questions: int, trials: int, seed: int = 0, alpha: fl
     )
 
 
+def races(gap: float, sizes: Floats, halves: bool, finite: bool, seed: int = 0) -> tuple[float, float, float]:
+    """Duels of two methods whose scores differ on 35 % of the questions: settled, saved, settled by an ordinary test.
+
+    gap: of their means; sizes: (clusters, trials), questions of each; halves: scores are 0, 0.5 and 1, not 0 and 1;
+    finite: about the table. Where the methods are equal, such a race is about the table's own mean.
+    """
+    rng, (clusters, trials) = np.random.default_rng(seed), sizes.shape
+    sums, tilt = np.zeros(sizes.shape), gap / (0.75 if halves else 1.0)
+    for question in range(int(sizes.max())):
+        drawn, step = rng.random(sizes.shape), np.where(rng.random(sizes.shape) < 0.5 * halves, 0.5, 1.0)
+        signs = np.where(drawn < (0.35 + tilt) / 2, 1.0, np.where(drawn < 0.35, -1.0, 0.0))
+        sums += np.where(question < sizes, signs * step, 0.0)
+    mean = sums.sum(axis=0) / sizes.sum(axis=0)
+    race = PairedRace(sizes, finite=finite, candidates=mean if finite and not gap else np.zeros(trials))
+    settled, asked = np.zeros(trials, dtype=bool), np.zeros(trials)
+    for total, size in zip(sums, sizes, strict=True):
+        asked += np.where(settled, 0.0, size)
+        race.add(total)
+        settled |= np.maximum(*race.logs) >= math.log(2 / 0.05)
+    error = np.sqrt(((sums - mean * sizes) ** 2).sum(axis=0) * clusters / (clusters - 1)) / sizes.sum(axis=0)
+    plain = np.abs(mean / error) > student_quantile(0.975, clusters - 1)
+    return float(settled.mean()), 1 - float((asked / sizes.sum(axis=0)).mean()), float(plain.mean())
+
+
 def called_equivalent(apart: float, documents: int, questions: int, trials: int, margin: float = 0.05) -> float:
     """How often a twin that is harder by `apart` is called no harder; its documents have 1 to `questions` each.
 
@@ -85,10 +109,21 @@ def called_equivalent(apart: float, documents: int, questions: int, trials: int,
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=10_000)
     trials = parser.parse_args().trials
+    for halves, (clusters, most, finite) in product(
+        (False, True), ((200, 1, 0), (1000, 1, 0), (167, 11, 0), (1000, 1, 1))
+    ):
+        rng, told = (
+            np.random.default_rng(1),
+            f"pair, {clusters} documents of 1 to {most}, {'table' if finite else 'population'}",
+        )
+        for gap in (0.0, 0.05, 0.1):
+            sizes = rng.integers(1, most + 1, (clusters, trials)).astype(float)
+            shares = (f"{share:.3f}" for share in races(gap, sizes, halves, bool(finite)))
+            print(f"{told}, {'0, 0.5, 1' if halves else '0, 1'}, {gap}:", *shares, flush=True)
     for documents, questions in ((100, 1), (100, 5), (400, 1), (400, 5)):
         shares = (called_equivalent(apart, documents, questions, trials) for apart in (0.05, 0.0))
         print(f"twins, {documents} documents of 1 to {questions}:", *(f"{s:.4f}" for s in shares), flush=True)

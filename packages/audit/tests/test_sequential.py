@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from harness_audit.sequential import FRACTIONS, STEP, PairedRace, extend_ranking
 
-from packages.audit.tests.simulations import called_equivalent, means, rankings
+from packages.audit.tests.simulations import called_equivalent, means, races, rankings
 
 VALUES = (1.0, 0.0, -0.5, 1.0, 1.0, 0.0, 1.0, 0.25, -1.0, 1.0, 1.0, 0.0)
 
@@ -132,6 +132,12 @@ def test_a_ranking_grows_by_capital_and_by_order(shares, ranked):
     shown = extend_ranking(better, evidence, 0.05)
     assert [(int(i), int(j)) for i, j in np.argwhere(better)] == ranked
     assert set(shown) <= set(shares)
+
+
+def test_fewer_duels_are_settled_of_scores_0_or_1_than_of_fractions() -> None:
+    whole, halves = (races(0.1, np.ones((200, 500)), each, False) for each in (False, True))
+    assert (round(whole[0], 1), round(halves[0], 1)) == (0.3, 0.6)
+    assert races(0.0, np.ones((200, 500)), False, False)[0] <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 500)
 
 
 def test_a_simulated_ranking_is_wrong_in_5_percent_at_most() -> None:
