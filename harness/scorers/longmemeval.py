@@ -11,6 +11,7 @@ from functools import partial
 
 from harness.scorers.base import published
 from harness.scorers.flashrag import acc
+from harness.scorers.squad import normalize_answer
 
 scorer = published("this project")
 
@@ -35,12 +36,16 @@ def match(
 ) -> float | None:
     """1.0 where the normalised answer is contained in the normalised reply (`flashrag.acc`), else 0.0.
 
+    An answer of which normalising leaves nothing ("A", "$") is to be the whole reply.
+
     declined: the question cannot be answered; then 1.0 where the reply says that something is not known or mentioned.
     type: the kind of question; None is returned for the one that has a rubric instead of an answer.
     """
     if declined:
         return float(_DECLINES.search(prediction) is not None)
-    return None if type == RUBRIC else acc(prediction, references)
+    words = [answer for answer in references if normalize_answer(answer)]
+    same = any(prediction.strip() == answer.strip() for answer in references)
+    return None if type == RUBRIC else max(float(same), acc(prediction, words))
 
 
 def _match_of_type(

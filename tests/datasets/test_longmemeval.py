@@ -66,6 +66,8 @@ DECLINES = ["You did not mention a car.", "There is no information about that.",
 REPLIES = [
     ({}, "So it was 3 days.", 1.0),
     ({}, "Four days.", 0.0),
+    ({"answer": "$"}, " $", 1.0),  # nothing is left of it when it is normalised
+    ({"answer": "$"}, "Four days.", 0.0),
     *(({"question_id": "e_abs"}, reply, 1.0) for reply in (*DECLINES, "Unanswerable")),
     ({"question_id": "e_abs"}, "It was 3 days, no more.", 0.0),
     ({"question_type": "single-session-preference"}, "3", None),

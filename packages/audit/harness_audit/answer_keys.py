@@ -11,12 +11,15 @@ methods agree        most strong methods, two at least, give one other answer, a
                      mean of 50 or more; what is wrong more often than right outvotes no gold answer
 not in the evidence  no gold answer stands there (left out where most gold answers do not: they are not verbatim)
 gold contradicts     yes and no, an answer and unanswerable, or numbers with nothing in common
+nothing to compare   normalised, nothing is left of a gold answer ("A", "$"): a scorer gives 0 to the same text or 1 to
+                     any, as the published code does
 duplicate            the same question about the same document, or about none, has other gold answers
 """
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from textwrap import shorten
@@ -24,9 +27,11 @@ from textwrap import shorten
 import pandas as pd
 
 from harness.datasets.question_kinds import answer_kind
+from harness.errors import UserError
+from harness.scorers import ScoreError, score_record
 from harness.scorers.squad import normalize_answer, token_f1
 from harness.storage.run_folder import StoredRun
-from harness.types import Example
+from harness.types import Example, Gold
 from reports import facts
 from reports.answer_recall import has_answer
 from reports.gold_rows import Rows
@@ -76,12 +81,14 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     absent = {q for q, e in examples.items() if evidence[q] and has_answer(evidence[q], e.gold.answers) is False}
     verbatim = 2 * len(absent) <= len(examples)
     twice = _duplicates(examples)
+    names = [name for name in facts.score_names(runs[0]) if not name.startswith("evidence_")]
     suspects = {}
     for question, example in examples.items():
         found = {
             "methods agree": _majority_answer(answers.get(question, ()), example.gold.answers, evidence[question]),
             "not in the evidence": _opening(evidence[question]) * (verbatim and question in absent),
             "gold contradicts": _contradiction(example.gold.answers),
+            "nothing to compare": _without_words(example.gold, names),
             "duplicate": twice.get(question, ""),
         }
         if kept := {reason: told for reason, told in found.items() if told}:
@@ -124,6 +131,20 @@ def _contradiction(gold: Sequence[str]) -> str:
         if (kinds & {"yes/no", "unanswerable"} or kinds == {"number"}) and token_f1(a, b) == 0:
             return f"'{a}' and '{b}'"
     return ""
+
+
+def _without_words(gold: Gold, names: Sequence[str]) -> str:
+    """What the scorers `names` make of a gold answer of which normalising leaves nothing, as text; "" for no harm."""
+    empty = next((answer for answer in gold.answers if not normalize_answer(answer)), None)
+    if empty is None:
+        return ""
+    told = []
+    for name in names:
+        with suppress(ScoreError, UserError):  # of a run that was imported, or a scorer of another kind of data
+            same, other = (score_record([name], text, (), gold).scores.get(name) for text in (empty, "some other text"))
+            told += [f"{name} gives 0 to the same text"] if same == 0 else []
+            told += [f"{name} gives 1 to any text"] if other == 1 else []
+    return f"'{empty}': {', '.join(told)}" if told else ""
 
 
 def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:

@@ -63,6 +63,24 @@ def test_signs(tmp_path, gold, answers, reasons):
     assert set(found.suspects) <= {"q0"}
 
 
+@pytest.mark.parametrize(
+    ("gold", "told"),
+    [
+        (["A"], "'A': longbench.qa_f1_score gives 0 to the same text, flashrag.acc gives 1 to any text"),
+        (["$"], "'$': longbench.qa_f1_score gives 0 to the same text, flashrag.acc gives 1 to any text"),
+        (["Kelford", "???"], "'???': longbench.qa_f1_score gives 0 to the same text, flashrag.acc gives 1 to any text"),
+        (["A mill"], None),
+    ],
+)
+def test_gold_answers_of_which_nothing_is_left_are_named_with_what_scorers_make_of_them(tmp_path, gold, told):
+    names = ("longbench.qa_f1_score", "flashrag.acc", "flashrag.em", "logged.acc")
+    records = [record(0, 1.0, scores=dict.fromkeys(names, 1.0))]
+    settings = {"dataset": {"name": "musique", "format": "musique", "scorers": [*names]}}
+    run = read_run(write_run(tmp_path, records, settings=settings))
+    (found,) = analyse_runs([(run, Rows({"q0": example(0, gold)}, {"d0": Document("d0", TEXT)}))])
+    assert found.suspects.get("q0", {}).get("nothing to compare") == told
+
+
 @pytest.mark.parametrize("documents", [("d0",), ()])
 def test_the_same_question_with_other_gold_answers(tmp_path, documents):
     asked = [example(0, ["Kelford"], "Where?"), example(1, ["Ardun"], "where"), example(2, ["1907"], "Where?")]

@@ -10,8 +10,8 @@ def audit_data(answers: Answers) -> int:
     """List gold answers that are probably wrong or ambiguous, from stored runs and the data.
 
     Signs: strong methods agree on another answer in the evidence; no gold answer stands in the evidence; two gold
-    answers contradict each other; the same question has other gold answers. Each is a question to look at, no verdict.
-    The table has each method's score.
+    answers contradict each other; the same question has other gold answers; normalising leaves nothing of
+    one ("A", "$"). Each is a question to look at, no verdict. The table has each method's score.
     """
     from harness_audit import answer_keys
     from reports.gold_rows import read_rows, rows_of
