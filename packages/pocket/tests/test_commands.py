@@ -10,9 +10,7 @@ import pytest
 from harness_training.loop import Progress
 from pocket.eval import card as cards
 from pocket.tasks.catalog import skills
-from pocket.tasks.recipes import Curriculum
 
-from harness.errors import UserError
 from packages.pocket.tests import trainings
 from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.forked import start
@@ -45,11 +43,10 @@ def trained(folder, *names):
 
 MISTAKES = [
     (["train"], ["Missing option '--out'"]),
-    (["train", "--out", "o", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'", "pocket skills"]),
+    (["eval", "model", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'", "pocket skills"]),
     (["train", "--out", "o", "--steps", "0"], ["--steps", "greater than or equal to 1"]),
     (["train", "--out", "o", "--curriculum", "none.yaml"], ["cannot read the curriculum none.yaml"]),
     (["train", "--out", "o", "--curriculum", "bad.yaml"], ["bad.yaml: stage 'both': ", "skill 'anwser'. Did you mean"]),
-    (["train", "--out", "o", "--curriculum", "course.yaml", "--skill", "choose"], ["no recipe of the skill 'choose'"]),
     (["train", "--out", "o", "--from", "nowhere"], ["there is no folder 'nowhere' to go on from"]),
     (["eval", "nowhere"], ["no model folder 'nowhere'"]),
     (["eval", "model", "--questions", "1"], ["--questions", "greater than or equal to 2"]),
@@ -164,60 +161,6 @@ def test_train_two_steps_and_resume(environment, here, model, course, tmp_path):
     assert "it began from 'model' and has gone on since; the weights there are not used again" in err
     assert step_of(tmp_path) == 3
     assert (tmp_path / "trained/model/model.safetensors").read_bytes() != first
-
-
-def test_a_course_of_some_skills_may_get_more_stages(course, tmp_path):
-    from pocket.cli.train import Options, _chosen_curriculum
-
-    out, path = tmp_path / "o", tmp_path / course
-    first = Options(str(out), ["answer"], str(path))
-    (out / "checkpoint").mkdir(parents=True)
-    (out / "curriculum.yaml").write_text(json.dumps(_chosen_curriculum(first).model_dump(mode="json")))
-    (out / "checkpoint" / "checkpoint-1").mkdir()
-    more = COURSE.split("\n", 1)[1].replace("name: ", "name: again ")
-    path.write_text(COURSE + more + "      - {skill: recall, pairs: [2, 3]}\n")
-    found = _chosen_curriculum(first)
-    assert [stage.name for stage in found.stages] == ["both", "more", "again both", "again more"]
-    elsewhere = _chosen_curriculum(Options(str(tmp_path / "other"), curriculum=str(path)))
-    assert elsewhere.stages[-1].name == "again more"
-    for skills_ in ([], ["pecan search"], ["answer", "pecan search"]):
-        with pytest.raises(UserError, match="is of other skills"):
-            _chosen_curriculum(Options(str(out), skills_, str(path)))
-    kept = json.loads((out / "curriculum.yaml").read_text())
-    # Nothing is written before it is gone on with.
-    assert [stage["name"] for stage in kept["stages"]] == ["both", "more"]
-
-
-def test_only_some_skills():
-    from pocket.cli.train import _only_skills
-
-    def recipe(skill, **more):
-        return {"skill": skill, **({"pairs": [4, 4]} if skill == "recall" else {"facts": [1, 2]}), **more}
-
-    stages = [
-        [recipe("recall")],
-        [recipe("answer", gate=0.5), recipe("recall", gate=0)],
-        [recipe("answer"), recipe("pecan search", gate=0), recipe("choose", gate=0)],
-        [recipe("choose")],
-    ]
-    told = [{"name": str(i), "steps": 9, "recipes": some} for i, some in enumerate(stages)]
-    whole = Curriculum.model_validate({"stages": told})
-
-    def left(*names):
-        kept = _only_skills(whole, names)
-        return [(s.name, [(r.skill, r.gate) for r in s.recipes]) for s in kept.stages]
-
-    assert left("pecan search") == [
-        ("0", [("recall", None)]),
-        ("1", [("recall", None)]),  # its gate stood open; now it is all that the stage waits for
-        ("2", [("pecan search", None)]),
-    ]
-    assert left("answer") == [
-        ("0", [("recall", None)]),
-        ("1", [("answer", 0.5), ("recall", 0)]),
-        ("2", [("answer", None)]),
-    ]
-    assert _only_skills(whole, ["answer", "choose", "pecan search"]) == whole
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(environment, model, course, tmp_path):

@@ -180,17 +180,11 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def save_state(self, folder: Path) -> None:
-        """Complete the checkpoint in `folder`."""
-        write_json(folder / STATE, {**dataclasses.asdict(self.progress), "about": self.about})
-
     def run(self, stop: threading.Event | None = None) -> None:
         """Train until all steps are done or `stop` is set; log and save on the way, and save at the end."""
         self.stop, self._began = stop or self.stop, time.perf_counter()
         if not self._finished():
             self.train(resume_from_checkpoint=None if self.saved is None else str(self.saved.folder))
-        elif self.saved is not None:
-            self.save_state(self.saved.folder)  # its identity may have changed where that is allowed
 
     def backward(self, losses: Iterable[Tensor], rate: float | None = None) -> float:
         """Add the gradients of `losses`; return their sum. rate: of learning in this step, None for the schedule's.
@@ -257,6 +251,7 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, *_: Any, **__: Any) -> None:
         """Complete the checkpoint."""
-        loop = self._loop
-        loop.save_state(Path(loop.args.output_dir) / f"checkpoint-{loop.progress.step}")
+        loop, step = self._loop, self._loop.progress.step
+        state = {**dataclasses.asdict(loop.progress), "about": loop.about}
+        write_json(Path(loop.args.output_dir) / f"checkpoint-{step}" / STATE, state)
         loop._after_save()

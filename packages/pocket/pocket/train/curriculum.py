@@ -5,23 +5,18 @@ read_curriculum(None)       the project's own, curriculum.yaml
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 from harness_training.teacher import WINDOW
 from pydantic import ValidationError
 
+from harness.config.schema import digest
 from harness.config.validation import error_sentences
 from harness.errors import ConfigError, UnknownName, UserError
 from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS
 from pocket.tasks.recipes import Curriculum
-
-if TYPE_CHECKING:
-    from harness_training.loop import Checkpoint
 
 OWN = Path(__file__).with_name("curriculum.yaml")
 
@@ -51,30 +46,6 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
     return course
 
 
-def stage_digests(course: Curriculum) -> list[str]:
-    """For each stage 16 hex digits of the sha256 of its values, without its name.
-
-    Defaults are left out, so that a new key of recipes changes no digest. Keys' order counts: `ask` draws in its order.
-    """
-    stages = [stage.model_dump(mode="json", exclude={"name"}, exclude_defaults=True) for stage in course.stages]
-    return [hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16] for values in stages]
-
-
-def check_course(saved: Checkpoint, course: Curriculum, out: Path) -> list[str]:
-    """Compare the course with that of the checkpoint; return a note where stages not begun yet have changed.
-
-    Raises UserError where a stage that was begun has changed.
-    """
-    p, now = saved.progress, stage_digests(course)
-    begun = p.stage + (p.step > p.since)
-    then = saved.about["course"]
-    wrong = next((n for n in range(begun) if now[n : n + 1] != then[n : n + 1]), None)
-    if wrong is not None:
-        name = f" '{course.stages[wrong].name}'" if wrong < len(course.stages) else ""
-        raise UserError(
-            f"the training in {out} is of another course: its stage {wrong + 1}{name} was begun and is not the same "
-            "now; give the course that stage back, or name another folder with --out"
-        )
-    if then == now:
-        return []
-    return [f"the course was changed behind stage {begun}: {len(then)} stages before, {len(now)} now"]
+def course_digest(course: Curriculum) -> str:
+    """16 hex digits of the sha256 of all stages' values, without those that are defaults."""
+    return digest(course.model_dump(mode="json", exclude_defaults=True))[:16]

@@ -28,7 +28,7 @@ from pocket.tasks.recall import DrillTokens
 from pocket.tasks.recipes import Curriculum, Stage
 from pocket.train import llama, tokenizer
 from pocket.train.batches import Batch, make_batch, share_right
-from pocket.train.curriculum import check_course, stage_digests
+from pocket.train.curriculum import course_digest
 
 _SAY = 50  # steps between lines of the log
 _LOST = 0.05  # share of a recipe's replies that may be left out without a warning
@@ -79,6 +79,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.drills = DrillTokens(self.teacher)
         words = file_hash(folder / "tokenizer.json")[:16]
         about: dict[str, Any] = {"seed": settings.seed, "tokenizer": words, "sizes": sizes}
+        about["course"] = course_digest(self.course)
         ends = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         self.net = llama.new_network(len(self.tokenizer), settings.seed, ends, **sizes).to(self.device)
         if self.device == "cpu" and has_slow_products(torch.bfloat16):
@@ -89,12 +90,12 @@ class Trainer(Loop[tuple[int, Batch]]):
         notes: list[str] = []
         self._origin: dict[str, Any] = {"begin": None}
         if saved is not None:
-            notes = [*check_course(saved, self.course, out), *start_notes(saved, begin, out)]
+            notes = start_notes(saved, begin, out)
             self._origin = {key: saved.about[key] for key in ("begin", "history") if key in saved.about}
         elif begin is not None:
             self._origin = {"begin": llama.weights_digest(begin), "history": card.training_history(begin)}
             llama.load_weights(self.net, begin)
-        about |= {**self._origin, "course": stage_digests(self.course)}
+        about |= self._origin
         self.weights = dict(self.net.named_parameters())
         steps = sum(one.steps for one in self.course.stages) if settings.steps is None else settings.steps
         device, optimizer = self.device, self._new_optimizer()
