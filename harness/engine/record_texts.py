@@ -24,7 +24,7 @@ def with_texts(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The record with question, options, gold, lengths of the documents and texts of the spans that were shown.
 
-    Returns it with pointers in place of long texts, and these texts (for texts.jsonl.gz) by checksum.
+    Returns it with pointers in place of long texts, and these texts (for texts.jsonl) by checksum.
     """
     question = example.question
     out = {
@@ -41,7 +41,7 @@ def with_texts(
             parts = [own] if piece["document_id"] in documents else piece["sources"]
             piece["text"] = GAP.join(documents[d].text[start:end] for d, start, end in parts)
         elif old.get(POINTER):
-            piece[POINTER] = old[POINTER]  # it stands in texts.jsonl.gz already
+            piece[POINTER] = old[POINTER]  # it stands in texts.jsonl already
         else:
             piece["text"] = old["text"]
     return out, take_out_long_texts(out)

@@ -7,8 +7,6 @@ the shards come in the order of their numbers, after what was merged before. Mem
 record. Every file is replaced in one step and shards are removed last, so the next merge repeats one that was killed.
 """
 
-import gzip
-import itertools
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,10 +19,9 @@ from harness.engine.manifest import asked_counts, changes
 from harness.errors import UserError
 from harness.storage.failures import has_answer
 from harness.storage.files import delete_drafts, replacing, write_atomic
-from harness.storage.json_lines import indexed_lines, json_line, read_lines
+from harness.storage.json_lines import indexed_lines, json_line, read_lines, read_with_older
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
-from harness.storage.packed_lines import read_packed
 from harness.storage.run_folder import (
     DOCUMENTS,
     MANIFEST,
@@ -38,10 +35,6 @@ from harness.storage.run_folder import (
 from harness.storage.run_summary import summarise_with
 from harness.storage.shard_files import ORDER, part_name, parts_in, read_order
 from harness.storage.shown_texts import TEXTS
-
-_TOGETHER = 200  # texts in one gzip member
-_OWNER = ("question_id", "document_id", "key")  # of a request: a question, or an index
-
 
 Note = Callable[[str], None]
 _OPEN = 64  # files that are open at a time
@@ -133,45 +126,40 @@ class _Merge:
                     self.documents[key] = rank, file, at, size
 
     def _merge_texts(self) -> None:
-        """Write texts.jsonl.gz with each text once; memory holds checksums."""
+        """Write texts.jsonl with each text once; memory holds checksums."""
         seen: set[bytes] = set()
 
         def new_texts() -> Iterator[dict[str, Any]]:
             for part in self.parts:
-                for row in read_packed(self.folder / part_name(TEXTS, part), "sha256"):
+                for row in read_with_older(self.folder / part_name(TEXTS, part), "sha256"):
                     checksum = bytes.fromhex(row["sha256"])
                     if checksum not in seen:
                         seen.add(checksum)
                         yield row
 
-        rows = new_texts()
-        self._write_packed(TEXTS, iter(lambda: list(itertools.islice(rows, _TOGETHER)), []))
+        self._write_rows(TEXTS, new_texts())
 
     def _merge_requests(self) -> None:
-        """Write requests.jsonl.gz: of a question those beside its kept record, of an index those of the first file."""
+        """Write requests.jsonl: of a question those beside its kept record, of an index those of the first file."""
 
-        def kept_requests() -> Iterator[list[dict[str, Any]]]:
-            """Yield the requests to keep, one list for each question or index."""
+        def kept_requests() -> Iterator[dict[str, Any]]:
             indexes: dict[tuple[Any, ...], int] = {}  # index -> the first file with its requests
             for file, part in enumerate(self.parts):
-                rows = read_packed(self.folder / part_name(REQUESTS, part), "kind")
-                for owner, requests in itertools.groupby(rows, lambda row: tuple(map(row.get, _OWNER))):
-                    question = owner[0]
+                for row in read_with_older(self.folder / part_name(REQUESTS, part), "kind"):
+                    question = row.get("question_id")
                     if question is None:
-                        kept = indexes.setdefault(owner, file) == file
+                        kept = indexes.setdefault((row.get("document_id"), row.get("key")), file) == file
                     else:
                         kept = question in self.records and self.records[question][1] == file
                     if kept:
-                        yield list(requests)
+                        yield row
 
-        self._write_packed(REQUESTS, kept_requests())
+        self._write_rows(REQUESTS, kept_requests())
 
-    def _write_packed(self, name: str, groups: Iterable[Sequence[Mapping[str, Any]]]) -> None:
-        """Write groups of rows into the file `name`, each as one gzip member, if a shard has that file."""
+    def _write_rows(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write rows into the file `name` if a shard has that file."""
         if any((self.folder / part_name(name, number)).exists() for number in self.numbers):
-            with replacing(self.folder / name) as file:
-                for rows in groups:
-                    file.write(gzip.compress(b"".join(map(json_line, rows)), mtime=0))
+            write_atomic(self.folder / name, map(json_line, rows))
 
     def _read_line(self, name: str, line: Line) -> bytes:
         """The bytes of a line of the file `name` or a shard's; at most _OPEN files are open at a time."""

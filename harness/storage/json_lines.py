@@ -1,15 +1,18 @@
 """JSON-lines files written so that a crash at any moment leaves them readable.
 
-append_line(fd, path, data)  one line, fsync; a failed write is cut off again
+append_line(fd, path, data)  one line, or several, fsync; a failed write is cut off again
 read_lines(path, field)      every line of a JSON-lines file; a torn last line is left out, any other is an error
+read_with_older(path, field) also those of PATH.gz, which older versions wrote
 cut_torn_line(path, field)   cut a torn last line off, and say so
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +76,23 @@ def read_lines(
     """
     for _, _, value in indexed_lines(path, field, notes, schema, wanted):
         yield value
+
+
+def read_with_older(path: Path, field: str) -> Iterator[dict[str, Any]]:
+    """Yield the lines of PATH.gz, which older versions wrote, then those of `path` as `read_lines` does.
+
+    Raises DataError for damage before the end of PATH.gz.
+    """
+    old = path.with_name(f"{path.name}.gz")
+    if old.exists():
+        try:
+            with gzip.open(old) as file:
+                yield from map(as_object, file)
+        except EOFError:  # a writer was killed
+            pass
+        except (OSError, ValueError, zlib.error) as error:
+            raise DataError(old, None, None, f"damaged ({error}); remove it to go on without its texts") from None
+    yield from read_lines(path, field)
 
 
 def indexed_lines(

@@ -1,15 +1,13 @@
-"""What a run sent to its models, request by request (--keep-prompts): requests.jsonl.gz.
+"""What a run sent to its models, request by request (--keep-prompts): requests.jsonl.
 
 request_rows(requests, {"question_id": "q1"})    the rows of one question, or of one index
 read_requests(folder, {"q1", "q2"})          -> {"q1": [{"phase", "role", "kind", "prompt", "reply"}, ...], ...}
-without_requests(path, {"q1"})               the file's bytes without the requests of these questions
+without_requests(path, {"q1"})               the file's rows without the requests of these questions
 
 A context grows from request to request, so a row holds what is new in its prompt: the first `same` characters are those
 of the prompt before. What is read has whole prompts.
 """
 
-import gzip
-import itertools
 import os
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
@@ -17,10 +15,9 @@ from typing import Any
 
 from harness.cost.events import Request
 from harness.errors import DataError
-from harness.storage.json_lines import json_line
-from harness.storage.packed_lines import read_packed
+from harness.storage.json_lines import read_with_older
 
-REQUESTS = "requests.jsonl.gz"
+REQUESTS = "requests.jsonl"
 
 
 def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -44,7 +41,7 @@ def read_requests(
     """
     path, before = folder / REQUESTS, ""
     requests: dict[str, list[dict[str, Any]]] = {}
-    for row in read_packed(path, "kind"):
+    for row in read_with_older(path, "kind"):
         question, same = row.get("question_id"), row.get("same")
         if not isinstance(question, str) or question not in question_ids:
             continue
@@ -58,10 +55,8 @@ def read_requests(
     return requests
 
 
-def without_requests(path: Path, questions: Container[str]) -> bytes | None:
-    """The bytes of a file less the requests of these questions; None if it has none of them. Raises DataError."""
-    if not any(row.get("question_id") in questions for row in read_packed(path, "kind")):
+def without_requests(path: Path, questions: Container[str]) -> list[dict[str, Any]] | None:
+    """The rows of a file less the requests of these questions; None if it has none of them. Raises DataError."""
+    if not any(row.get("question_id") in questions for row in read_with_older(path, "kind")):
         return None
-    kept = (row for row in read_packed(path, "kind") if row.get("question_id") not in questions)
-    owners = itertools.groupby(kept, lambda row: [row.get(key) for key in ("question_id", "document_id", "key")])
-    return b"".join(gzip.compress(b"".join(map(json_line, rows)), mtime=0) for _, rows in owners)
+    return [row for row in read_with_older(path, "kind") if row.get("question_id") not in questions]

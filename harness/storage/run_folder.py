@@ -6,8 +6,8 @@ results/<dataset>/<preset>--<model>--<hash8>/
     records.jsonl     one Record a line, on disk before the next question starts
     answered.jsonl    answers that are not scored yet, as records without scores; deleted when the run ends
     documents.jsonl   one index a line: document_id, key, status, usage
-    requests.jsonl.gz what was sent to models, and their replies (harness/storage/kept_requests.py)
-    texts.jsonl.gz    the long ones of the texts that readers were shown (harness/storage/shown_texts.py)
+    requests.jsonl    what was sent to models, and their replies (harness/storage/kept_requests.py)
+    texts.jsonl       the long ones of the texts that readers were shown (harness/storage/shown_texts.py)
     summary.json      the numbers (harness/storage/run_summary.py)
     lock              while a process writes
 
@@ -72,7 +72,7 @@ class StoredRun:
         return self.records.whole if isinstance(self.records, _NumbersOfRecords) else self.records
 
     def texts(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-        """Long texts that these records point to, by text_sha256. Raises DataError for a damaged texts.jsonl.gz."""
+        """Long texts that these records point to, by text_sha256. Raises DataError for a damaged texts.jsonl."""
         return dict(self.stream_texts(records))
 
     def stream_texts(self, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

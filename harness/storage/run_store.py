@@ -23,15 +23,20 @@ from typing import Any, Self
 from harness.errors import SaveError, UserError
 from harness.storage.failures import has_answer
 from harness.storage.files import identity, save_error, write_atomic
-from harness.storage.json_lines import append_line, cut_torn_line, json_line, read_lines
+from harness.storage.json_lines import append_line, cut_torn_line, json_line, read_lines, read_with_older
 from harness.storage.kept_requests import REQUESTS, without_requests
-from harness.storage.packed_lines import append_packed, cut_torn_member, read_packed
 from harness.storage.paths import without_home
 from harness.storage.run_folder import DOCUMENTS, LOCK, MANIFEST, RECORDS, RUN, UNSCORED, read_json
 from harness.storage.run_place import RunPlace
 from harness.storage.shown_texts import TEXTS, lost_texts, text_pointers
 
 Note = Callable[[str], None]
+_KEYS = dict.fromkeys((RECORDS, UNSCORED), "question_id") | {
+    DOCUMENTS: "document_id",
+    TEXTS: "sha256",
+    REQUESTS: "kind",
+}
+"""The files of lines, and a key that every line of each has."""
 
 
 class RunStore:
@@ -52,8 +57,8 @@ class RunStore:
         self._unscored_ids = {row["question_id"] for row in self.unscored_answers()}  # kept, and not appended yet
         self._closed = False
         self._document_keys = {_document_key(row) for row in self.documents()}
-        self._compressed_fds: dict[str, int] = {}  # the side files are opened at their first write
-        self._texts = {row["sha256"] for row in read_packed(self._path(TEXTS), "sha256")}
+        self._side_fds: dict[str, int] = {}  # the side files are opened at their first write
+        self._texts = {row["sha256"] for row in read_with_older(self._path(TEXTS), "sha256")}
 
     @classmethod
     def open(cls, place: RunPlace, fingerprint: str | None, note: Note) -> RunStore:
@@ -64,11 +69,8 @@ class RunStore:
         """
         with ExitStack() as stack:
             place.enter(stack)
-            for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id"), (UNSCORED, "question_id")):
+            for name, key in _KEYS.items():
                 if problem := cut_torn_line(place.path(name), key):
-                    note(problem)
-            for name in (TEXTS, REQUESTS):
-                if problem := cut_torn_member(place.path(name)):
                     note(problem)
             for path in dict.fromkeys([place.folder / MANIFEST, place.path(MANIFEST)]):
                 before = read_json(path).get("dataset", {}).get("fingerprint")
@@ -159,40 +161,45 @@ class RunStore:
             self.check()
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
-        """Append texts (checksum -> text) that texts.jsonl.gz lacks, before a row points to them. Raises SaveError."""
+        """Append texts (checksum -> text) that texts.jsonl lacks, before a row points to them. Raises SaveError."""
         with self._write_lock:
             if new := [{"sha256": key, "text": text} for key, text in texts.items() if key not in self._texts]:
-                self._append_compressed(TEXTS, new)
+                self._append_rows(TEXTS, new)
                 self._texts |= texts.keys()
 
     def keep_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append the requests of a question or an index to requests.jsonl.gz. Raises SaveError."""
+        """Append the requests of a question or an index to requests.jsonl. Raises SaveError."""
         with self._write_lock:
             if rows:
-                self._append_compressed(REQUESTS, rows)
+                self._append_rows(REQUESTS, rows)
 
     def drop_requests(self, questions: Container[str]) -> None:
         """Remove the requests of these questions that an earlier try left. Raises SaveError."""
-        if (data := without_requests(self._path(REQUESTS), questions)) is not None:
-            self._replace(REQUESTS, data)
+        if (rows := without_requests(self._path(REQUESTS), questions)) is not None:
+            self._replace(REQUESTS, map(json_line, rows))
+            self._remove(f"{REQUESTS}.gz")
 
-    def _append_compressed(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows to a .gz file of the run, opened at the first; a closed store does nothing. Raises SaveError."""
+    def _append_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append rows to a side file, opened at the first; a closed store does nothing. Raises SaveError."""
         if self._closed:
             return
-        if name not in self._compressed_fds:
-            self._compressed_fds[name] = self._open_to_append(name)
-        append_packed(self._compressed_fds[name], self._path(name), rows)
+        if name not in self._side_fds:
+            self._side_fds[name] = self._open_to_append(name)
+        append_line(self._side_fds[name], self._path(name), b"".join(map(json_line, rows)))
         self.check()
 
     def drop_texts(self) -> None:
-        """Delete texts.jsonl.gz and requests.jsonl.gz, before a record points to them. Raises SaveError."""
-        for name in (TEXTS, REQUESTS):
-            try:
-                self._path(name).unlink(missing_ok=True)
-            except OSError as error:
-                raise save_error(self._path(name), error) from error
+        """Delete texts.jsonl and requests.jsonl, before a record points to them. Raises SaveError."""
+        for name in (TEXTS, REQUESTS, f"{TEXTS}.gz", f"{REQUESTS}.gz"):
+            self._remove(name)
         self._texts.clear()
+
+    def _remove(self, name: str) -> None:
+        """Delete a file of the run, if it is there. Raises SaveError."""
+        try:
+            self._path(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise save_error(self._path(name), error) from error
 
     def unscored_answers(self) -> list[dict[str, Any]]:
         """Rows that `keep_answer` wrote in a run that was stopped before it scored them."""

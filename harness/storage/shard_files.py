@@ -1,7 +1,7 @@
 """A run whose questions several processes answer: each writes a part, files of its own in the same run folder.
 
 records.jsonl      what was merged; every reader sees this file alone
-records.3.jsonl    part 3, written by one process; also documents.3.jsonl, texts.3.jsonl.gz, manifest.3.json, lock.3 ...
+records.3.jsonl    part 3, written by one process; also documents.3.jsonl, texts.3.jsonl, manifest.3.json, lock.3 ...
 order.jsonl        the questions in the order of the data set, for the merge (harness/scale/merge.py)
 
 part_name("records.jsonl", 3)   "records.3.jsonl"

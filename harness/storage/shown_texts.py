@@ -1,8 +1,8 @@
-"""The texts that a reader was shown: short ones in the record, long ones once a run in texts.jsonl.gz.
+"""The texts that a reader was shown: short ones in the record, long ones once a run in texts.jsonl.
 
 {"kind": "span", "document_id": "d", "start": 0, "end": 5, "text": "Ann …"}                  up to INLINE characters
 {"kind": "span", "document_id": "d", "start": 0, "end": 9000, "text": "", "text_sha256": "9f…"}    a longer one
-{"sha256": "9f…", "text": "Ann …"}                                                   its line in texts.jsonl.gz
+{"sha256": "9f…", "text": "Ann …"}                                                   its line in texts.jsonl
 
 take_out_long_texts(row)     replace the record's long texts by checksums; returns them
 read_texts(folder, rows)     the texts that some records point to, with their checksums
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.storage.packed_lines import read_packed
+from harness.storage.json_lines import read_with_older
 
-TEXTS = "texts.jsonl.gz"
+TEXTS = "texts.jsonl"
 INLINE = 300
 POINTER = "text_sha256"
 
@@ -53,7 +53,7 @@ def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
     if not wanted:
         return None
     try:
-        lost = len(wanted - {line["sha256"] for line in read_packed(folder / TEXTS, "sha256")})
+        lost = len(wanted - {line["sha256"] for line in read_with_older(folder / TEXTS, "sha256")})
     except DataError as error:
         return str(error)
     return f"{lost} of {len(wanted)} long texts that were shown are missing from {TEXTS}" if lost else None
@@ -63,7 +63,7 @@ def read_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Iterator[tupl
     """Yield (checksum, text) of the texts that records point to and the folder has. Raises DataError for damage."""
     hashes = {pointer for row in rows for pointer in text_pointers(row)}
     path = folder / TEXTS
-    for line in read_packed(path, "sha256") if hashes else ():
+    for line in read_with_older(path, "sha256") if hashes else ():
         if line["sha256"] in hashes:
             text = line.get("text")
             if not isinstance(text, str) or checksum(text) != line["sha256"]:

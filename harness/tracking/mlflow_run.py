@@ -99,7 +99,7 @@ _MOST_METRICS = 1000  # of one log_batch call, and 100 params or tags: MLflow's 
 _MOST_PARAMS = 100
 _LONGEST_NOTE = 5000
 _MOST_CHILDREN = 1000
-_FILES = ("manifest.json", "records.jsonl", "texts.jsonl.gz", "documents.jsonl", "summary.json")
+_FILES = ("manifest.json", "records.jsonl", "texts.jsonl", "documents.jsonl", "summary.json")
 # What the experiment is for where an MLflow asks it; newer ones ask the browser (GenAI or Model training).
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 

@@ -15,7 +15,7 @@ traces      one a question (traces.py), with its scores as assessments and its g
 metrics     the scorers' own names, in percent; TFLOPs; uncertainty/ usage/ (metrics.py)
 tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state
 artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),
-            manifest.json, records.jsonl, texts.jsonl.gz, documents.jsonl, summary.json, table.md, report.html;
+            manifest.json, records.jsonl, texts.jsonl, documents.jsonl, summary.json, table.md, report.html;
             table.md of all its runs at the parent
 """
 

@@ -1,8 +1,6 @@
 """--keep-prompts: the requests in the run folder are those that the model was sent, in order, each with its reply."""
 
-import gzip
 import json
-import os
 import re
 from pathlib import Path
 
@@ -11,8 +9,8 @@ import pytest
 from harness.cost.events import Request
 from harness.errors import DataError
 from harness.llm.endpoint import conversation_text
+from harness.storage.json_lines import cut_torn_line, json_line
 from harness.storage.kept_requests import read_requests, request_rows
-from harness.storage.packed_lines import append_packed, cut_torn_member
 from harness.storage.run_folder import read_run
 from tests.docs.test_run_folder import SCRIPT
 from tests.llm.endpoints import words
@@ -29,7 +27,7 @@ def run(here, *more):
 
 
 def rows(folder):
-    return [json.loads(line) for line in gzip.decompress((folder / "requests.jsonl.gz").read_bytes()).splitlines()]
+    return [json.loads(line) for line in (folder / "requests.jsonl").read_bytes().splitlines()]
 
 
 @pytest.fixture
@@ -77,7 +75,7 @@ def test_trace_prints_them(here, script):
 
 def test_without_the_option_there_is_no_file_and_a_sentence(here, script):
     folder = run(here)
-    assert not (folder / "requests.jsonl.gz").exists()
+    assert not (folder / "requests.jsonl").exists()
     done = here("trace", str(folder), read_run(folder).records[0]["question_id"], "--prompts").checked(2)
     assert "run it with --keep-prompts" in done.stderr
     assert run(here, "--keep-prompts") == folder, "it changes no answer, so it is the same run"
@@ -88,7 +86,7 @@ def test_not_where_texts_are_not_kept(here, script):
     assert "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids" in done.stderr
     folder = run(here, "--keep-prompts")
     run(here, "--keep-texts", "no")
-    assert not (folder / "requests.jsonl.gz").exists()
+    assert not (folder / "requests.jsonl").exists()
 
 
 def test_a_server_got_the_same_and_its_key_is_in_none(here, monkeypatch):
@@ -102,7 +100,7 @@ def test_a_server_got_the_same_and_its_key_is_in_none(here, monkeypatch):
     sent = [request for record in stored.records for request in stored.requests(record["question_id"])]
     assert [request["prompt"] for request in sent] == bodies[:3], "a failed request is one, however often it was tried"
     assert [request["reply"] for request in sent] == ["Paris", "your key is [key]", ""]
-    assert key not in gzip.decompress((folder / "requests.jsonl.gz").read_bytes()).decode()
+    assert key not in (folder / "requests.jsonl").read_text()
     counts = [sum(usage["requests"] for usage in record["usage"].values()) for record in read_run(folder).records]
     assert counts == [1, 1, 1]
 
@@ -123,12 +121,11 @@ def test_a_resumed_run_has_the_requests_of_its_records(here, script):
 
 
 def pack(folder, *tries):
-    path = folder / "requests.jsonl.gz"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for question, prompts in tries:
-        requests = [Request("reader", "answer", "write", prompt, "x") for prompt in prompts]
-        append_packed(fd, path, request_rows(requests, {"question_id": question}))
-    os.close(fd)
+    path = folder / "requests.jsonl"
+    with open(path, "ab") as file:
+        for question, prompts in tries:
+            requests = [Request("reader", "answer", "write", prompt, "x") for prompt in prompts]
+            file.writelines(map(json_line, request_rows(requests, {"question_id": question})))
 
 
 def prompts(folder, *questions):
@@ -139,16 +136,16 @@ def test_whole_prompts_of_several_questions_come_from_one_reading(tmp_path):
     pack(tmp_path, ("q", ["a", "ab"]), ("p", ["abc", "abcd", "b"]))
     assert prompts(tmp_path, "p", "q") == [["a", "ab"], ["abc", "abcd", "b"]]
     assert prompts(tmp_path, "other") == []
-    data = (tmp_path / "requests.jsonl.gz").read_bytes()
-    (tmp_path / "requests.jsonl.gz").write_bytes(data[:-3])
-    assert cut_torn_member(tmp_path / "requests.jsonl.gz")
-    assert prompts(tmp_path, "p", "q") == [["a", "ab"]]
+    data = (tmp_path / "requests.jsonl").read_bytes()
+    (tmp_path / "requests.jsonl").write_bytes(data[:-3])
+    assert cut_torn_line(tmp_path / "requests.jsonl", "kind")
+    assert prompts(tmp_path, "p", "q") == [["a", "ab"], ["abc", "abcd"]]
 
 
 @pytest.mark.parametrize("change", [{"same": 9}, {"same": None}, {"same": -1}, {"prompt": 3}, {"reply": None}])
 def test_a_row_that_somebody_changed_is_one_sentence(change, tmp_path):
     (row,) = request_rows([Request("reader", "answer", "write", "a", "x")], {"question_id": "q"})
     line = json.dumps({**row, **change}).encode() + b"\n"
-    (tmp_path / "requests.jsonl.gz").write_bytes(gzip.compress(line, mtime=0))
+    (tmp_path / "requests.jsonl").write_bytes(line)
     with pytest.raises(DataError, match="request 0 of 'q' does not fit"):
         read_requests(tmp_path, "q")

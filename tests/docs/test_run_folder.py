@@ -1,7 +1,6 @@
 """docs/run-folder.md names every key of a real run's files, and no key that does not exist."""
 
 import dataclasses
-import gzip
 import json
 import re
 
@@ -100,14 +99,14 @@ def test_records(folder):
 
 
 def test_texts(folder):
-    kept = [json.loads(line) for line in gzip.decompress((folder / "texts.jsonl.gz").read_bytes()).splitlines()]
+    kept = [json.loads(line) for line in (folder / "texts.jsonl").read_bytes().splitlines()]
     assert set(kept[0]) == documented("texts")
     assert all(len(line["text"]) > INLINE for line in kept)
     assert f"more than {INLINE} characters" in PAGE
 
 
 def test_requests(folder):
-    kept = [json.loads(line) for line in gzip.decompress((folder / "requests.jsonl.gz").read_bytes()).splitlines()]
+    kept = [json.loads(line) for line in (folder / "requests.jsonl").read_bytes().splitlines()]
     assert {key for row in kept for key in row} == documented("requests") | {"document_id", "key"}
     assert {row["kind"] for row in kept} == {"write", "probe"} <= described("requests")
 

@@ -1,7 +1,6 @@
 """Received run folders, under every verb: no name in them is imported, and no cut or flipped byte is a traceback."""
 
 import copy
-import gzip
 import io
 import json
 import random
@@ -84,7 +83,7 @@ def leaves(value):
 
 def read(file, number=0):
     """The value in a file, or in one of its lines."""
-    data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    data = file.read_bytes()
     if file.suffix == ".yaml":
         return yaml.load(data, yaml.CSafeLoader)
     return json.loads(data.splitlines()[number] if ".jsonl" in file.name else data)
@@ -94,8 +93,6 @@ def write(file, value, number=0):
     """Put the value in the place of the file, or of that line."""
     if file.suffix == ".yaml":
         file.write_text(yaml.dump(value, Dumper=yaml.CSafeDumper))
-    elif file.suffix == ".gz":
-        file.write_bytes(gzip.compress(json.dumps(value).encode() + b"\n", mtime=0))
     elif file.suffix == ".jsonl":
         lines = file.read_text().splitlines()
         file.write_text("\n".join([*lines[:number], json.dumps(value), *lines[number + 1 :]]) + "\n")

@@ -1,6 +1,7 @@
 """The run folder: torn and damaged files, what readers get, and files that are replaced whole."""
 
 import errno
+import gzip
 import json
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from harness.engine.progress import Silent
 from harness.errors import DataError, SaveError, UserError
 from harness.storage import files
-from harness.storage.json_lines import json_line
+from harness.storage.json_lines import json_line, read_with_older
 from harness.storage.run_folder import find_runs, read_question, read_run
 from harness.storage.run_schema import USAGE_KEYS
 from tests.engine.fakes import comparable, go, make_plan
@@ -194,3 +195,14 @@ def test_every_key_of_a_usage_has_a_type(finished):
     written = {key for row in read_run(finished).records for usage in row["usage"].values() for key in usage}
     assert "recounted" in written
     assert written <= USAGE_KEYS
+
+
+def test_rows_that_older_versions_compressed_come_before_newer_ones(tmp_path):
+    path, old = tmp_path / "texts.jsonl", tmp_path / "texts.jsonl.gz"
+    whole = b"".join(gzip.compress(json_line({"sha256": n})) for n in "ab")
+    old.write_bytes(whole[:-3])
+    path.write_bytes(json_line({"sha256": "c"}) + b'{"sha')
+    assert [row["sha256"] for row in read_with_older(path, "sha256")] == ["a", "b", "c"]
+    old.write_bytes(whole[:12] + b"\0\0" + whole[14:])
+    with pytest.raises(DataError, match="texts.jsonl.gz: damaged"):
+        list(read_with_older(path, "sha256"))

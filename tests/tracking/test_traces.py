@@ -3,8 +3,8 @@
 import pytest
 
 from harness.cost.events import Request
+from harness.storage.json_lines import json_line
 from harness.storage.kept_requests import REQUESTS, request_rows
-from harness.storage.packed_lines import append_packed
 from harness.storage.run_folder import read_run
 from harness.storage.shown_texts import TEXTS, checksum
 from harness.tracking.traces import answer_digest, build_traces, cut_middle, percent_scores
@@ -160,7 +160,7 @@ def test_what_a_judge_replied(tmp_path):
 def keep(folder, question, *requests):
     """Append a question's requests to the run."""
     with open(folder / REQUESTS, "ab") as file:
-        append_packed(file.fileno(), folder / REQUESTS, request_rows(requests, {"question_id": question}))
+        file.writelines(map(json_line, request_rows(requests, {"question_id": question})))
 
 
 def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path):
@@ -202,14 +202,14 @@ def test_requests_that_are_too_many_are_counted(tmp_path):
     (trace,) = build_traces(read_run(folder), {"q0"})
     spans = trace.root.children[-1].children
     assert (len(spans), spans[0].inputs, spans[-2].inputs) == (40, {"prompt": "Text 0"}, {"prompt": "Text 38"})
-    assert spans[-1].name == "11 more requests, in requests.jsonl.gz"
+    assert spans[-1].name == "11 more requests, in requests.jsonl"
 
 
 def test_a_long_text_stands_beside_the_records(tmp_path):
     long = {**span(0, 400), "text_sha256": checksum("long " * 80)}
     folder = write_run(tmp_path, [record(0, 1.0, shown=[long])])
     with open(folder / TEXTS, "ab") as file:
-        append_packed(file.fileno(), folder / TEXTS, [{"sha256": long["text_sha256"], "text": "long " * 80}])
+        file.write(json_line({"sha256": long["text_sha256"], "text": "long " * 80}))
     (trace,) = build_traces(read_run(folder), {"q0"})
     assert trace.root.children[0].outputs[0]["page_content"] == "long " * 80
 

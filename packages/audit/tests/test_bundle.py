@@ -267,7 +267,7 @@ def entry(name: str, mode: int = stat.S_IFREG | 0o644) -> zipfile.ZipInfo:
 
 
 NONE = b'"answers": {}, "questions": {}, "scorers": {}'
-ELSEWHERE = b'{"format": 2, "runs": {"../x": {%s}}, "table": [], "files": {}}' % NONE
+ELSEWHERE = b'{"format": 3, "runs": {"../x": {%s}}, "table": [], "files": {}}' % NONE
 HOSTILE: dict[str, tuple[list[tuple[zipfile.ZipInfo, bytes]], str]] = {
     "out of the folder": ([(entry("../evil"), b"x")], "leads to another place"),
     "absolute": ([(entry("/etc/evil"), b"x")], "leads to another place"),
@@ -278,7 +278,7 @@ HOSTILE: dict[str, tuple[list[tuple[zipfile.ZipInfo, bytes]], str]] = {
     "no bundle": ([(entry("a"), b"x")], "no bundle of this program"),
     "no JSON": ([(entry(INDEX), b"{")], "bundle.json is damaged"),
     "deep": ([(entry(INDEX), b"[" * 3000 + b"]" * 3000)], "bundle.json is"),
-    "another shape": ([(entry(INDEX), b'{"format": 2, "runs": [], "table": [], "files": {}}')], "not of this program"),
+    "another shape": ([(entry(INDEX), b'{"format": 3, "runs": [], "table": [], "files": {}}')], "not of this program"),
     "a later format": ([(entry(INDEX), b'{"format": 9, "runs": {}, "table": [], "files": {}}')], "export it again"),
     "a run elsewhere": ([(entry(INDEX), ELSEWHERE)], "is not in it"),
 }
@@ -348,8 +348,8 @@ def test_lost_texts_are_told(tmp_path: Path, rows: Path, how: str) -> None:
         row["shown"][0].update(text="", text_sha256="0" * 32)
     (folder / RECORDS).write_text("".join(json.dumps(row) + "\n" for row in lines))
     if how == "cut":
-        (folder / TEXTS).write_bytes(b"\x1f\x8b\x08")
+        (folder / TEXTS).write_bytes(b"{")
     run = read_run(folder)
-    assert run.notes == ("1 of 1 long texts that were shown are missing from texts.jsonl.gz",)
+    assert run.notes == ("1 of 1 long texts that were shown are missing from texts.jsonl",)
     export([run], tmp_path / "b.zip")
     assert [d.sentence for d in verify(tmp_path / "b.zip").differences] == list(run.notes)

@@ -1,6 +1,5 @@
 """Runs as logs of Inspect and sample files of lm-eval."""
 
-import gzip
 import hashlib
 import importlib.util
 import json
@@ -82,7 +81,7 @@ def test_a_kept_request_is_the_message(folder, tmp_path) -> None:
 
     sent = [Request("reader", "answer", "write", "Read: Ann is 8.\nWho is 8?", "Ann")]
     rows = request_rows(sent, {"question_id": "q0"})
-    (folder / REQUESTS).write_bytes(gzip.compress(b"".join(map(json_line, rows))))
+    (folder / REQUESTS).write_bytes(b"".join(map(json_line, rows)))
     samples = inspect_logs.eval_log(read_run(folder))["samples"]
     assert samples[0]["messages"][0]["content"] == "Read: Ann is 8.\nWho is 8?"
     assert samples[0]["metadata"]["prompt"] == "as it was sent"
