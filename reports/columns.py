@@ -66,6 +66,7 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
     if unknown := [name for name in columns if name not in known]:
         whole = [name for name in known if not name.endswith((".low", ".high"))]
         see = "--all prints every column; harness score RUN --scorers NAME adds a score"
+        see += "; a name with a comma goes in quotes: --columns '\"A,B\",n'" * any("," in name for name in whole)
         raise UnknownName("column", unknown[0], whole, see)
     wanted = dict.fromkeys([*_WHO, *settings(frame), *columns, *_KEPT])
     with_ends = [part for name in wanted for part in (name, f"{name}.low", f"{name}.high") if part in known]

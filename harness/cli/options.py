@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -198,8 +199,9 @@ class FigureOutput:
 
 
 def split_names(names: Iterable[str]) -> list[str]:
-    """["a,b", "c"] -> ["a", "b", "c"], each once, in order."""
-    parts = [part.strip() for name in names for part in name.split(",")]
+    """["a,b", 'c,"d,e"'] -> ["a", "b", "c", "d,e"], each once, in order."""
+    rows = csv.reader([line for name in names for line in name.splitlines()], skipinitialspace=True)
+    parts = [part.strip() for row in rows for part in row]
     return list(dict.fromkeys(part for part in parts if part))
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.reports.build import BASE, OURS, SCORE, mistake, stored
+from tests.reports.build import BASE, OURS, SCORE, mistake, record, stored, write_run
 
 
 @pytest.fixture
@@ -26,6 +26,13 @@ class TestCompare:
         assert {r["method"]: r["reference"] for r in rows} == {"pecan": "full-context", "full-context": None}
         assert "tokens.index" not in call("compare", "results")[1]
         assert "seconds" in call("compare", "results", "--all")[1]
+
+    def test_a_name_with_a_comma_goes_in_quotes(self, call, tmp_path):
+        name = "logged.exact_match,strict"
+        write_run(tmp_path / "results", [record(0, 1.0, scores={SCORE: 1.0, name: 0.5})], method="other")
+        code, out, _ = call("report", "results", "--columns", f'n, "{name}"', "--format", "csv")
+        assert (code, out.splitlines()[0].count(f'"{name}"')) == (0, 1)
+        assert """--columns '"A,B",n'""" in call("report", "results", "--columns", name)[2]
 
     def test_incomparable_runs_are_refused_unless_forced(self, call, tmp_path):
         stored(tmp_path / "results", OURS[:6], method="bm25")
