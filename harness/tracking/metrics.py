@@ -1,9 +1,9 @@
 """What MLflow shows of a run, in plain values: names, scales and order are decided here; mlflow_run.py sends them.
 
 <scorer>                        every scorer under its own name, as in records and tables: percent, two decimals
-TFLOPs                          search + answer a question, counted by the convention that the tag `flops` names
+TFLOPs                          of a question with its share of the index, by the convention that the tag `flops` names
 failed, n, documents, truncated, left_out  questions (left_out: without an answer, by the loader; only if there are any)
-uncertainty/<name>.low, .high   95 % interval of a scorer or of TFLOPs; bootstrap clustered by document
+uncertainty/<name>.low, .high   95 % interval of a scorer or of TFLOPs, by document
 usage/...                       tokens.<phase>, TFLOPs.<phase>, money, money.run, seconds, seconds.p50, .p95, .queue,
                                 .index
 
@@ -123,6 +123,17 @@ def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[s
         else:
             short[metric_name(name)] = text
     return short, long
+
+
+def swept(run: StoredRun) -> dict[str, str]:
+    """Key -> the run's value, of each key that the newest command names behind --sweep."""
+    words = [run.manifest, *(run.manifest.get("starts") or ())][-1].get("command") or run.manifest.get("command") or []
+    values, keys, option = params(run.config, run.manifest.get("models") or {})[0], [], ""
+    for word in words:
+        if word.startswith("--"):
+            option, _, word = word.partition("=")
+        keys += [word.partition("=")[0]] if option == "--sweep" else []
+    return {key: values[key] for key in keys if key in values}
 
 
 def _is_shown(key: str, value: Any, models: Mapping[str, Any]) -> bool:

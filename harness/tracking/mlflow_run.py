@@ -20,7 +20,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import SaveError
 from harness.stats.bootstrap import with_interval
 from harness.storage.run_folder import StoredRun
-from harness.tracking.metrics import Point, final_metrics, first_columns, params, run_state, run_tags
+from harness.tracking.metrics import Point, final_metrics, first_columns, params, run_state, run_tags, swept
 from harness.tracking.mlflow_traces import MlflowTraces, mlflow_dataset
 from harness.tracking.store import Artifacts, artifacts_uri, sqlite_path
 
@@ -46,13 +46,15 @@ def view_url(experiment: str) -> str:
     return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&workflowType=machine_learning"
 
 
-def saved_view(columns: Sequence[str], created: int) -> str:
+def saved_view(columns: Sequence[str], swept_keys: Iterable[str], created: int) -> str:
     """A view (JSON) for the menu Views of an experiment's page, in the form of MLflow 3's own "Save as new view".
 
-    columns: the metrics of the list, the first one decides its order; created: milliseconds. The runs stand in a list
+    columns: the metrics of the list, the first one decides its order; swept_keys: params beside them; created:
+    milliseconds. The runs stand in a list
     without parents; the charts begin with the first column against TFLOPs and a bar chart for each score and cost.
     """
-    shown = [f"metrics.`{column}`" for column in columns] + ["tags.`model`", "tags.`hash8`", "tags.`suite`"]
+    shown = [*(f"metrics.`{column}`" for column in columns), *(f"params.`{key}`" for key in swept_keys)]
+    shown += ["tags.`model`", "tags.`hash8`", "tags.`suite`"]
     axes = {axis: {"key": key, "type": "METRIC"} for axis, key in (("xaxis", "TFLOPs"), ("yaxis", columns[0]))}
     charts: list[dict[str, Any]] = [{"type": "SCATTER", **axes}]
     charts += [{"type": "BAR", "metricKey": column} for column in columns if column not in ("n", "failed")]
@@ -77,8 +79,9 @@ def experiment_guide(name: str, experiment: str) -> str:
         f"Methods on **{name}**: **[open the comparison]({view_url(experiment)})**, or choose Comparison in the menu "
         "Views. All runs are then in one list, best score first; otherwise the runs of a suite hang below its parent "
         "run.\n\n"
-        "Scores have the scorers' names and are percent. TFLOPs: search + answer a question. A step is a number of "
-        "questions: lines show the mean so far. uncertainty/: 95 % intervals. usage/: tokens, TFLOPs, seconds.\n\n"
+        "Scores have the scorers' names and are percent. TFLOPs: a question with its share of the index. A step is a "
+        "number of questions: lines show the mean so far. uncertainty/: 95 % intervals. usage/: tokens, TFLOPs, "
+        "seconds.\n\n"
         "Traces: a question each, its scores as assessments, its gold answers as expectations; filter them by run. "
         "Times within a trace are estimates: the phases' own seconds, shared among the steps by FLOPs.\n\n"
         "Filters: `tags.method = 'pecan'`, `tags.model`, `tags.suite`, `tags.profile`, `tags.hash8`, "
@@ -189,7 +192,7 @@ class MlflowRun:
         name = str(self.run.config["dataset"]["name"])
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
-            view = {f"mlflow.sharedViewState.{VIEW}": saved_view(first_columns(self.run), _now())}
+            view = {f"mlflow.sharedViewState.{VIEW}": saved_view(first_columns(self.run), swept(self.run), _now())}
             try:
                 made = str(self.client.create_experiment(name, artifacts_uri(self.uri, name), _KIND | view))
             except MlflowException:  # another run made it in the meantime, or it truly cannot be made
@@ -214,8 +217,10 @@ class MlflowRun:
         if runs := self._search_runs(own):
             return False, str(runs[0].info.run_id)
         method, model = (str(self.run.config[kind]["name"]) for kind in ("method", "model"))
-        others = self._search_runs({"method": method, "model": model})
-        name = f"{method} · {model}" + (f" · {self.run.path.name.rpartition('--')[2]}" if others else "")
+        values = "".join(f" {key.removeprefix('method.')}={value}" for key, value in swept(self.run).items())
+        name = f"{method}{values} · {model}"
+        if self._search_runs({"mlflow.runName": name}):
+            name += f" · {self.run.path.name.rpartition('--')[2]}"
         return True, self._make_run(own, name)
 
     def _make_run(self, tags_: Mapping[str, str], name: str) -> str:
@@ -266,7 +271,7 @@ class MlflowRun:
             name = "".join(f"\\{c}" if c in "|\\`*_[]<>" else c for c in str(child.info.run_name))
             lines.append([name, *(_cell(child.data.metrics, column) for column in columns)])
         text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        text += "\n\nScores in percent and TFLOPs a question (search + answer), [95 % interval].\n"
+        text += "\n\nScores in percent and TFLOPs a question with its share of the index, [95 % interval].\n"
         self._set_description(parent, text)
         self.artifacts.text(parent, text, "table.md")
         ends = {child.info.status for child in children}

@@ -12,6 +12,7 @@ from harness.storage.run_folder import find_runs, read_run
 from harness.tracking.mlflow_traces import MlflowTraces
 from harness.tracking.track import track
 from reports.main_table import frame
+from tests.reports.build import built
 from tests.tracking.store import SCORE, append, artifacts, client, history, only_run, row, run_folder, runs_of, suite
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
@@ -169,6 +170,21 @@ class TestTrack:
         assert [r.data.tags["method"] for r in shown] == ["pecan"]
         link = f"#/experiments/{found.experiment_id}/runs?viewStateShareKey=harness"
         assert link in found.tags["mlflow.note.content"]
+
+    def test_swept_values_are_in_the_name_and_a_column(self, uri, tmp_path):
+        words = ["harness", "run", "--sweep", "method.k=5,7", "--set", "method.view=document"]
+        track(run_folder(tmp_path, manifest={"starts": [{"command": words}]}), uri)
+        assert only_run(uri).info.run_name == "pecan k=5 · tiny"
+        state = json.loads(client(uri).get_experiment_by_name("musique").tags["mlflow.sharedViewState.harness"])[
+            "state"
+        ]
+        assert [name for name in json.loads(state)["selectedColumns"] if "params" in name] == ["params.`method.k`"]
+
+    def test_the_note_of_tflops_is_what_they_are(self, uri, tmp_path):
+        track(run_folder(tmp_path, documents=[built(f"d{n}", 8.0) for n in range(4)]), uri)
+        assert only_run(uri).data.metrics["TFLOPs"] == 1.5 + 8.0 / 2
+        note = client(uri).get_experiment_by_name("musique").tags["mlflow.note.content"]
+        assert "TFLOPs: a question with its share of the index" in note
 
     def test_a_run_without_records_yet(self, uri, tmp_path):
         track(run_folder(tmp_path, 0, summary={}), uri)
