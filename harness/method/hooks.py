@@ -87,7 +87,7 @@ class Labelling(Protocol):
         """Return fn(), or its result of an earlier call, kept for the latest keys; calls for one key never overlap."""
 
     def most(self, tokens: int) -> int:
-        """The limit of a long reply of the teacher: `tokens`, or fewer where a training row or the time allows less."""
+        """The limit of a long reply of the teacher: `tokens`, or fewer where a training row holds less."""
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of every token of `text`, by the tokenizer of the model that is trained; no weights."""

@@ -189,8 +189,7 @@ class Course:
         after = [other for other in self.method.training() if other.name in task.after]
         load = (lambda: load_model(teacher), lambda: self.with_adapters(after))
         instruction, offsets = answer_prefix.task(self.labels.sets[0].training), load_teacher(self.base, length).offsets
-        seconds, asked = self.settings.label_seconds, self.label_prompt(task)
-        return LabelModels(instruction, *load, offsets, length, seconds, asked)
+        return LabelModels(instruction, *load, offsets, length, self.label_prompt(task))
 
     def label_prompt(self, task: TrainingTask) -> str:
         """The user's prompt for labels, "" for the method's own. Raises UserError for an unknown placeholder."""

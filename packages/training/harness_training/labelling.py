@@ -33,7 +33,6 @@ from harness.storage.json_lines import append_line, cut_torn_line, json_line, re
 from harness_training.example_files import HEAD, Item, is_made_from, scene_to_json
 
 T = TypeVar("T")
-_SHORT, _WRITTEN = 128, 24  # words of the prompt and tokens of the reply with which the speed is measured
 _KEPT = 2048  # results of `once`: neighbouring questions share documents
 IN_A_ROW = 10
 """Failed requests one after the other that end the labelling."""
@@ -146,7 +145,7 @@ class LabelModels:
     """Implements harness.method.Labelling; a model is loaded at its first use. Thread-safe.
 
     task: the instruction in the scenes; offsets: character range of every token of a text, by the base's tokenizer;
-    length, seconds: what a long reply may take, see `most`; asked: a prompt in place of the method's, or "".
+    length: most tokens of a reply; asked: a prompt in place of the method's, or "".
     """
 
     task: Task
@@ -154,7 +153,6 @@ class LabelModels:
     load_base: Callable[[], LanguageModel]
     offsets: Callable[[str], list[tuple[int, int]]]
     length: int = 1_000_000
-    seconds: float = 600
     asked: str = ""
     meter: Meter = field(default_factory=Meter)
     _results: OrderedDict[str, Any] = field(default_factory=OrderedDict)
@@ -185,16 +183,5 @@ class LabelModels:
             return result
 
     def most(self, tokens: int) -> int:
-        """`tokens`, limited by the length of a training row and by what the teacher writes in `seconds`."""
-        return max(1, min(tokens, self.length, int(self.seconds * self.once("speed", self._speed))))
-
-    def _speed(self) -> float:
-        """Measure the teacher's tokens per second: the time for _WRITTEN tokens less that for one."""
-        teacher, text, seconds, written = self.teacher(), "word " * _SHORT, 0.0, 1
-        for max_tokens in (1, 1, _WRITTEN):  # the first request also loads the model
-            before, began = seconds, time.perf_counter()
-            with teacher.session() as s:
-                s.user(text)
-                span = s.write(max_tokens).span
-            seconds, written = time.perf_counter() - began, span.end - span.start
-        return max(1, written - 1) / max(seconds - before, 1e-9)
+        """`tokens`, limited by the length of a training row."""
+        return max(1, min(tokens, self.length))

@@ -52,8 +52,7 @@ class Settings(BaseModel):
     token_rows.truncate; splits: data set -> settings with which its training questions are read, None for a data set
     without a training split (others have their preset's, with split "train"); checkpointing: recompute activations
     instead of keeping them; save, say: steps between checkpoints, and between log lines; held: share of labelled data
-    for evaluation; exam: evaluation scenes of a task; label_seconds: what an outline by the teacher may take, else the
-    document is left out.
+    for evaluation; exam: evaluation scenes of a task.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -68,7 +67,6 @@ class Settings(BaseModel):
     say: int = Field(default=20, ge=1)
     held: float = Field(default=0.03, gt=0, lt=1)
     exam: int = Field(default=100, ge=2)
-    label_seconds: float = Field(default=600, gt=0)
     tasks: dict[str, TaskSettings]
 
     def recipes(self, task: str, skill: str) -> list[Recipe]:

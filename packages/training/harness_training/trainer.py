@@ -58,7 +58,7 @@ class Job:
         return self.own.epochs * math.ceil(passes / self.own.accumulation)
 
 
-_NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "label_seconds", "start"}  # on weights
+_NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "start"}  # on weights
 
 
 def identity(base: Base, settings: Settings, task: str, seed: int, **sources: Any) -> dict[str, Any]:
@@ -113,7 +113,6 @@ class _Run(Loop[list[list[Row]]]):
         self._right = [0, 0]  # targets whose likeliest token is right, and all, since the last report
         if 0 < self.progress.step < job.steps:
             tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
-        self._first, self._tokens, self._seconds = self.progress.step + 1, self.progress.tokens, self.progress.seconds
 
     def _finished(self) -> bool:
         return self.progress.step >= self.last
@@ -145,16 +144,6 @@ class _Run(Loop[list[list[Row]]]):
         self._right[1] += sum(len(row.targets) for row in rows)
         p.tokens += sum(len(row.ids) for row in rows)
         return loss
-
-    def _after_step(self) -> None:
-        """After the first step of this process, tell how long the training will take."""
-        p, job = self.progress, self.job
-        if p.step != self._first or job.steps - p.step < job.settings.say:
-            return
-        speed = (p.tokens - self._tokens) / max(p.seconds - self._seconds, 1e-9)
-        left = job.data.tokens * job.own.epochs - p.tokens
-        took = duration(left / max(speed, 1e-9))
-        self.tell(f"{job.name}: {speed:,.0f} tokens/s in the first step; left: {left:,} tokens, about {took}")
 
     def _log(self, loss: float) -> None:
         """Log and tell the step, the mean loss, the share of targets right and the speed; tell the time left too."""

@@ -76,7 +76,7 @@ TASK = Task(instruction="x", max_answer_tokens=8)
 def labels(reply, outline="", **more):
     """A teacher that always gives this reply, and a base that writes `outline`."""
     teacher, base = (ScriptedModel(Script(replies=[{"reply": text}], window=9000)) for text in (reply, outline))
-    return LabelModels(TASK, lambda: teacher, lambda: base, teacher.offsets, **{"seconds": 9e9, **more})
+    return LabelModels(TASK, lambda: teacher, lambda: base, teacher.offsets, **more)
 
 
 TEXT = "Mira Tal was a painter of Toren. She was born at the school. In 1719 she painted the bridge. She died there."
@@ -164,13 +164,6 @@ def test_the_printed_prompts_ask_for_the_labels_of_the_paper():
     (scene,) = SELECTION.label(QUESTION, [DOCUMENT], models)
     assert scene.replies == ("['Work']",)
     assert f"**Question**:{QUESTION.text}\nOutput:" in models.load_teacher().prompts[-1]
-
-
-@pytest.mark.parametrize(("length", "seconds", "most"), [(10, 9e9, 10), (900, 9e9, 500), (900, 1e-12, 1)])
-def test_a_long_reply_fits_into_a_row_and_into_its_time(length, seconds, most):
-    teacher = ScriptedModel(Script(replies=[{"reply": "one two three"}], window=9000))
-    task = Task(instruction="x", max_answer_tokens=8)
-    assert LabelModels(task, lambda: teacher, lambda: teacher, teacher.offsets, length, seconds).most(500) == most
 
 
 def test_a_text_is_an_item_once_and_the_sets_take_turns():

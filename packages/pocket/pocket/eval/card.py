@@ -2,7 +2,7 @@
 
     stale(card, skills().values())          [(skill, "changed since training" | "never trained")]
     write_card(card_after_training(...))    card.json and CARD.md
-    card_page(card)                         what the model can do and what it cannot, its tables, its training
+    card_page(card)                         its training and its tables
     tables(results)                         (heading, rows) for each skill and measure: questions down, texts across
 
 A skill's fingerprint is a hash of what the teacher writes down for it: token ids, targets and probes on three fixed
@@ -44,7 +44,6 @@ A toy Llama trained on texts of a synthetic world, so that every method here can
 real world and is never to be mistaken for a real model: its scores say that the plumbing works, not which method is
 better. Replies are compared letter for letter, on texts it never saw.
 """
-_CAN, _CANNOT = 0.8, 0.5
 _NOTES = {
     EXACT: "Share of replies that are the answer letter for letter.",
     AREA: "Area under the ROC curve of P(first label) over all probes; the floor is that of counting the parts shown.",
@@ -180,7 +179,7 @@ def card_after_training(
 
 def card_page(card: Card) -> str:
     """The card as Markdown."""
-    parts = [_HEAD.format(name=card.name), *_verdict_lines(card.results), *_training_lines(card), *_result_lines(card)]
+    parts = [_HEAD.format(name=card.name), *_training_lines(card), *_result_lines(card)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -211,35 +210,6 @@ def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
         yield f"{skill}: {measure}{by}", [["", *texts], *body]
 
 
-def _verdict_lines(results: Sequence[Result]) -> list[str]:
-    """What the model can surely do and what not, by the intervals of its exam."""
-    if not results:
-        return ["It was not examined yet: `harness pocket eval` does that.\n"]
-    can: dict[str, list[str]] = {}
-    cannot: dict[str, list[str]] = {}
-    for row in results:
-        if row["low"] is None or row["measure"] == INVENTED or row["text"].endswith(" alike"):
-            continue
-        head = f"{row['skill']}, {row['asked']} ({row['measure']})"
-        guessed = row["floor"] is not None and row["low"] <= row["floor"]
-        if guessed or row["high"] < _CANNOT:
-            cannot.setdefault(head, []).append(row["text"])
-        elif row["low"] >= _CAN:
-            can.setdefault(head, []).append(row["text"])
-    return [
-        "## What it can do\n",
-        f"Surely (the whole interval) at {_percent(_CAN)} % or more:\n",
-        _bullet_list(can),
-        "## What it cannot do\n",
-        f"Surely under {_percent(_CANNOT)} %, or not surely better than a guess:\n",
-        _bullet_list(cannot),
-    ]
-
-
-def _bullet_list(sections: Mapping[str, Sequence[str]]) -> str:
-    return "".join(f"- {head}: {'; '.join(texts)}\n" for head, texts in sections.items() or [("nothing", [""])])
-
-
 def _training_lines(card: Card) -> list[str]:
     """The trainings of the weights, first one first: steps, tokens, time and stages."""
     training = card.trained
@@ -263,7 +233,7 @@ def _training_lines(card: Card) -> list[str]:
 def _result_lines(card: Card) -> list[str]:
     """The results of the exam, a line for each skill and measure."""
     if not card.results:
-        return []
+        return ["It was not examined yet: `harness pocket eval` does that.\n"]
     exam = card.exam
     head = (
         f"Exam of seed {exam.get('seed')}, {exam.get('questions')} questions a cell; percent [95 % interval] of n. "
