@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from harness_audit.position import support_position
 from hypothesis import given
 from hypothesis import strategies as st
 from pocket.world.sample import KINDS, sample
@@ -15,7 +16,6 @@ from harness.datasets import load, option_names
 from harness.datasets.placing import PLACED, Placement, PlaceOptions, placement, rearrange, split_options
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError
-from reports.figures.position import support_position
 from reports.gold_rows import Rows
 from tests.datasets.support import check_refused
 

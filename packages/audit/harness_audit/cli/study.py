@@ -1,4 +1,4 @@
-"""`harness study`: figures of stored runs, each made by the module of its name in reports/figures/.
+"""`harness study`: figures of stored runs, each made by the module of its name, here or in reports/figures/.
 
 No model is loaded, for lengths only a run's tokenizer. Texts, supporting marks and gold answers are the data set's.
 """
@@ -23,7 +23,7 @@ def study_position(
 
     Runs whose rows cannot be loaded are left out with a warning.
     """
-    return write_figure("position", output, folders, score=score, parts=parts, data=data)
+    return write_figure("position", output, folders, "harness_audit", score=score, parts=parts, data=data)
 
 
 def study_length(
@@ -43,7 +43,7 @@ def study_length(
     limits = parse_numbers(edges, "--edges", int, lambda n: n > 0, "numbers of tokens")
     if limits is not None and limits != sorted(limits):
         raise UserError(f"--edges {edges}: should rise from edge to edge")
-    return write_figure("length", output, folders, score=score, edges=limits, data=data)
+    return write_figure("length", output, folders, "harness_audit", score=score, edges=limits, data=data)
 
 
 def study_trials(

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from functools import partial
 
 import pytest
+from harness_audit import length as length_module
+from harness_audit.length import ALL, Measured, bucket_name, frame, panels, quantiles
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,8 +15,6 @@ from harness.errors import CannotRun
 from harness.storage.run_folder import read_run
 from harness.types import Document, Example, Gold, Question
 from reports import gold_rows as rows_module
-from reports.figures import length as length_module
-from reports.figures.length import ALL, Measured, bucket_name, frame, panels, quantiles
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, mistake, record, span, write_run
 

@@ -5,11 +5,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from harness_audit.position import APART, SupportPosition, frame, panels, sections, support_position
 
 from harness.errors import UnknownName, UserError
 from harness.types import Document, Example, Gold, Question, Support
 from reports import gold_rows as rows_module
-from reports.figures.position import APART, SupportPosition, frame, panels, sections, support_position
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, mistake, record, stored, write_run
 
