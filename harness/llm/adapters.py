@@ -196,14 +196,15 @@ def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) ->
 
 
 def _training_shares(name: str, base: Base, trained: Any) -> list[str]:
-    """A sentence: on which methods' prompts the adapter was last trained; [] if its card (`trained`) says none."""
+    """What shares of methods in the adapter's last training mean for scores; [] if its card (`trained`) says none."""
     counts = trained if isinstance(trained, dict) else {}
     methods, rows = counts.get("methods"), counts.get("rows")
     if not isinstance(methods, dict) or not all(type(n) is int and n > 0 for n in (rows, *methods.values())):
         return []
     shares = [f"{method} {100 * n / rows:.0f} %" for method, n in sorted(methods.items(), key=lambda item: -item[1])]
-    own = f"the adapter '{name}' of '{base.name}' was trained on methods' own prompts"
-    return [f"{own}, in the last course {', '.join(shares)} of the rows"] if shares else []
+    told = f"the adapter '{name}' of '{base.name}' has seen the prompts of some methods more often than others'"
+    least = "a method with a small share, or none, can score low because of the adapter, not because it is worse"
+    return [f"{told} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))} of its rows): {least}"] if shares else []
 
 
 def adapter_folder(named: str) -> Path:

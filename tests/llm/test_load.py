@@ -314,7 +314,7 @@ def test_adapters_are_switched_per_session(tiny, tiny_folder, adapter_folder):
 @pytest.mark.parametrize(
     ("trained", "told"),
     [
-        ({"rows": 400, "methods": {"gist": 7, "pecan": 174}}, "the last course pecan 44 %, gist 2 % of the rows"),
+        ({"rows": 400, "methods": {"gist": 7, "pecan": 174}}, "(pecan 44 % to gist 2 % of its rows)"),
         ({"rows": 400, "methods": {}}, None),
         ({"rows": 400, "methods": {"pecan": "174"}}, None),
         ({"rows": 0, "methods": {"pecan": 174}}, None),
@@ -328,8 +328,9 @@ def test_whose_prompts_an_adapter_was_trained_on_is_told(tiny_folder, adapter_fo
         (folder / "card.json").write_text(json.dumps({"trained": trained}))
     facts = model_facts(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(folder)}))
     assert len(facts.identity["adapters"]["one"]) == 64
-    own = "the adapter 'one' of 'tiny' was trained on methods' own prompts, in "
-    assert facts.warnings == ([own + told] if told else [])
+    own = f"the adapter 'one' of 'tiny' has seen the prompts of some methods more often than others' {told}: a method "
+    own += "with a small share, or none, can score low because of the adapter, not because it is worse"
+    assert facts.warnings == ([own] if told else [])
 
 
 def test_an_adapter_in_the_weights_without_a_card_is_told(tiny_folder, adapter_folder):
