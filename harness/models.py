@@ -53,6 +53,9 @@ class Session(abc.ABC):
     can_begin_replies = True
     """Whether a reply may be begun for the model (`begin` of `write`, `after` of `probe`)."""
 
+    chat = True
+    """Whether turns stand in the chat template; False: their texts alone, behind BOS. A server always uses its own."""
+
     sampling: Sampling | None = None
     replies: ReplyCache | None = None
     """How to draw replies that are asked for greedily; the cache of replies (harness/llm/kept_replies.py)."""
@@ -393,8 +396,8 @@ class MeteredModel:
         self.offsets, self.count = model.offsets, model.count
         self.turn_tokens, self.system_turn_tokens = model.turn_tokens, model.system_turn_tokens
 
-    def session(self, adapter: str | None = None) -> Session:
-        """Open an empty context whose costs the meter counts; adapter: the one to switch on, by its name."""
+    def session(self, adapter: str | None = None, chat: bool = True) -> Session:
+        """Open an empty context whose costs the meter counts; adapter: the one to switch on; chat: as of Session."""
         session = self._model.session(self._meter, self.role, adapter or self._adapter)
-        session.sampling, session.replies = self._sampling, self._replies
+        session.sampling, session.replies, session.chat = self._sampling, self._replies, chat
         return session

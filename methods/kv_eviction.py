@@ -110,7 +110,7 @@ class BoundedCache(FullContext):
                 f"the question with its prompt takes {bare} tokens, more than the cache's budget of "
                 f"{self.config.budget}; raise method.budget"
             )
-        with model.session() as s:
+        with model.session(chat=task.chat) as s:
             if self.config.asked == "after" and len(pieces) > 1:
                 feed(s, pieces[:-1])
                 kept = s.bound(self.config.limit())

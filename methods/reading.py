@@ -100,7 +100,7 @@ def ask(
 ) -> str:
     """Show `texts` in order (none: closed book), ask, return the answer; reading: None = the task's."""
     reading = reading or Reading(tools.task)
-    with model.session() as s:
+    with model.session(chat=reading.task.chat) as s:
         feed(s, reading.pieces(question, texts))
         return reading.task.answer_in(s.write(reading.task.max_answer_tokens).text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,11 +44,14 @@ def _longbench(code: Path, rows: Rows, found: Found) -> None:
     metrics = import_theirs(code, "eval").dataset2metric
     lengths = json.loads((code / "config/dataset2maxlen.json").read_text(encoding="utf-8"))
     prompts = json.loads((code / "config/dataset2prompt.json").read_text(encoding="utf-8"))
+    listed = re.search(r"if dataset not in (\[.*?\])", (code / "pred.py").read_text(encoding="utf-8"))
+    bare = json.loads(listed[1]) if listed else []
     for name, length in lengths.items():
         config = resolved("datasets", dataset=f"longbench/{name}")
         scorer = f"longbench.{metrics[name].__name__}{'.first_line' * (name in FIRST_LINE)}"
         found.add("LongBench: tokens of an answer (sets)", length, config.max_answer_tokens)
         found.add("LongBench: scorer (sets)", scorer, config.scorers[0])
+        found.add("LongBench: chat template or none (sets)", name not in bare, config.chat)
     for path in sorted((rows.folder / "longbench").glob("*.jsonl")):
         own = load(resolved("datasets", dataset=f"longbench/{path.stem}", data=str(path)), EACH)
         user = prompts[path.stem].replace("{context}", "{text}").replace("{input}", "{question}")

@@ -86,6 +86,7 @@ class DatasetConfig(_Frozen):
     that a reply has before its final answer; scorers then see only that answer; None = the reply is the answer;
     demonstration: a question with its reply, shown behind the instruction as an example (both:
     harness/datasets/answer_prefix.py); raw_replies: scorers see white space around a reply, too (code);
+    chat: False shows the shared prompt without the model's chat template;
     keep_texts: whether run folders hold its questions, gold answers and texts,
     which a licence may forbid; swap: "entities" for the twin with other names and numbers (harness/datasets/twins.py),
     "entities:rules" with the recogniser named; swap_seed: another one makes another twin; shots, shots_from, shots_by,
@@ -104,6 +105,7 @@ class DatasetConfig(_Frozen):
     answer_prefix: _Phrase | None = None
     demonstration: _Phrase | None = None
     raw_replies: bool = False
+    chat: bool = True
     scorers: tuple[str, ...] = Field(min_length=1)
     licence: str = ""
     citation: str = ""

@@ -28,6 +28,7 @@ def task(dataset: DatasetConfig) -> Task:
         max_answer_tokens=dataset.max_answer_tokens,
         shots="" if shots is None else shots.identity or "",
         raw_replies=dataset.raw_replies,
+        chat=dataset.chat,
     )
 
 

@@ -131,6 +131,13 @@ def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig])
         found = (prompt_mismatch(*adapter, task, method.prompts()) for task, adapter in used.items())
         r.problems += [UserError(sentence) for sentence in found if sentence]
         r.warnings += unknown_prompts(dict(used.values()))
+    dataset: DatasetConfig | None = r.parts.get("dataset")
+    served = [model.name for model in models.values() if model.backend == "endpoint"]
+    if dataset is not None and not dataset.chat and served:
+        r.warnings.append(
+            f"dataset.chat=false: '{dataset.name}' is shown without a chat template, but the server of '{served[0]}' "
+            "always uses its own"
+        )
     if not r.problems:
         r.warnings += untrained_warnings(models.values(), method, r.parts["method"].name)
 

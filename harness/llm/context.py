@@ -38,8 +38,11 @@ class Context(Session):
         self._content = len(self.ids)
 
     def _open(self, turn: str) -> None:
-        self._queue_frame(turn_frame(self._model, self._turn, turn))
-        self._answering = not (self._model.thinking or self._model.opens)
+        if self.chat:
+            self._queue_frame(turn_frame(self._model, self._turn, turn))
+        elif not self.ids and self._model.text.bos is not None:
+            self._queue_frame([self._model.text.bos])
+        self._answering = not (self.chat and (self._model.thinking or self._model.opens))
 
     def _skip_thinking(self) -> None:
         if self._model.skips:
@@ -71,7 +74,7 @@ class Context(Session):
     def user(self, text: str = "") -> Span:
         """Open a user turn and put `text` in it."""
         # A template that trims contents would not show white space at the start of a turn either.
-        return super().user(text.lstrip() if self._model.pieces.trims else text)
+        return super().user(text.lstrip() if self.chat and self._model.pieces.trims else text)
 
     def length(self) -> int:
         """Tokens in the context, queued ones included."""

@@ -30,7 +30,8 @@ class Task(BaseModel):
 
     instruction: how to answer, one sentence; max_answer_tokens: longest answer; shots: the training rows of which each
     question is shown the nearest behind the instruction, by their hash; raw_replies: white space around a reply is part
-    of the answer (code). The last two are left out of a dump if empty.
+    of the answer (code); chat: the shared prompt stands in the model's chat template. The last three are left out of a
+    dump where they are the default.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -38,6 +39,7 @@ class Task(BaseModel):
     max_answer_tokens: int
     shots: str = ""
     raw_replies: bool = False
+    chat: bool = True
 
     @property
     def without_shots(self) -> str:
@@ -45,9 +47,10 @@ class Task(BaseModel):
         return self.instruction.partition(SHOTS)[0]
 
     @model_serializer(mode="wrap")
-    def _without_empty_shots(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        return {key: value for key, value in values.items() if value or key not in ("shots", "raw_replies")}
+        fields = type(self).model_fields
+        return {key: value for key, value in values.items() if value != fields[key].default}
 
     def answer_in(self, reply: str) -> str:
         """The answer in a reply: stripped, or with `raw_replies` as it was written."""

@@ -258,3 +258,9 @@ def test_money_and_latency_are_those_of_the_servers_own_account(here, tmp_path):
     assert max(row["seconds.p95"] for row in found) < max(took) + 0.1
     assert min(row["seconds.p50"] for row in found) >= min(took)
     assert " seconds.p95 " in here("report", "results").stdout
+
+
+def test_a_server_keeps_its_chat_template_and_the_command_says_so(here):
+    with Loopback([told]) as server:
+        done = here(*words(server, "dataset.chat=false", limit=1))
+    assert "is shown without a chat template, but the server of 'some-chat' always uses its own" in done.stderr

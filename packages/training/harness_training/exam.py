@@ -179,9 +179,9 @@ class _RecordedModel(MeteredModel):
         super().__init__(model, meter, role, adapter)
         self._record = record
 
-    def session(self, adapter: str | None = None) -> Session:
+    def session(self, adapter: str | None = None, chat: bool = True) -> Session:
         """A session that notes its replies, probes and scores in the outcome, for `record_scene`."""
-        return cast("Session", _RecordedSession(super().session(adapter), *self._record))
+        return cast("Session", _RecordedSession(super().session(adapter, chat), *self._record))
 
 
 class _RecordedSession:
