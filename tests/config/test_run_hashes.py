@@ -23,7 +23,7 @@ HASHES = {
     "naive-generation": "618e808b",
     "oracle-evidence": "c2c0a93e",
     "pecan": "4da9a99b",
-    "qrmem": "ceb77e03",
+    "qrmem": "c4603035",
     "random": "5c60e28b",
     "raptor-ct": "eb16503f",
     "recomp": "8de08407",
