@@ -26,5 +26,9 @@ def index_key(plan: Plan, document: Document, question: Question | None) -> dict
         **{name: found for name, found in outside.items() if found},
     }
     if question is not None:
-        key["question"] = {"text": question.text, "options": question.options, "task": plan.task.model_dump()}
+        key["question"] = {
+            "text": question.text,
+            "options": question.options,
+            "task": plan.task.model_dump(exclude_defaults=True),
+        }
     return key

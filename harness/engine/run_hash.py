@@ -29,7 +29,7 @@ def run_hash(
             "index_version": method.index_version,
             **({"code": code} if code else {}),
         },
-        "task": task.model_dump(mode="json"),
+        "task": task.model_dump(mode="json", exclude_defaults=True),
         "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
         "identities": dict(sorted(identities.items())),
         "seed": config.seed,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict
 
 from harness.types import Question
 
@@ -30,8 +30,7 @@ class Task(BaseModel):
 
     instruction: how to answer, one sentence; max_answer_tokens: longest answer; shots: the training rows of which each
     question is shown the nearest behind the instruction, by their hash; raw_replies: white space around a reply is part
-    of the answer (code); chat: the shared prompt stands in the model's chat template. The last three are left out of a
-    dump where they are the default.
+    of the answer (code); chat: the shared prompt stands in the model's chat template. Hashes leave defaults out.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,12 +44,6 @@ class Task(BaseModel):
     def without_shots(self) -> str:
         """The instruction without the solved examples at its end."""
         return self.instruction.partition(SHOTS)[0]
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = handler(self)
-        fields = type(self).model_fields
-        return {key: value for key, value in values.items() if value != fields[key].default}
 
     def answer_in(self, reply: str) -> str:
         """The answer in a reply: stripped, or with `raw_replies` as it was written."""
