@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from harness.engine.document_view import joined_id
-from harness.storage.index_cache import cache_root, checked_files, key_digest
-from harness.storage.read_files import as_object
+from harness.storage.index_cache import cache_root, read_packed
 from harness.storage.run_folder import StoredRun
-from harness.storage.serialize import Packed, load
+from harness.storage.serialize import load
 
 _KEYS = ("text", "level", "higher", "lower", "weight")
 
@@ -172,9 +171,6 @@ def read_index(key: str) -> tuple[Any, str | None]:
     if folder is None:
         return None, f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names another one)"
     try:
-        files = checked_files(folder)
-        if key_digest(as_object(files["key.json"])) != key:
-            raise ValueError("key.json is another entry's")
-        return load(Packed(files["data.json"], files.get("arrays.npz", b""))), None
+        return load(read_packed(folder, key)), None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"cannot be read from the cache: {folder} is damaged ({error})"

@@ -138,7 +138,7 @@ class Indexer:
         try:
             self._cache.put(key, entry)
         except SaveError as error:
-            if self._cache.root_identity is not None:  # it could be written before: later indexes would be lost too
+            if self._cache.written:  # it could be written before: later indexes would be lost too
                 raise
             if not self._uncached:  # report a cache that cannot be written once, not once a document
                 self._progress.note(f"an index is not cached: {error}")

@@ -24,6 +24,7 @@ from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
 from harness.storage.run_folder import (
     DOCUMENTS,
+    LOCK,
     MANIFEST,
     RECORDS,
     RUN,
@@ -212,7 +213,7 @@ class _Merge:
     def _remove_shards(self, whole: bool) -> None:
         """Remove the shards' files, their records last; whole: no question is left, so order.jsonl goes too."""
         with ThreadPoolExecutor(_REMOVERS) as pool:
-            for name in (MANIFEST, SUMMARY, UNSCORED, REQUESTS, TEXTS, DOCUMENTS, RECORDS):
+            for name in (LOCK, MANIFEST, SUMMARY, UNSCORED, REQUESTS, TEXTS, DOCUMENTS, RECORDS):
                 paths = [self.folder / part_name(name, number) for number in self.numbers]
                 list(pool.map(lambda path: path.unlink(missing_ok=True), paths))  # raises what a thread raised
         if whole:

@@ -5,12 +5,11 @@
         data.json        the index without its arrays
         arrays.npz       its arrays (missing when it has none)
         usage.json       the model calls that building it took, and the shapes of those models
-        checksums.json   sha256 of the files above
     <root>/<implementation>/<first 2>/<digest>.parts/<part digest>/     what tools.keep stored of an unfinished index
     <root>/shared.<name>/<first 2>/<digest>/                            what tools.share stored for indexes of any kind
 
 No pickle. An entry is written beside its place and renamed into it, so it is there whole or not at all, and builders
-that race end with the first one's entry. One whose checksums do not fit is reported and built again.
+that race end with the first one's entry. One that cannot be read is reported and built again.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -34,11 +32,10 @@ from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
 from harness.errors import SaveError
 from harness.parallel.scheduler import Claims
-from harness.storage.files import identity, save_error
+from harness.storage.files import save_error
 from harness.storage.home import home
-from harness.storage.lock import process_start
 from harness.storage.paths import local_folder
-from harness.storage.read_files import as_object, read_object
+from harness.storage.read_files import read_object
 from harness.storage.serialize import Packed, dump, load
 from harness.types import Document
 
@@ -113,27 +110,14 @@ class Entry:
 
 
 _DRAFT, _PARTS = ".draft-", ".parts"
-_FILES = ("key.json", "data.json", "usage.json", "arrays.npz")
-_OLD = 86_400  # seconds after which a draft counts as abandoned, on any machine
-
-
-@lru_cache(maxsize=1)
-def _machine_id() -> str:
-    """An id of this machine or container: others that share the cache may have the same process ids."""
-    with contextlib.suppress(OSError):
-        return hashlib.sha256(f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}".encode()).hexdigest()[:8]
-    return socket.gethostname().replace("-", "_")
+_OLD = 86_400  # seconds after which a draft counts as abandoned
 
 
 def _delete_abandoned_drafts(folder: Path) -> None:
-    """Remove the temporary folders in `folder` that killed builders of entries left."""
+    """Remove the temporary folders in `folder` that killed builders of entries left, after a day."""
     for draft in folder.glob(f"{_DRAFT}*"):
-        here, _, rest = draft.name.removeprefix(_DRAFT).partition("-")
-        pid, _, rest = rest.partition("-")
         with contextlib.suppress(OSError):
-            old = time.time() - draft.stat().st_mtime > _OLD
-            known = here == _machine_id() and pid.isdecimal()
-            if old or (known and str(process_start(int(pid))) != rest.partition("-")[0]):
+            if time.time() - draft.stat().st_mtime > _OLD:
                 shutil.rmtree(draft, ignore_errors=True)
 
 
@@ -152,7 +136,7 @@ class IndexCache:
     ) -> None:
         self.root, self.note, self.served = root, note, served or {}
         self.parts_lost = False
-        self.root_identity: tuple[int, int] | None = None  # of the root, once this object has written below it
+        self.written = False  # this object has stored an entry, so the next one that cannot be stored ends the run
         self.sharing = Claims()  # what indexes share is made by one of those that are built at once
 
     def folder(self, key: dict[str, Any]) -> Path:
@@ -185,7 +169,7 @@ class IndexCache:
         try:
             self._put(folder, key, entry)
         except SaveError as error:
-            if self.root_identity is not None:  # it could be written before
+            if self.written:
                 raise
             if not self.parts_lost:  # reported once, not for each part
                 self.note(f"parts of unfinished indexes are not kept: {error}")
@@ -214,28 +198,18 @@ class IndexCache:
         return None
 
     def _put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
-        """Write an entry. Raises SaveError."""
-        if self.root_identity not in (None, identity(self.root)):
-            raise SaveError(
-                f"the index cache {self.root} was removed or replaced while the run went on, so no further index can "
-                "be kept; run the same command again."
-            )
-        self._write_entry(folder, _entry_files(key, entry))
-        self.root_identity = identity(self.root)
-
-    def _write_entry(self, folder: Path, files: Mapping[str, bytes]) -> None:
-        """Write the files of an entry (name -> content) in one step. Raises SaveError."""
+        """Write an entry in one step. Raises SaveError."""
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             _delete_abandoned_drafts(folder.parent)
-            own = f"{_DRAFT}{_machine_id()}-{os.getpid()}-{process_start(os.getpid())}-"
-            draft = Path(tempfile.mkdtemp(prefix=own, dir=folder.parent))
+            draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder.parent))
         except OSError as error:
             raise save_error(folder, error, "HARNESS_CACHE") from error
         try:
-            for name, data in files.items():
+            for name, data in _entry_files(key, entry).items():
                 (draft / name).write_bytes(data)
             os.rename(draft, folder)
+            self.written = True
         except OSError as error:
             if not folder.is_dir():  # else another builder came first, with the same value
                 raise save_error(folder, error, "HARNESS_CACHE") from error
@@ -294,7 +268,7 @@ def _parts_folder(folder: Path) -> Path:
 
 
 def _entry_files(key: dict[str, Any], entry: Entry) -> dict[str, bytes]:
-    """Serialise an entry: file name -> content, with checksums.json over the others."""
+    """Serialise an entry: file name -> content."""
     usage = {
         "usage": entry.usage,
         "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
@@ -307,31 +281,26 @@ def _entry_files(key: dict[str, Any], entry: Entry) -> dict[str, bytes]:
     }
     if entry.packed.arrays:
         files["arrays.npz"] = entry.packed.arrays
-    sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    files["checksums.json"] = json.dumps(sums, indent=1).encode()
     return files
 
 
-def checked_files(folder: Path) -> dict[str, bytes]:
-    """The files of an entry by name. Raises OSError, ValueError where one is not what checksums.json says."""
-    sums = read_object(folder / "checksums.json")
-    files = {name: (folder / name).read_bytes() for name in _FILES if name in sums or name != "arrays.npz"}
-    if lost := [name for name, data in files.items() if hashlib.sha256(data).hexdigest() != sums.get(name)]:
-        raise ValueError(f"the checksum of {lost[0]} does not fit")
-    return files
+def read_packed(folder: Path, digest: str) -> Packed:
+    """Read the index in an entry. Raises OSError, and ValueError where it is not the one whose key has this digest."""
+    if key_digest(read_object(folder / "key.json")) != digest:
+        raise ValueError("key.json is another entry's")
+    arrays = folder / "arrays.npz"
+    return Packed((folder / "data.json").read_bytes(), arrays.read_bytes() if arrays.exists() else b"")
 
 
 def _read_entry(folder: Path, key: dict[str, Any]) -> Entry:
     """Read an entry. Raises OSError, ValueError, KeyError, TypeError where it is damaged, or not the one of `key`."""
-    files = checked_files(folder)
-    if key_digest(as_object(files["key.json"])) != key_digest(key):
-        raise ValueError("key.json is another entry's")
-    usage = as_object(files["usage.json"])
+    packed = read_packed(folder, key_digest(key))
+    usage = read_object(folder / "usage.json")
     named = {name: ModelShape(**row) for name, row in usage["shapes"].items()}
     # Entries of before events named their shape have the shapes under the models' names.
     rows = [{"shape": named[m].key if (m := row["model"]) in named else "", **row} for row in usage["events"]]
     return Entry(
-        packed=Packed(files["data.json"], files.get("arrays.npz", b"")),
+        packed=packed,
         events=tuple(Event(**row) for row in rows),
         shapes={shape.key: shape for shape in named.values()},
     )

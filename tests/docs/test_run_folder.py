@@ -157,4 +157,4 @@ def test_run_yaml(folder):
 def test_files(folder):
     tree = PAGE.partition("\n\n")[2].partition("`/` in")[0]
     named = set(re.findall(r"^      (\S+)  ", tree, re.M))
-    assert {path.name for path in folder.iterdir()} == named - {"answered.jsonl", "lock"}
+    assert {path.name for path in folder.iterdir()} == named - {"answered.jsonl"}

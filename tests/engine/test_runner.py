@@ -40,7 +40,6 @@ def test_a_whole_run(tmp_path):
     assert 0 < stored.summary["scores"][SCORER]["mean"] < 1
     assert stored.summary["index"]["usage"]["index"]["tokens_in"] == 6  # three words in each of two documents
     assert stored.summary["usage"]["search"]["tokens_in"] == 2.0
-    assert not (result.folder / "lock").exists()
 
 
 TROUBLES = {
@@ -255,7 +254,6 @@ def test_a_signal_leaves_everything_and_the_way_on(kind, tmp_path):
     stored = read_run(caught.value.folder)
     assert (len(stored.records), stored.summary["state"], stored.summary["n_asked"]) == (3, "interrupted", 6)
     assert stored.manifest["finished"] is None
-    assert not (caught.value.folder / "lock").exists()
     assert go(make_plan(), tmp_path).summary["n_total"] == 6
 
 
