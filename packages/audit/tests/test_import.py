@@ -406,25 +406,6 @@ def test_a_right_choice_of_lm_eval_is_a_number_from_0(tmp_path: Path) -> None:
     assert [record["gold"]["answers"] for record in run.records] == [["Bo"]] * 4
 
 
-def test_memory_holds_one_answer_at_a_time(tmp_path: Path) -> None:
-    import tracemalloc
-
-    made = [
-        {"id": f"q{n}", "question": "Who? " * 40, "answers": ["Ann"], "prediction": "Ann" * 100} for n in range(4000)
-    ]
-    path = lines(tmp_path / "mine.jsonl", made)
-    del made
-    run = prepare_import(read_foreign("jsonl", path), None, None, ["flashrag.em"])  # imports what it needs
-    tracemalloc.start()
-    write_all(
-        prepare_import(read_foreign("jsonl", path), None, None, ["flashrag.em"]), tmp_path / "r", lambda note: None
-    )
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(run) == 1
-    assert most < path.stat().st_size
-
-
 class TestMatching:
     def test_by_id_and_else_by_question_and_answer(self, tmp_path: Path) -> None:
         rows = dataset(tmp_path)
