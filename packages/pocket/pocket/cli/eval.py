@@ -9,8 +9,8 @@ from harness.cli.command import output, setting
 from harness.cli.options import Json, Skills
 from harness.cli.output import columns, say
 from harness.config.schema import ModelConfig
-from harness.storage.files import save_error
-from pocket.card import NAME, Card
+from harness.storage.files import check_writable
+from pocket.card import NAME
 from pocket.cli.model_card import Model, chosen_skills, model_card, model_folder
 from pocket.eval.card import tables, with_results, write_card
 
@@ -29,26 +29,16 @@ def eval_(
 
     where = model_folder(folder)
     chosen = chosen_skills(skill) or None
+    to = where if out is None else Path(out)
+    check_writable(to)
     card = model_card(where)
     model = load_model(ModelConfig(name=NAME, source=str(where.resolve()), dtype="float32"))
     rows = examine(model, questions=questions, seed=seed, progress=say, skills=chosen)
-    written = _write(with_results(card, rows, questions, seed), None if out is None else Path(out))
+    write_card(with_results(card, rows, questions, seed), to)
     if json:
-        print(json_.dumps({"card": written and str(written), "results": [asdict(row) for row in rows]}))
+        print(json_.dumps({"card": str(to), "results": [asdict(row) for row in rows]}))
         return 0
     for heading, table in tables([asdict(row) for row in rows]):
         print(f"{heading}\n{columns(table)}\n")
-    if written:
-        print(written)
+    print(to)
     return 0
-
-
-def _write(card: Card, out: Path | None) -> Path | None:
-    """Write the card, by default beside the weights if possible. Raises SaveError for an unwritable `out`."""
-    try:
-        return write_card(card, out)
-    except OSError as error:
-        if out is not None:
-            raise save_error(out, error) from error
-        say(f"the card is not written: {card.folder} cannot be written to; name a folder with --out")
-        return None
