@@ -8,8 +8,8 @@ shown_spans       spans of a document as what the reader saw
 packed            "One. Two words. Three.", 3 tokens ──► "One. Two words." | " Three."
 
 `packed` fills chunks with sentences in order. A longer sentence is cut behind its clauses, a longer clause where tokens
-end, into pieces that are packed with nothing else. A mark ends a sentence only before white space ("3.14" is whole),
-those of Chinese and Japanese everywhere. RAPTOR's released split_text differs: docs/methods/raptor.md#raptor-chunks.
+end, into pieces that are packed with nothing else. Each line ends a sentence there. RAPTOR's released split_text
+differs: docs/methods/raptor.md#raptor-chunks.
 """
 
 from __future__ import annotations
@@ -23,16 +23,9 @@ from typing import Literal, NamedTuple
 
 from harness.models import MeteredModel
 from harness.types import Document, Shown
+from methods.sentences import sentence_ends
 
-# The marks, then quotes and brackets that close behind them. No mark may stand before the first one and nothing is
-# given back (++, *+), so that a line of 200,000 dots is read once.
-_SENTENCE = re.compile(
-    r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\]]*+(?=\s)"  # . ! ? and the ellipsis
-    r"|[\u3002\uff01\uff1f\uff61]++[\"'\u201d\u2019\uff09\u300d\u300f]*+"  # the same in full width
-    r"|(?<=\S)(?=[^\S\n]*+\n)"  # the end of a line
-)
 _CLAUSE = re.compile(r"[,;:](?=\s)|[\uff0c\uff1b\uff1a\u3001]")
-_ENDS = (_SENTENCE, _CLAUSE)
 
 
 def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
@@ -84,10 +77,12 @@ class Packing(abc.ABC):
 class _Packing(Packing):
     """Cut at the ends of sentences, then of clauses, then where tokens begin."""
 
-    lowest = len(_ENDS)
+    lowest = 2
 
     def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
-        return (match.end() for match in _ENDS[rank].finditer(self.text, start, end))
+        if rank == 0:
+            return sentence_ends(self.text, start, end, lines=True)
+        return (match.end() for match in _CLAUSE.finditer(self.text, start, end))
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
         """As `Packing.pack`; at the last rank before every `size`-th token."""
@@ -113,15 +108,6 @@ def _tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
 Span = tuple[int, int]
 Side = Literal["ends", "left", "right"]
 
-# A sentence ends behind its closing marks (and quotes or brackets) where white space follows, behind Chinese marks
-# wherever they stand, and at a blank line; a single line break is how a printed page wraps, not an end. The look-behind
-# and the possessive "+" keep a text of 200,000 full stops linear.
-_END = re.compile(
-    r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\]]*+(?=\s)"
-    r"|[\u3002\uff01\uff1f]++[\"'\u201d\u2019\u300d\u300f\uff09)\]]*+"
-    r"|\n[^\S\n]*+\n\s*+"
-)
-
 
 def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
     """Hard cut every `size` tokens of `model`'s tokenizer, the last chunk short; [] for an empty text.
@@ -133,8 +119,8 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
 
 
 def sentences(text: str) -> list[Span]:
-    """Spans of the sentences, without the white space around them. Rules only: "Dr. No" is cut in two."""
-    cuts = [0, *(match.end() for match in _END.finditer(text)), len(text)]
+    """Spans of the sentences, without the white space around them; a single line break ends none."""
+    cuts = [0, *sentence_ends(text), len(text)]
     return [span for a, b in pairwise(cuts) if (span := trimmed(text, a, b))[0] < span[1]]
 
 

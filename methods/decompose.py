@@ -70,6 +70,7 @@ class Decompose(reading.ReadingMethod):
     summary = "sub-questions answered one after the other, each from its own BM25 segments (DECOM)"
     needs: ClassVar[Needs] = {"reader": frozenset({"sampling"}), "searcher": frozenset({"sampling"})}
     scope = "document"
+    index_version = "2"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     index_fields = ("segment_tokens",)
     own_prompts = (DECOMPOSE, INSTRUCTION, STEP)

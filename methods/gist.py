@@ -186,7 +186,7 @@ class Gist(reading.ReadingMethod):
     needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset({"sampling"}), "builder": frozenset()}
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
-    index_version = "2"
+    index_version = "3"
     index_fields = ("page_words", "least_words", "last_words", "gist_tokens", "reply_tokens", "window")
     own_prompts = (PAUSE, LOOKUP, PAGE, SUMMARY)
 

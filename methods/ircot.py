@@ -57,6 +57,7 @@ class IRCoT(ReadingMethod):
     summary = "retrieve, reason a sentence, retrieve by that sentence (IRCoT)"
     draws = False
     scope = "document"
+    index_version = "2"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     index_fields = ("chunk_tokens",)
     own_prompts = (REASON,)

@@ -75,6 +75,11 @@ class TopK(ReadingMethod):
     index_fields: ClassVar[tuple[str, ...]] = ("chunks", "chunk_tokens", "chunk_sentences", "least_characters")
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"k": "pieces"}
 
+    def __init__(self, config: MethodConfig) -> None:
+        super().__init__(config)
+        if self.config.chunks not in ("tokens", "words"):
+            self.index_version = "2"  # type: ignore[misc]  # of the rule by which sentences end
+
     def piece_tokens(self) -> int:
         """Tokens of a chunk at its full size."""
         return int(self.config.chunk_tokens)

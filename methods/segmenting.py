@@ -243,6 +243,7 @@ class SentenceSegments(_Segmented):
 
     summary = "segments of six sentences, the best up to a budget"
     draws = False
+    index_version = "2"
     index_fields = ("segment_tokens", "sentences")
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
@@ -255,7 +256,7 @@ class JinaSegments(_Segmented):
 
     summary = "segments by a rule in place of Jina's web service, the best up to a budget"
     draws = False
-    index_version = "2"
+    index_version = "3"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
         """Cut by rule, without a model's scores."""
@@ -279,7 +280,7 @@ class MetaChunking(_Segmented):
     needs: ClassVar[Needs] = {"reader": frozenset(), "builder": frozenset({"score"})}
     index_roles = ("builder",)
     index_fields = ("segment_tokens", "threshold", "window_tokens")
-    index_version = "2"
+    index_version = "3"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
         """Cut at minima of the builder's perplexity."""

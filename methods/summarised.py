@@ -38,7 +38,7 @@ class Summarised(reading.ReadingMethod):
     needs: ClassVar[Needs] = {"reader": frozenset(), "builder": frozenset()}
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
-    index_version = "2"
+    index_version = "3"
     own_prompts = (SUMMARY,)
 
     def skills(self) -> list[Skill]:

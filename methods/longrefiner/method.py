@@ -29,7 +29,7 @@ class LongRefiner(reading.ReadingMethod):
     one_document = False
     index_roles = ("refiner",)
     index_fields = INDEX_FIELDS
-    index_version = "4"
+    index_version = "5"
     own_prompts = prompts.PROMPTS
     without_adapters = "use longrefiner-no-adapters, which runs on the model as it is"
 

@@ -133,6 +133,7 @@ class MemWalker(reading.ReadingMethod):
         "builder": frozenset(),
     }
     scope = "document"
+    index_version = "2"
     index_roles = ("builder",)
     index_fields = INDEX_FIELDS
     own_prompts = PROMPTS  # of the tree and of the walk; the shared reading prompts are the fallback's

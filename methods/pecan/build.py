@@ -23,7 +23,7 @@ from harness.models import MeteredModel, Session, Span
 from harness.prompts import prompt_tokens
 from harness.types import Document
 from methods import summary
-from methods.chunks import fixed_chunks, packed_chunks, trimmed
+from methods.chunks import fixed_chunks, packed_chunks, sentences, trimmed
 from methods.graph import Graph
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import BULLET, POINTS
@@ -32,7 +32,6 @@ from methods.pecan.prompts import BULLET, POINTS
 # "**Points**" is a heading in bold: no bullet, and no part of the one before it.
 _MARK = re.compile(r"[ \t]*(?:(?:\*(?!\*)|[\u2022\u2023\u25aa\u25cf])[ \t]*|(?:-|\d{1,3}[.)])[ \t]+)")
 _HEADING = re.compile(r"[ \t]*\*\*[^*\n]+\*\*:?[ \t]*")
-_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 
 
 class Point(NamedTuple):
@@ -66,15 +65,12 @@ def parse_points(text: str, truncated: bool) -> Parsed:
     points = [p for a, b in bullets if (p := _trimmed_point(text, a, b))]
     parser = "bullets" if points else "lines"
     if not points:
-        lines = _points_matching(text, re.compile(r"[^\n]+"))
-        points = lines if len(lines) > 1 else _points_matching(text, _SENTENCE)
+        lines = [match.span() for match in re.finditer(r"[^\n]+", text) if re.search(r"\w", match.group())]
+        spans = lines if len(lines) > 1 else sentences(text)
+        points = [p for a, b in spans if (p := _trimmed_point(text, a, b))]
     if truncated and len(points) > 1:
         return Parsed(points[:-1], parser + " cut")
     return Parsed(points, parser)
-
-
-def _points_matching(text: str, pattern: re.Pattern[str]) -> list[Point]:
-    return [p for m in pattern.finditer(text) if (p := _trimmed_point(text, m.start(), m.end()))]
 
 
 def _trimmed_point(text: str, start: int, end: int) -> Point | None:

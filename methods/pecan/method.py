@@ -72,7 +72,7 @@ class Pecan(Method):
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
     recording_fields = ("record_stops", "record_t_p")
-    index_version = "5"
+    index_version = "6"
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
 
     def templates(self) -> Sequence[Prompt]:

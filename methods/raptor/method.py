@@ -41,7 +41,7 @@ class Raptor(reading.ReadingMethod):
     scope = "document"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
-    index_version = "2"
+    index_version = "3"
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"top_k": "pieces"}
     own_prompts = (DETAILED,)  # a summary of a cluster
 

@@ -68,7 +68,7 @@ class Trailing:
 def test_other_cuts_have_another_version():
     # Cuts are stored under the version: change this pair together.
     text = "a b\nc d"
-    assert (JinaSegments.index_version, texts(text, packed_segments(text, 2, Trailing()))) == ("2", ["a b", "c", "d"])
+    assert (JinaSegments.index_version, texts(text, packed_segments(text, 2, Trailing()))) == ("3", ["a b", "c", "d"])
 
 
 MINIMA = [

@@ -48,7 +48,7 @@ CHUNKS = [
     # A long sentence is cut behind its clauses and packed with nothing else.
     ("Go. a b, c d, e f; g h i. End.", 4, ["Go.", " a b, c d,", " e f;", " g h i.", " End."]),
     # A long clause is cut where tokens end; no chunk is empty, none too long.
-    ("a b c d e f g. h", 3, ["a b c", " d e f", " g.", " h"]),
+    ("a b c d e f go. h", 3, ["a b c", " d e f", " go.", " h"]),
     ("", 3, []),
     (" \n\n ", 3, []),
 ]

@@ -33,28 +33,7 @@ def answer(method, tools=None, text=TEXT, question=QUESTION):
     return [text[s.start : s.end] for s in found.shown], found
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        (TEXT, ["Red fox runs.", "Blue fox sleeps!", "Is red red fish?", "Green bird sings.", "Blue whale."]),
-        ('He said "No." She left.', ['He said "No."', "She left."]),
-        ("It cost 3.5 (about 4.) Fine", ["It cost 3.5 (about 4.)", "Fine"]),
-        ("Wait... what?! Yes", ["Wait...", "what?!", "Yes"]),
-        ("a line that\nwraps. Next", ["a line that\nwraps.", "Next"]),
-        ("A Title\n \n\nText of it", ["A Title", "Text of it"]),
-        ("\u4f60\u597d\u3002\u4ed6\u8bf4\uff1a\u201c\u8d70\uff01\u201d\u597d", ["\u4f60\u597d\u3002", "\u4ed6\u8bf4\uff1a\u201c\u8d70\uff01\u201d", "\u597d"]),
-        ("no mark at all", ["no mark at all"]),
-        ("see www.a.b/c.html.", ["see www.a.b/c.html."]),
-        ("", []),
-        (" \n\n ", []),
-        (" . . ", [".", "."]),
-    ],
-)  # fmt: skip
-def test_sentences(text, parts):
-    assert [text[a:b] for a, b in sentences(text)] == parts
-
-
-@pytest.mark.parametrize("piece", ["x", ".", "\n", "x ", ".\n", '!" ', "\u3002", "\n ", "e.g."])
+@pytest.mark.parametrize("piece", ["x", ".", "\n", "x ", ".\n", '!" ', "\u3002", "\n ", "e.g.", "U.S. ", "J. "])
 def test_a_text_of_200000_characters_takes_linear_time(piece):
     text = piece * (200_000 // len(piece))
     model = FakeTools(REPLY).model()
