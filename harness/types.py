@@ -40,6 +40,11 @@ class Question:
     document_ids: tuple[str, ...]
     options: tuple[str, ...] | None = None
 
+    @property
+    def begins(self) -> str:
+        """How the reply begins, which the shared prompt writes for the model; "" for none."""
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class Support:

@@ -72,6 +72,7 @@ def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading
     reading = reading or Reading(tools.task)
     task, window = reading.task, model.window
     used = prompt_tokens(reading.pieces(question, [""]), model) + task.max_answer_tokens
+    used += model.count(f" {question.begins}") if question.begins else 0
     if reading.window is not None and used > reading.window <= window:
         raise WindowExceeded(
             f"the question with its prompt and answer takes {used} tokens, more than method.window={reading.window}; "
@@ -102,7 +103,10 @@ def ask(
     reading = reading or Reading(tools.task)
     with model.session(chat=reading.task.chat) as s:
         feed(s, reading.pieces(question, texts))
-        return reading.task.answer_in(s.write(reading.task.max_answer_tokens).text)
+        if question.begins and not s.can_begin_replies:
+            s.feed(f" {question.begins}")
+        begin = question.begins if s.can_begin_replies else ""
+        return reading.task.answer_in(s.write(reading.task.max_answer_tokens, begin=begin).text)
 
 
 def ask_fitting(question: Question, texts: Sequence[str], tools: Tools, reading: Reading) -> tuple[str, int]:

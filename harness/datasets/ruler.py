@@ -17,7 +17,7 @@ import re
 import string
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -58,13 +58,17 @@ class Options(BaseModel):
 
 @dataclass(frozen=True)
 class Made:
-    """A text with its question: `pieces` joined by `gap`. marked: indices of the pieces that hold the answers."""
+    """A text with its question: `pieces` joined by `gap`.
+
+    marked: indices of the pieces that hold the answers; begins: the reply's beginning, the authors' "answer prefix".
+    """
 
     pieces: Sequence[str]
     marked: Sequence[int]
     gap: str
     question: str
     answers: Sequence[str]
+    begins: str = ""
 
     @property
     def text(self) -> str:
@@ -75,6 +79,13 @@ class Made:
         """The spans of the marked pieces in the text; document: its id."""
         starts = list(itertools.accumulate((len(piece) + len(self.gap) for piece in self.pieces), initial=0))
         return tuple(Support(document, starts[at], starts[at] + len(self.pieces[at])) for at in sorted(self.marked))
+
+
+@dataclass(frozen=True, slots=True)
+class BegunQuestion(Question):
+    """A question whose reply begins with given words. A class of its own, as all fields of a question are hashed."""
+
+    begins: str = ""
 
 
 def _key_or_value(dice: random.Random, kind: str) -> str:
@@ -136,8 +147,10 @@ class Niah:
         one = len(answers) == 1
         head = f"What is the special magic {self.value[:-1]}" if one else f"What are all the special magic {self.value}"
         question = f"{head} for {query} mentioned in the provided text?"
+        begins = f"The special magic {self.value[: -one or None]} for {query} mentioned in the provided text "
+        begins += "is" if one else "are"
         marked = [n for n, piece in enumerate(hay) if any(piece.endswith(f"is: {answer}.") for answer in answers)]
-        return Made(hay, marked, " " if self.hay == "essay" else "\n", question, answers)
+        return Made(hay, marked, " " if self.hay == "essay" else "\n", question, answers, begins)
 
 
 def _variables(dice: random.Random, size: int) -> Made:
@@ -152,9 +165,12 @@ def _variables(dice: random.Random, size: int) -> Made:
     marked = [place + at for at, place in enumerate(sorted(dice.sample(range(size), len(chain))))]
     for place, line in zip(marked, chain, strict=True):
         pieces.insert(place, line)
-    return Made(
-        pieces, marked, "\n", f"Find all variables that are assigned the value {value} in the text above.", names
+    question = f"Find all variables that are assigned the value {value} in the text above."
+    begins = (
+        "According to the chain(s) of variable assignment in the text above, 5 variables are assigned the value "
+        f"{value}, they are: "
     )
+    return Made(pieces, marked, "\n", question, names, begins)
 
 
 def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> Made:
@@ -163,7 +179,9 @@ def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> M
     listed = words[:10] * repeats[0] + words[10:] * repeats[1]
     dice.shuffle(listed)
     pieces = [f"{number}. {word}" for number, word in enumerate(listed, start=1)]
-    return Made(pieces, (), " ", "What are the 10 most common words in the above list?", words[:10])
+    question = "What are the 10 most common words in the above list?"
+    begins = "The top 10 words that appear most often in the list are:"
+    return Made(pieces, (), " ", question, words[:10], begins)
 
 
 def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> Made:
@@ -178,7 +196,8 @@ def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> Made:
         "Do not provide any explanation. Please ignore the dots '....'. What are the three most frequently appeared "
         "words in the above coded text?"
     )
-    return Made(pieces, (), " ", question, coded[1:4])
+    begins = "According to the coded text above, the three most frequently appeared words are:"
+    return Made(pieces, (), " ", question, coded[1:4], begins)
 
 
 @dataclass(frozen=True)
@@ -315,7 +334,7 @@ def _longest_text(config: DatasetConfig, options: Options) -> Callable[[int], Ma
         return make(random.Random(f"{options.task} {options.seed} {number}"), size, number)
 
     def length(of: Made) -> int:
-        return count(f"{config.instruction}\n{of.text}\n{of.question}") + config.max_answer_tokens
+        return count(f"{config.instruction}\n{of.text}\n{of.question} {of.begins}".rstrip()) + config.max_answer_tokens
 
     if (needed := length(made(0, least))) > options.tokens:
         why = f"a text of '{options.task}' needs {needed} tokens at least with this tokenizer"
@@ -356,10 +375,12 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         made = fitted(number)
         document = f"{options.task}-{options.tokens}-{options.seed}-{number}"
         question = Question(f"{document}-q", made.question, (document,))
+        if made.begins:
+            question = BegunQuestion(question.id, question.text, question.document_ids, begins=made.begins)
         examples.append(Example(question, Gold(tuple(made.answers), made.spans(document), {"type": options.task})))
         text = made.text
         documents[document] = Document(document, text, passages=(Passage("", 0, len(text)),))
-        hashed.update(canonical([asdict(examples[-1]), text]).encode())
+        hashed.update(canonical([examples[-1], text]).encode())
     niah = _NIAH.get(options.task)
     file = "rows" if options.task.startswith("qa_") else "essays" if niah and niah.hay == "essay" else ""
     tail = f", made-up {file}" if file and getattr(options, file) is None else ""

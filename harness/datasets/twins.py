@@ -296,6 +296,12 @@ def _twin_example(example: Example, world: _World) -> Example:
     swap = world.swap_for(question, gold)
     options = None if question.options is None else tuple(map(swap.text, question.options))
     return Example(
-        Question(question.id, swap.text(question.text), tuple(world.ids[d] for d in question.document_ids), options),
+        replace(
+            question,
+            text=swap.text(question.text),
+            document_ids=tuple(world.ids[d] for d in question.document_ids),
+            options=options,
+            **({"begins": swap.text(question.begins)} if question.begins else {}),
+        ),
         Gold(tuple(map(swap.text, gold.answers)), tuple(map(world.twin_of, gold.supporting)), swap.value(gold.extra)),
     )

@@ -8,11 +8,20 @@ from typing import get_args
 import pytest
 
 from harness.config import presets
+from harness.config.resolve import resolved
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.datasets.ruler import Task
 from harness.errors import ConfigError, DataError
+from harness.llm.load import load_model
+from harness.llm.scripted import Rule
 from harness.scorers import score
+from methods.kv_eviction import BoundedCache
+from methods.long_context import FullContext
+from methods.reading import ask
+from tests.llm.endpoints import loaded
+from tests.llm.loopback import Loopback, completion
+from tests.methods.conftest import FakeTools
 
 TASKS = get_args(Task)
 NIAH = [task for task in TASKS if task.startswith("niah")]
@@ -56,6 +65,43 @@ def test_variables_form_one_chain():
     assert lines[1:] == [f"VAR {b} = VAR {a}" for a, b in itertools.pairwise(names)]
     assert f"VAR {names[0]} = " in lines[0]
     assert lines[0].rpartition(" ")[2] in example.question.text
+
+
+@pytest.mark.parametrize(
+    ("task", "begins"),
+    [
+        (
+            "vt",
+            "According to the chain(s) of variable assignment in the text above, 5 variables are assigned the value ",
+        ),
+        ("cwe", "The top 10 words that appear most often in the list are:"),
+        ("niah_single_1", "The special magic number for "),
+        ("niah_multivalue", "The special magic numbers for "),
+        ("qa_2", ""),
+    ],
+)
+def test_a_reply_goes_on_behind_the_authors_answer_prefix(task, begins):
+    data, tools = made(task), FakeTools()
+    question, documents = data.examples[0].question, [*data.documents.values()][:1]
+    assert question.begins.startswith(begins)
+    assert bool(question.begins) == bool(begins)
+    tools.reader = load_model(resolved("models", model="pocket-llama"))
+    tools.reader.forget()
+    FullContext(FullContext.Config()).answer(question, documents, [{}], tools)
+    _, _, reply = tools.reader.first_prompts["reader"]["text"].rpartition("Answer:")
+    assert reply.endswith(question.begins)
+    assert reply != f" {question.begins}"  # it stands behind the tokens of the template
+    tools = FakeTools([Rule(reply="one")])
+    BoundedCache(BoundedCache.Config()).answer(question, documents, [{}], tools)
+    assert tools.reader.prompts[0].endswith(f"Answer: {question.begins}".rstrip(" " * (not begins)))
+
+
+def test_a_servers_user_turn_ends_with_the_answer_prefix():
+    question, tools = made("cwe", tokens=1536).examples[0].question, FakeTools()
+    with Loopback([lambda _: completion("one")]) as server:
+        tools.reader = loaded(server)
+        ask(question, ["1. one"], tools, tools.model())
+    assert server.asked[0]["messages"][-1]["content"].endswith(f"Answer: {question.begins}")
 
 
 @pytest.mark.parametrize(("task", "count"), [("cwe", 10), ("fwe", 3)])
@@ -132,5 +178,5 @@ def test_scores(name, reply, value):
 
 
 def test_texts_and_evidence_keep_their_hashes():
-    first = {"niah_single_1": "6dae8edb627a", "niah_single_2": "f9cd121d0eb3", "qa_2": "4e7b9824b421"}
+    first = {"niah_single_1": "10bf05dfac41", "niah_single_2": "0f3656c07c3a", "qa_2": "4e7b9824b421"}
     assert {task: made(task, questions=1).fingerprint[:12] for task in first} == first
