@@ -2,10 +2,11 @@
 
     source: princeton-pli/QRHead, ...     where it is from
     found_on: LME                         the rows that it was found on
-    model: {name: ..., hidden_size: 4096, num_hidden_layers: 32, num_attention_heads: 32, num_key_value_heads: 8}
+    model: {name: ..., hub: [owner/name], hidden_size: 4096, num_hidden_layers: 32, num_attention_heads: 32, ...}
     heads: ["13-18", "13-21"]             layer-head, from 0, best first
 
-A list belongs to a model of these sizes; where it has `weights`, to these weights alone.
+A list belongs to a model of these sizes and vocabulary; where it has `weights`, to these weights alone, and where it
+has `hub`, to no model from the hub under another name.
 Source: docs/methods/attention.md#head-lists.
 """
 
@@ -31,7 +32,7 @@ Heads = list[tuple[int, int]] | None
 
 
 class Model(BaseModel):
-    """The model that a list belongs to: its sizes as in config.json, and what identifies its weights."""
+    """The model that a list belongs to: sizes as in config.json, ids on the hub, what identifies the weights."""
 
     model_config = ConfigDict(extra="forbid")
     name: str
@@ -39,6 +40,8 @@ class Model(BaseModel):
     num_hidden_layers: int
     num_attention_heads: int
     num_key_value_heads: int
+    vocab_size: int | None = None
+    hub: list[str] = []
     weights: Any = None
 
 
@@ -95,10 +98,12 @@ def _read(path: Path) -> HeadList:
 
 def _size_difference(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
     """A phrase that says in what the model of a list differs from `sizes`, "" where it does not."""
-    for key, value in head_list.model.model_dump(exclude={"name"}).items():
+    for key, value in head_list.model.model_dump(exclude={"name", "hub"}).items():
         if key in sizes and value is not None and sizes[key] != value:
             return "its weights are others" if key == "weights" else f"{key} is {value} there and {sizes[key]} here"
-    return ""
+    weights = sizes.get("weights")
+    hub = weights.get("hub") if isinstance(weights, dict) else None
+    return f"this one is {hub}" if hub and head_list.model.hub and hub not in head_list.model.hub else ""
 
 
 def _heads_of_list(name: str, head_list: HeadList, sizes: Mapping[str, Any]) -> list[tuple[int, int]]:
@@ -106,7 +111,7 @@ def _heads_of_list(name: str, head_list: HeadList, sizes: Mapping[str, Any]) -> 
     if why := _size_difference(head_list, sizes):
         raise CannotRun(
             f"the head list '{name}' belongs to another model, {head_list.model.name} ({why}); find one for this model "
-            "with: harness heads"
+            "with: harness heads METHOD --model MODEL --dataset NAME --out FILE"
         )
     matches = [_HEAD.fullmatch(head) for head in head_list.heads]
     pairs = [(int(m[1]), int(m[2])) for m in matches if m]

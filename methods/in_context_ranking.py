@@ -168,6 +168,7 @@ def _model_sizes(model: MeteredModel) -> dict[str, Any]:
         "num_hidden_layers": shape.layers,
         "num_attention_heads": shape.heads,
         "num_key_value_heads": shape.kv_heads,
+        "vocab_size": shape.vocab,
         "weights": model.identity.get("weights"),
     }
 

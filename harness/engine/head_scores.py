@@ -57,7 +57,7 @@ def find_heads(plan: Plan, say: Callable[[str], None]) -> HeadScores:
             f"'{plan.config.model.name}' together; name another data set or a larger model.window"
         )
     shape, names = models.model("reader").shape, {"hidden_size": "width", "num_hidden_layers": "layers"}
-    names |= {"num_attention_heads": "heads", "num_key_value_heads": "kv_heads"}
+    names |= {"num_attention_heads": "heads", "num_key_value_heads": "kv_heads", "vocab_size": "vocab"}
     sizes = {} if shape is None else {name: getattr(shape, field) for name, field in names.items()}
     return HeadScores(total / used, used, len(plan.dataset.examples) - used, sizes)
 

@@ -23,6 +23,7 @@ TEXT = "Red fox runs fast. Blue fox sleeps now. Green bird sings well."
 DOCUMENT = Document("d", TEXT)
 QUESTION = Question("q", "Which bird?", ("d",))
 LLAMA = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}
+HUB = "meta-llama/Llama-3.1-8B-Instruct"
 
 
 def config(**more):
@@ -137,6 +138,8 @@ def listed(shape, heads, **more):
         ("published", {**LLAMA, "hidden_size": 2048, "num_hidden_layers": 16}, (8, 21), 16),
         ("published", {**LLAMA, "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 24}, (15, 18), 16),
         ("published", dict(zip(LLAMA, (3584, 28, 28, 4), strict=True)), (16, 19), 16),
+        ("published", dict(zip(LLAMA, (8192, 80, 64, 8), strict=True)), (35, 17), 32),
+        ("published", {**LLAMA, "vocab_size": 128256, "weights": {"hub": HUB, "commit": "c"}}, (13, 18), 16),
     ],
 )
 def test_published_lists(name, sizes, first, count):
@@ -169,6 +172,9 @@ def test_a_list_that_cannot_be_used_is_refused(change, sizes, sentence, tmp_path
 
 
 @pytest.mark.parametrize("name", ["published", "NQ", "no/such/file.yaml"])
-def test_a_list_that_is_not_there_is_refused(name):
+@pytest.mark.parametrize(
+    "other", [{"hidden_size": 8}, {"vocab_size": 32768}, {"vocab_size": 128256, "weights": {"hub": "o/Tuned-8B"}}]
+)
+def test_a_list_that_is_not_there_or_of_a_model_of_the_same_sizes_is_refused(name, other):
     with pytest.raises(CannotRun, match="harness heads"):
-        heads_for(name, {**LLAMA, "hidden_size": 8})
+        heads_for(name, {**LLAMA, **other})
