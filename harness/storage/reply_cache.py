@@ -1,7 +1,7 @@
 """Replies of models across runs (--cache replies): a file each, named by all that the reply depends on.
 
     <cache>/replies/<model>/model.json               the model's name, and all that changes its output
-    <cache>/replies/<model>/<first 2>/<digest>.json  {"key", "value", "events", "sha256"}
+    <cache>/replies/<model>/<first 2>/<digest>.json  {"key", "value", "events"}
 
     replies = ReplyCache(cache_root(), "llama", identity)
     value, cached = replies.get_or_send(key, send, meter, "reader", shape)
@@ -67,7 +67,7 @@ class ReplyCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             if not (about := self.folder / "model.json").exists():
                 write_atomic(about, json_line({"name": self._model, **self._about}), sync_folder=False)
-            write_atomic(path, json_line({**stored, "sha256": key_digest(stored)}), sync_folder=False)
+            write_atomic(path, json_line(stored), sync_folder=False)
         except OSError as error:
             raise save_error(path, error, "HARNESS_CACHE") from error
         return value, False
@@ -79,8 +79,7 @@ def _read(path: Path, digest: str) -> dict[str, Any] | None:
         stored = read_object(path)
     except (OSError, ValueError):
         return None
-    intact = stored.get("key") == digest and stored.pop("sha256", None) == key_digest(stored)
-    return stored if intact else None
+    return stored if stored.get("key") == digest else None
 
 
 def cached_models() -> list[CachedModel]:

@@ -145,9 +145,7 @@ def test_damaged_and_missing_texts_are_one_sentence(here, rows):
     ("scorer", "gold"),
     [
         ("quality.accuracy", {"answers": ["a"], "supporting": [], "extra": {"all_classes": 3}}),
-        ("musique.answer_f1", {"answers": ["a", None], "supporting": [], "extra": {}}),
         ("evidence_recall", {"answers": ["a"], "supporting": [BACKWARDS], "extra": {}}),
-        ("musique.answer_f1", {"answers": "a", "supporting": [], "extra": []}),
     ],
 )
 def test_gold_answers_that_somebody_damaged_are_one_sentence(scorer, gold, here, rows):

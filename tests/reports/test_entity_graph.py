@@ -144,7 +144,7 @@ def test_the_trace_says_what_was_read_through_whom_and_where_the_evidence_is(run
 
 def test_a_memory_that_is_gone_leaves_the_table(run, capsys):
     (data,) = run.path.parents[1].glob("cache/*/*/*/data.json")
-    data.write_text("{}")
+    data.write_text("{")
     out = traced(run, capsys)
     assert "memory " not in out
     assert "cannot be read from the cache" in out

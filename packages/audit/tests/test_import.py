@@ -571,10 +571,9 @@ class TestCompare:
 
 
 class TestOtherCommands:
-    @pytest.mark.parametrize("told", ["x", {"tool": "x"}, {"tool": 3, "files": []}, {"tool": "x", "files": [1]}])
-    def test_a_damaged_manifest_is_named(self, told, command: Command, tmp_path: Path) -> None:
+    def test_a_damaged_manifest_is_named(self, command: Command, tmp_path: Path) -> None:
         run = imported("inspect", inspect(tmp_path), tmp_path / "results")
-        (run.path / "manifest.json").write_text(json.dumps(run.manifest | {"imported": told}))
+        (run.path / "manifest.json").write_text(json.dumps(run.manifest | {"imported": "x"}))
         code, _, said = command("compare", str(run.path))
         assert (code, "manifest.json" in said, "imported" in said) == (2, True, True)
 
