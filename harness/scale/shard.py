@@ -126,8 +126,6 @@ def part_of(plan: Plan, part: Part) -> Callable[[Path], RunPlace]:
 class PartPlace(RunPlace):
     """One part of a run: every file but run.yaml is its own."""
 
-    unwatched = RunPlace.unwatched | {RUN}
-
     def __init__(self, folder: Path, plan: Plan, part: Part) -> None:
         super().__init__(folder)
         self._plan, self._part = plan, part

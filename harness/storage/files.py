@@ -35,15 +35,6 @@ def save_error(path: Path, error: OSError, place: str = "") -> SaveError:
     return SaveError(f"cannot write {path}: {why}; {fix}.")
 
 
-def identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of the file at `path`, links not followed; None where there is none."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
 def draft_path(path: Path) -> Path:
     """The temporary file for the next version of `path`; its name has host and process id, as folders are shared."""
     return path.with_name(f".{path.name}.{socket.gethostname()[:40]}.{os.getpid()}.tmp")

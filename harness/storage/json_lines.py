@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import DataError
+from harness.errors import DataError, SaveError
 from harness.storage.files import save_error
 from harness.storage.read_files import as_object
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def append_line(fd: int, path: Path, data: bytes) -> None:
-    """Append the line `data` to the open file `fd` of `path`, synced. Cuts off a failed write and raises SaveError."""
+    """Append the line `data` to the open file `fd` of `path`, synced. Cuts off a failed write and raises SaveError.
+
+    Raises it too where `path` is another file by now: an open file outlives its name, so further lines would be lost.
+    """
     size = os.fstat(fd).st_size
     try:
         view = memoryview(data)
@@ -37,6 +40,24 @@ def append_line(fd: int, path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.ftruncate(fd, size)
         raise save_error(path, error) from error
+    check_in_place(fd, path)
+
+
+def is_in_place(fd: int, path: Path) -> bool:
+    """Whether the open file `fd` is still the one at `path`."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except OSError:
+        return False
+
+
+def check_in_place(fd: int, path: Path) -> None:
+    """Raise SaveError where the open file `fd` is not the one at `path` any more."""
+    if not is_in_place(fd, path):
+        raise SaveError(
+            f"{path} was removed or replaced while the run went on, so no further answer can be saved; put it back if "
+            "you can, then run the same command again."
+        )
 
 
 def json_line(value: Any) -> bytes:

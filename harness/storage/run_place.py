@@ -17,19 +17,15 @@ from typing import Any
 from harness.errors import UserError
 from harness.storage.files import check_writable, delete_drafts
 from harness.storage.lock import FolderLock
-from harness.storage.run_folder import RUN, SUMMARY
+from harness.storage.run_folder import RUN
 from harness.storage.shard_files import check_no_parts
 from harness.types import Example
 
 
 class RunPlace:
-    """The folder of a whole run. fresh: it held no run before; part: the number of a part of a run, None for all.
-
-    unwatched: files that others may replace while the run goes on.
-    """
+    """The folder of a whole run. fresh: it held no run before; part: the number of a part of a run, None for all."""
 
     part: int | None = None
-    unwatched: frozenset[str] = frozenset({SUMMARY})
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

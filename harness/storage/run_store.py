@@ -11,7 +11,6 @@ with RunStore.open(RunPlace(folder), fingerprint, note) as store:
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import threading
@@ -20,13 +19,21 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from harness.errors import SaveError, UserError
+from harness.errors import UserError
 from harness.storage.failures import has_answer
-from harness.storage.files import identity, save_error, write_atomic
-from harness.storage.json_lines import append_line, cut_torn_line, json_line, read_lines, read_with_older
+from harness.storage.files import save_error, write_atomic
+from harness.storage.json_lines import (
+    append_line,
+    check_in_place,
+    cut_torn_line,
+    is_in_place,
+    json_line,
+    read_lines,
+    read_with_older,
+)
 from harness.storage.kept_requests import REQUESTS, without_requests
 from harness.storage.paths import without_home
-from harness.storage.run_folder import DOCUMENTS, LOCK, MANIFEST, RECORDS, RUN, UNSCORED, read_json
+from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, UNSCORED, read_json
 from harness.storage.run_place import RunPlace
 from harness.storage.shown_texts import TEXTS, lost_texts, text_pointers
 
@@ -49,8 +56,6 @@ class RunStore:
         self.place, self.folder = place, place.folder
         self._path, self._stack = place.path, stack
         self._write_lock = threading.RLock()  # documents are added by every thread of a run
-        # Files that must not change under a running run.
-        self._identities = {self._path(LOCK).name: identity(self._path(LOCK))}
         self._records = self._open_to_append(RECORDS)
         self._documents = self._open_to_append(DOCUMENTS)
         self._unscored_fd = self._open_to_append(UNSCORED)
@@ -99,37 +104,17 @@ class RunStore:
         except OSError as error:
             raise save_error(path, error) from error
         self._stack.callback(os.close, fd)
-        self._identities[path.name] = identity(path)
         return fd
 
-    def check(self) -> None:
-        """Raise SaveError where a file of the run was removed or replaced, or the folder is now read-only.
-
-        The open records would take further answers and lose them: an open file outlives its name.
-        """
-        for name in self._replaced_files():
-            raise SaveError(
-                f"{self.folder / name} was removed or replaced while the run went on, so no further answer can be "
-                "saved; put it back if you can, then run the same command again."
-            )
-        for path in (self.folder, self._path(RECORDS), self._path(DOCUMENTS)):
-            if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-                raise save_error(path, PermissionError(errno.EACCES, "it was made read-only while the run went on"))
-
-    def _replaced_files(self) -> list[str]:
-        with self._write_lock:
-            return [name for name, before in self._identities.items() if identity(self.folder / name) != before]
+    def _is_in_place(self) -> bool:
+        """Whether records.jsonl is the file that this writer opened, so the folder is its own."""
+        return is_in_place(self._records, self._path(RECORDS))
 
     def _replace(self, name: str, data: bytes | Iterable[bytes], sync_folder: bool = True) -> None:
         """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
         with self._write_lock:
-            self.check()
-            path = self._path(name)
-            try:
-                write_atomic(path, data, sync_folder=sync_folder)
-            finally:  # a signal may arrive between the replacement and this line
-                if name not in self.place.unwatched:
-                    self._identities[path.name] = identity(path)
+            check_in_place(self._records, self._path(RECORDS))
+            write_atomic(self._path(name), data, sync_folder=sync_folder)
 
     def describe(self, config: dict[str, Any], origins: dict[str, str]) -> None:
         """Write run.yaml: the settings and where each came from. Raises SaveError."""
@@ -145,7 +130,6 @@ class RunStore:
         """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""
         with self._write_lock:
             append_line(self._records, self._path(RECORDS), json_line(row))
-            self.check()
             self._unscored_ids.discard(row["question_id"])
             if not self._unscored_ids:
                 with contextlib.suppress(OSError):  # what is left there is recorded, so it counts as nothing
@@ -158,7 +142,7 @@ class RunStore:
                 return
             append_line(self._unscored_fd, self._path(UNSCORED), json_line(row))
             self._unscored_ids.add(row["question_id"])
-            self.check()
+            check_in_place(self._records, self._path(RECORDS))  # before further questions are asked
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
         """Append texts (checksum -> text) that texts.jsonl lacks, before a row points to them. Raises SaveError."""
@@ -186,7 +170,6 @@ class RunStore:
         if name not in self._side_fds:
             self._side_fds[name] = self._open_to_append(name)
         append_line(self._side_fds[name], self._path(name), b"".join(map(json_line, rows)))
-        self.check()
 
     def drop_texts(self) -> None:
         """Delete texts.jsonl and requests.jsonl, before a record points to them. Raises SaveError."""
@@ -235,7 +218,6 @@ class RunStore:
             key, failed = _document_key(row), row.get("status") == "failed"
             if not self._closed and (failed or key not in self._document_keys):
                 append_line(self._documents, self._path(DOCUMENTS), json_line(row))
-                self.check()
                 self._document_keys.add(key)
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -259,18 +241,17 @@ class RunStore:
 
         A file in order is not written again; the unsorted one stays where the write fails.
         """
-        self.check()
         position = {question_id: n for n, question_id in enumerate(order)}
         question_ids = [row["question_id"] for row in self.records()]
         in_order = sorted(dict.fromkeys(question_ids), key=lambda q: position.get(q, len(position)))
         if question_ids == in_order:
             return
         rows = {row["question_id"]: row for row in self.records()}
-        self._replace(RECORDS, (json_line(rows[q]) for q in in_order))
+        self.replace(rows[q] for q in in_order)
 
     def discard(self) -> None:
         """Delete the folder of a run that this process began if no question was recorded."""
-        if not self._replaced_files() and next(self.records(), None) is None and self.place.fresh:
+        if self._is_in_place() and next(self.records(), None) is None and self.place.fresh:
             self._close()
             self.place.remove()
 
@@ -283,7 +264,7 @@ class RunStore:
     def _close(self) -> None:
         """Close the files and release the lock."""
         with self._write_lock:
-            if not self._closed and not self._unscored_ids and not self._replaced_files():
+            if not self._closed and not self._unscored_ids and self._is_in_place():
                 with contextlib.suppress(OSError):
                     self._path(UNSCORED).unlink()
             self._closed = True

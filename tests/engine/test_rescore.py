@@ -1,5 +1,6 @@
 """Scores of one folder come from one set of scorers: failed questions, other scorers on resume, scorers that break."""
 
+import errno
 import json
 import re
 from dataclasses import replace
@@ -265,7 +266,11 @@ def test_a_scorer_that_scores_no_question_is_told(tmp_path, capsys):
 
 def test_a_folder_that_cannot_be_written_is_told_without_options_of_other_commands(tmp_path, monkeypatch):
     folder = go(plain(), tmp_path).folder
-    monkeypatch.setattr("harness.storage.run_store.os.access", lambda *_, **__: False)
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("harness.storage.files.os.replace", refuse)
     with pytest.raises(SaveError) as told:
         rescore(folder, scorers=["flashrag.em"])
     assert str(told.value).endswith(f"make the folder {folder} writable, then run the same command again.")

@@ -1,4 +1,4 @@
-"""A run folder or cache that is removed, replaced or made read-only under a running run: the next write ends the run."""
+"""A run folder or cache that is removed or replaced under a running run: the next write ends the run."""
 
 import contextlib
 import os
@@ -33,18 +33,9 @@ def _rewritten(path):
 LOSSES = {
     "records removed": lambda run: (run / "records.jsonl").unlink(),
     "records replaced": lambda run: _rewritten(run / "records.jsonl"),
-    "documents removed": lambda run: (run / "documents.jsonl").unlink(),
-    "texts removed": lambda run: (run / "texts.jsonl").unlink(),
-    "texts replaced": lambda run: _rewritten(run / "texts.jsonl"),
-    "manifest removed": lambda run: (run / "manifest.json").unlink(),
-    "run.yaml removed": lambda run: (run / "run.yaml").unlink(),
-    "lock removed": lambda run: (run / "lock").unlink(),
     "folder removed": shutil.rmtree,
-    "results removed": lambda run: shutil.rmtree(run.parents[1]),
     "folder moved": lambda run: os.rename(run, run.with_name("elsewhere")),
     "folder replaced": _anew,
-    "records read-only": lambda run: (run / "records.jsonl").chmod(0o444),
-    "folder read-only": lambda run: run.chmod(0o555),
 }
 
 
@@ -99,7 +90,7 @@ def _run(place, asked, parallel, documents=2):
 def test_the_next_write_says_what_is_lost_and_ends_the_run(loss, parallel, place):
     at = random.Random(loss).randrange(3, QUESTIONS // 2)
     asked = Asked(at, lambda: LOSSES[loss](place / "out" / FOLDER))
-    with pytest.raises(SaveError, match=r"removed or replaced while|read-only while|Permission denied"):
+    with pytest.raises(SaveError, match=r"removed or replaced while"):
         _run(place, asked, parallel)
     # Those in flight were asked already; with several of them an answer may come while the next write is still checked.
     assert asked.count <= at + 2 * parallel, "questions were paid for after the loss"
