@@ -14,7 +14,7 @@ from typing import Any
 _OPENING = re.compile(r"""[\[({](?=\s*(?:["'“\[({\])}\d-]|\w+\s*:))""")
 _TOKEN = re.compile(
     r"""(["'])(?:(?!\1)[^\\]|\\.|\1(?!\s*(?:[,:\])}]|$)))*\1|“[^”]*”"""  # a string
-    r"""|-?\d+(?:\.\d+)?(?=\s*[,\])}])|[\[\](){}]|["'“]|[^\s,:\[\](){}"'“]+""",
+    r"""|(?P<key>\w+)(?=\s*:)|-?\d+(?:\.\d+)?(?=\s*[,\])}])|[\[\](){}]|["'“]|[^\s,:\[\](){}"'“]+""",
     re.DOTALL,
 )
 
@@ -30,21 +30,27 @@ def values_in(reply: str) -> list[Any]:
         strings, numbers, and None for a word without quotes.
     """
     found: list[Any] = []
-    opened: list[_Open] = []
+    objects: list[tuple[dict[str, Any], list[Any]]] = []  # each with its keys and values in turn
+    opened: list[list[Any]] = []
     at = 0
     while match := (_TOKEN if opened else _OPENING).search(reply, at):
         token, at = match.group(), match.end()
         if token in "[({":
-            found.append({} if token == "{" else [])
-            if opened:
-                opened[-1].put(found[-1])
-            opened.append(_Open(found[-1]))
+            items: list[Any] = []
+            if token == "{":
+                objects.append(({}, items))
+            found.append(objects[-1][0] if token == "{" else items)
+            for outer in opened[-1:]:
+                outer.append(found[-1])
+            opened.append(items)
         elif token in "])}":
             opened.pop()
         elif token in "\"'“":  # nothing closes it
             opened.clear()
         else:
-            opened[-1].put(_scalar(token, word_is_key=opened[-1].awaits_key))
+            opened[-1].append(token if match["key"] else _scalar(token))
+    for value, items in objects:
+        value.update((k, v) for k, v in zip(items[::2], items[1::2], strict=False) if isinstance(k, str))
     return found
 
 
@@ -53,34 +59,14 @@ def strings_in(value: Any) -> Iterator[str]:
     return (item for item in (value.values() if isinstance(value, dict) else value) if isinstance(item, str))
 
 
-class _Open:
-    """A list or an object that is not closed yet; its items come one by one, an object's keys among them."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-        self._key: str | None = None
-
-    @property
-    def awaits_key(self) -> bool:
-        return isinstance(self._value, dict) and self._key is None
-
-    def put(self, item: Any) -> None:
-        if isinstance(self._value, list):
-            self._value.append(item)
-        elif self._key is None:
-            self._key = item if isinstance(item, str) else ""
-        else:
-            self._value[self._key], self._key = item, None
-
-
-def _scalar(token: str, word_is_key: bool) -> str | float | None:
-    """The value of a token that is no bracket; a word without quotes is a string as a key alone."""
+def _scalar(token: str) -> str | float | None:
+    """The value of a token that is no bracket; None for a word without quotes."""
     if token[0] in "\"'“":
         try:
             return str(json.loads(f'"{token[1:-1]}"', strict=False))
         except ValueError:
             return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
     try:
-        return int(token) if token.lstrip("-").isdecimal() else float(token)
+        return float(token) if "." in token else int(token)
     except ValueError:
-        return token if word_is_key else None
+        return None

@@ -63,6 +63,7 @@ def test_each_sentence_retrieves_the_next_paragraph():
         (["So the answer is: -3."], "-3"),
         (["So the answer is: **Une**"], "**Une**"),
         (["It is by Toren.", ""], "It is by Toren."),
+        (["It is by J. R. Toren of St. Une. More.", ""], "It is by J. R. Toren of St. Une."),
         (["Nobody knows what the answer is.", ""], "Nobody knows what the answer is."),
     ],
 )
