@@ -42,6 +42,7 @@ COSTS = {
 _SIZE = 7.0, 4.0  # inches: both columns of a paper
 _NARROW = 3.6, 4.2  # for a telephone
 _LABELLED = 25  # with more marks, those that are dominated have no label: there is no room to read it
+_FAR, _ASIDE = 14, (0, 40, 80)  # points between a mark and its label: from here on a line joins them; places aside
 _BEST = "no method scores as high at no higher cost"
 _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "undominated": (_BEST, {"color": "#0072B2", "marker": "o", "mfc": "#0072B2"}),
@@ -134,7 +135,7 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
         ax.set_title(str(rows[0]["dataset"]))
         _draw_front(ax, rows)
         kinds = [kind for kind in _MARKS if kind in handles]
-        legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], room=int(14 * size[0]))
+        legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], room=int(12 * size[0]))
         figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
         figure.set_layout_engine("none")
         _draw_labels(ax, rows)
@@ -162,23 +163,27 @@ def mark_of(point: Mapping[str, Any]) -> str:
 def place_labels(
     anchors: np.ndarray, sizes: np.ndarray, area: tuple[float, float, float, float], obstacles: np.ndarray
 ) -> np.ndarray:
-    """A box [left, bottom, right, top] for each label near its anchor: the freest place of a ring that widens.
+    """A box [left, bottom, right, top] for each label: the freest place of a ring that is nearest to its own anchor.
 
     anchors: [n, 2]; sizes: width and height, [n, 2]; area: the box that holds all labels, as far as they fit;
     obstacles: boxes [m, 4] that a label should not cover. All in points of the page; earlier labels choose first.
     """
     taken = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
-    placed = []
-    for (x, y), (width, height) in zip(anchors, sizes, strict=True):
-        middles = [y + way * (8 + ring * height) for ring in range(8) for way in (1, -1)]
-        corners = [(left, m - height / 2) for m in middles for left in (x + 6, x - 6 - width, x - width / 2)]
+    placed: list[np.ndarray] = []
+    for number, ((x, y), (width, height)) in enumerate(zip(anchors, sizes, strict=True)):
+        middles = [y + way * (8 + ring * height / 2) for ring in range(24) for way in (1, -1)]
+        sides = [x - width / 2, *(x + 6 + aside for aside in _ASIDE), *(x - 6 - width - aside for aside in _ASIDE)]
+        corners = [(left, m - height / 2) for m in middles for left in sides]
         lower = np.clip(corners, area[:2], np.maximum(area[:2], np.subtract(area[2:], (width, height))))
         boxes = np.hstack([lower, lower + np.array([width, height])])
         rivals = np.array(taken)
         wide = np.minimum(boxes[:, None, 2], rivals[:, 2]) - np.maximum(boxes[:, None, 0], rivals[:, 0])
         high = np.minimum(boxes[:, None, 3], rivals[:, 3]) - np.maximum(boxes[:, None, 1], rivals[:, 1])
-        cover = (np.maximum(wide, 0) * np.maximum(high, 0)).sum(axis=1)
-        placed.append(boxes[int(np.argmin(cover.round(6)))])
+        worse = np.where(np.arange(len(rivals)) < len(obstacles), 1, 10)  # to cover a mark or a label
+        cover = (np.maximum(wide, 0) * np.maximum(high, 0)) @ worse
+        away = np.linalg.norm(np.clip(anchors, boxes[:, None, :2], boxes[:, None, 2:]) - anchors, axis=2)
+        other = np.delete(away, number, axis=1).min(axis=1, initial=np.inf) < np.minimum(away[:, number] + 2, _FAR)
+        placed.append(boxes[int(np.argmin(cover.round(6) + 10 * other * width * height))])
         taken.append(placed[-1])
     return np.array(placed)
 
@@ -238,7 +243,7 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     for artist, point, anchor, box in zip(artists, named, anchors, boxes, strict=True):
         artist.set(position=back(box[:2]), va="bottom", color=_MARKS[mark_of(point)][1]["color"])
         near = np.clip(anchor, box[:2], box[2:])
-        if np.hypot(*(near - anchor)) > 14:  # too far to see whose label it is
+        if np.hypot(*(near - anchor)) > _FAR:  # too far to see whose label it is
             line = np.array([back(anchor), back(near)])
             ax.plot(line[:, 0], line[:, 1], color="#b6bec9", linewidth=0.5, linestyle="-", marker="", zorder=1)
 

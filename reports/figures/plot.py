@@ -41,7 +41,8 @@ _PAGE = {  # colours of a figure in a page, which has a dark form: names of temp
 }
 
 _COLUMN, _HEIGHT, _ENTRY = 3.5, 2.4, 0.15  # inches of a panel without its legend, and of a line of the legend
-_TITLE, _ROOM = 50, 42  # characters of a line of a title and of a legend
+_TITLE, _ROOM, _UP = 44, 42, 30  # characters of a line of a title, of a legend and of the name of an upright axis
+_HANDLES = 12  # characters that the lines and gaps of two columns of a legend take
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
     axes = axis.axes
     across = axis.axis_name == "x"
     limit, set_limits = (axes.get_xlim, axes.set_xlim) if across else (axes.get_ylim, axes.set_ylim)
-    name = textwrap.fill(printable(wanted.name), 60 if across else 36)  # as long as an axis of a panel
+    name = textwrap.fill(printable(wanted.name), 60 if across else _UP)
     (axes.set_xlabel if across else axes.set_ylabel)(name)
     if wanted.log:
         (axes.set_xscale if across else axes.set_yscale)("log")
@@ -292,4 +293,4 @@ def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: i
 
 def _legend_columns(names: Sequence[str], room: int) -> int:
     """Columns of a legend: two where the two longest names fit beside each other."""
-    return 2 if len(names) > 1 and sum(sorted(map(len, names))[-2:]) <= room else 1
+    return 2 if len(names) > 1 and sum(sorted(map(len, names))[-2:]) + _HANDLES <= room else 1

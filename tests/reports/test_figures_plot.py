@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
+from reports.figures import plot
 from reports.figures.figure import formatted
 from reports.figures.plot import (
     FORMS,
@@ -50,6 +52,30 @@ def test_equal_panels_are_equal_bytes_of_the_form(form):
     assert source == draw([panel()], "Curves", form)
     assert source != draw([panel("other")], "Curves", form)
     assert b"Date" not in source, "no time of day in a file"
+
+
+@pytest.mark.parametrize("cost", [0.013, 13.0, 1_300_000.0])
+def test_titles_legends_and_names_of_axes_fit_into_the_figure(cost, monkeypatch):
+    """Also where a reader's font is a twentieth wider, as text stays text in an SVG."""
+    seen = []
+    monkeypatch.setattr(plot, "figure_file", lambda figure, *_: seen.append(figure))
+    score, spent = (
+        Line("longbench.qa_f1_score", [Point(1, 50.0)]),
+        Line("TFLOPs a question", [Point(1, cost)], right=True),
+    )
+    title = "pecan on musique · Llama-3.1-8B-Instruct"
+    axes = Axis("stop patience t_n"), Axis(f"{score.name} × 100"), Axis("TFLOPs a question (all-params)")
+    draw([Panel(title, *axes, [score, spent])], "Curves")
+    (figure,) = seen
+    figure.draw_without_rendering()
+    names = {title, score.name, spent.name, *(axis.name for axis in axes)}
+    written = [text for text in figure.findobj(Text) if text.get_text() in names]
+    assert len(written) == len(names)
+    for text in (*written, figure.axes[0].get_legend()):
+        box, along = text.get_window_extent(), int(text in written and text.get_rotation() == 90)
+        assert min(box.min) >= 0, text
+        assert box.max[along] + 0.05 * box.size[along] <= figure.bbox.size[along], text
+        assert box.max[1 - along] <= figure.bbox.size[1 - along], text
 
 
 def test_a_pdf_embeds_its_font_as_true_type():

@@ -330,6 +330,29 @@ class TestFront:
         drawn = front.draw(marks, SCORE).decode()
         assert [name for name in names if f">{name}<" in drawn] == ["m0"]
 
+    @pytest.mark.parametrize("size", [front._SIZE, front._NARROW], ids=["1400 px", "390 px"])
+    def test_no_label_lies_beside_the_mark_of_another_method(self, size, monkeypatch):
+        seen, place = [], front.place_labels
+
+        def placed(anchors, *others):
+            seen.append((anchors, place(anchors, *others)))
+            return seen[-1][1]
+
+        monkeypatch.setattr(front, "place_labels", placed)
+        for seed in range(6):
+            dice = np.random.default_rng(seed)
+            plain = {"dataset": "musique", "model": "tiny", "cost": "whole", "convention": "causal", "ceiling": False}
+            rows = [plain | {"method": f"raptor k={k}", "apart": False, "dominated_by": ()} for k in range(12)]
+            for row in rows:
+                for name, value, wide in (("score", dice.beta(3, 4), 0.1), ("tflops", 10 ** dice.normal(), 0.3)):
+                    row |= {name: value, f"{name}.low": value * (1 - wide), f"{name}.high": value * (1 + wide)}
+            front.draw(rows, SCORE, size=size)
+            anchors, boxes = seen.pop()
+            for i, box in enumerate(boxes):
+                away = np.linalg.norm(np.clip(anchors, box[:2], box[2:]) - anchors, axis=1)
+                twins = np.linalg.norm(anchors - anchors[i], axis=1) < 8  # marks that lie on each other
+                assert away[~twins].min() >= min(away[i] + 1, 13), "a line leads to a label that is 14 points away"
+
     @settings(max_examples=60, deadline=None)
     @given(st.lists(st.tuples(st.floats(70, 900), st.floats(20, 370)), min_size=1, max_size=9))
     def test_labels_do_not_overlap(self, anchors):
