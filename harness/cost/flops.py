@@ -15,7 +15,7 @@ With L layers, width d, H query heads of size h, KV key/value heads, MLP width f
 | all-params | 2 P_B tokens      | full rectangle                                         |
 | full       | 2 P_A tokens      | full rectangle                                         |
 | causal     | 2 P_A tokens      | only pairs with key <= query                           |
-| executed   | 2 W tokens + head at the positions whose logits were computed | only pairs with key <= query |
+| executed   | 2 W tokens + head at the positions whose logits were computed | as causal; QK^T twice where it ranks |
 
 The papers name no convention; `all-params` alone fits the TFLOPs they print (docs/methods/costs.md#costs-and-flops).
 
@@ -99,7 +99,8 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
         top = shape.width * shape.width + (shape.width if event.kind == "rerank" else 0)
         return float(2 * (shape.linear * event.new + top * event.logits) + shape.pair * event.pairs)
     if convention == "executed":
-        return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * event.pairs)
+        pairs = event.pairs + event.again / 2  # QK^T alone, without AV
+        return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * pairs)
     weights = shape.parameters if convention == "all-params" else shape.linear + shape.head
     triangular = convention == "causal" or event.kind == "decode"
     pairs = event.new * event.cached + (event.new * (event.new + 1) // 2 if triangular else event.new**2)

@@ -66,7 +66,9 @@ class HFSession(Context):
         before = slot_of(self._cache).attended() - len(ids)
         cost.new += len(ids)
         cost.logits += logits
-        cost.pairs += len(ids) * before + len(ids) * (len(ids) + 1) // 2
+        pairs = len(ids) * before + len(ids) * (len(ids) + 1) // 2
+        cost.pairs += pairs
+        cost.again += pairs * isinstance(more.get("capture"), HeadCapture)
         if out is not None and bool(torch.isnan(out).any()):
             raise self._model.nan_logits(before + len(ids))
         return out

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from harness.config.schema import ModelConfig
+from harness.cost.flops import flops
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import hf_session as sessions
@@ -62,6 +63,19 @@ def test_a_budget_above_the_text_changes_no_bit(loaded, monkeypatch):
         assert torch.equal(logits, plain[2])
         facts = [[(e.kind, e.new, e.cached, e.pairs, e.requests) for e in each] for each in (events, plain[3])]
         assert facts[0] == facts[1]
+
+
+@pytest.mark.parametrize(("rule", "ranking"), [("summed", None), ("observed", 8), ("recent", 0)])
+def test_executed_counts_the_second_product_of_keys_and_queries(rule, ranking, loaded, monkeypatch):
+    model, shape = loaded[0], loaded[0].shape
+    ids, kept, _, events, _ = written(model, monkeypatch, RULES[rule])
+    n, size = kept.read, shape.layers * shape.heads * shape.head_size
+    rows = n if ranking is None else ranking
+    seen = sum(range(n - rows + 1, n + 1))  # row i sees i keys
+    read = [flops(e, shape, "executed") for e in events if e.kind == "prefill"]
+    hand = 2 * shape.linear * n + 2 * shape.head + 4 * size * n * (n + 1) // 2 + 2 * size * seen
+    assert sum(read) == hand
+    assert len(ids) > n
 
 
 @pytest.mark.parametrize("rule", RULES)
