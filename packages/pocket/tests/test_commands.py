@@ -151,6 +151,8 @@ def test_train_two_steps_and_resume(environment, here, model, course, tmp_path):
     command += ["--steps", "3", "--mlflow", "http://127.0.0.1:9"]
     code, _, err = start("harness.cli.main", command, tmp_path, tmp_path / "again", environment).end()
     assert code == 0, err
+    assert "[transformers]" not in err
+    assert "Writing" not in err
     assert err.count("warning: not logged to MLflow") == 1
     assert "Traceback" not in err
     assert "going on from step 2, stage 'more'" in err

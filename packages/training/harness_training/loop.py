@@ -24,7 +24,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments, logging
 
 from harness.errors import CannotRun, UserError
 from harness.storage.files import write_atomic
@@ -145,6 +145,8 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         args._n_gpu = min(args.n_gpu, 1)  # never several by torch's DataParallel
         super().__init__(net, args, callbacks=[_Hooks(self)], optimizers=(optimizer, None))
         self.remove_callback(PrinterCallback)
+        logging.disable_progress_bar()
+        logging.set_verbosity_error()  # it would say how it sorts checkpoints
         self.about, self.say, self._file = about, say, out / "log.jsonl"
         self.saved, self.stop, self.log_at = saved, threading.Event(), steps
         self.progress = Progress() if saved is None else saved.progress
