@@ -11,7 +11,7 @@ A question's document is its history, oldest session first, as the authors' prom
 from dataclasses import replace
 from typing import Any
 
-from harness.datasets.rows import Group, Row, RowError, StrictRow, assemble, refuse_blank, type_name
+from harness.datasets.rows import Group, Row, RowError, Skip, StrictRow, assemble, refuse_blank, type_name
 from harness.types import Support
 
 PROMPTS = {  # type of question -> its prompt in configs/judges/longmemeval.yaml
@@ -100,3 +100,10 @@ def parse_row(raw: dict[str, Any]) -> Group:
     }
     supporting = tuple(Support(document.id, start, end) for _, start, end in marks)
     return Group(document, (replace(example, gold=replace(example.gold, supporting=supporting, extra=extra)),))
+
+
+def parse_row_of_430(raw: dict[str, Any]) -> Group | Skip:
+    """As `parse_row`, but the 70 rows of "single-session-user", on which QRHead's heads were found, are left out."""
+    row = parse_row(raw)
+    found = row.examples[0].gold.extra["type"] == "single-session-user"
+    return Skip("of single-session-user, on which QRHead's heads were found") if found else row

@@ -3,6 +3,7 @@
 import pytest
 
 from harness import scorers
+from harness.config.resolve import resolved
 from harness.datasets import load
 from harness.types import Shown
 from tests.datasets.support import check_mistake, config, longmemeval, write_lines
@@ -40,6 +41,14 @@ def test_a_history_stands_by_date_as_the_authors_prompt_has_it(tmp_path):
     assert turns == ["user: I bought mill 1 today.", "user: I sold mill 1."]
     told = {"type": "temporal-reasoning", "question": "How long did I own the mill?", "evidence_sessions": [1, 2]}
     assert example.gold.extra == {**told, "declined": False, "judge": "longmemeval/temporal-reasoning"}
+
+
+def test_the_questions_on_which_heads_were_found_are_left_out_and_counted(tmp_path):
+    rows = [longmemeval(n, question_type=kind) for n, kind in enumerate(["multi-session", "single-session-user"])]
+    file = str(write_lines(tmp_path / "r.jsonl", rows))
+    data = load(resolved("datasets", dataset="longmemeval/s-430", data=file))
+    assert [example.gold.extra["type"] for example in data.examples] == ["multi-session"]
+    assert (data.left_out, len(load(resolved("datasets", dataset="longmemeval/s", data=file)))) == (1, 2)
 
 
 def test_a_question_to_be_declined_has_no_evidence(tmp_path):

@@ -66,7 +66,7 @@ RELEASES = [
     ),
     *(
         Release(f"longmemeval/{name}", "hub:xiaowu0162/longmemeval-cleaned", releases.chats, 500)
-        for name in ("s", "oracle")
+        for name in ("s", "s-430", "oracle")
     ),
     Release("musique", "musique_v1.0.zip", releases.musique_files, 3),
     Release("musique", "unpacked/", releases.musique_files, 3),

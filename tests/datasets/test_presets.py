@@ -24,7 +24,7 @@ LONGBENCH = [name for name in FETCHED if name.startswith("longbench/")]
 BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
 RETRIEVED = {"nq", "triviaqa", "popqa", "asqa", "eli5"}
 FOUR = {"longbench-v2", "longbench-v2-cot", "infinitebench/en_qa", "infinitebench/en_mc"}
-CHATS = {"longmemeval/s", "longmemeval/oracle"}
+CHATS = {"longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"}
 SHOTS = {"musique-shots", "musique-shots-ircot"}
 TWINNED = {"musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality"}
 # Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY is a sentence.
