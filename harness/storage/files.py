@@ -25,10 +25,10 @@ def save_error(path: Path, error: OSError, place: str = "") -> SaveError:
 
     place: the setting of its folder; "": of a run folder, which --out of harness run names only while there is none.
     """
-    why, folder = error.strerror or str(error), path if path.is_dir() else path.parent
+    why, folder = error.strerror or str(error), path if os.path.isdir(path) else path.parent
     if error.errno in _FULL:
         fix = "make room, then run the same command again; what was saved before is kept"
-    elif not place and folder.is_dir():
+    elif not place and os.path.isdir(folder):
         fix = f"make the folder {folder} writable, then run the same command again"
     else:
         fix = f"choose a folder you may write to with {place or '--out'}"

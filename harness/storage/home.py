@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UserError
-from harness.storage.paths import local_folder
 from harness.storage.read_files import read_object
 
 
@@ -26,20 +25,15 @@ def user_home() -> Path:
 
 
 def check_home() -> None:
-    """Make the folder that HARNESS_HOME names. Raises UserError where it, or HARNESS_CACHE, cannot be used.
-
-    The default folder is not made: a run may need none. A cache folder may be read-only, but not have a name too long.
-    """
-    name = "HARNESS_HOME"
+    """Make the folder that HARNESS_HOME names; the default one is not made: a run may need none. Raises UserError."""
+    if not os.environ.get("HARNESS_HOME"):
+        return
     try:
-        if os.environ.get(name):
-            home().mkdir(parents=True, exist_ok=True)
-            os.scandir(home()).close()
-        name = "HARNESS_CACHE"
-        local_folder(os.environ.get(name, "")).exists()
+        home().mkdir(parents=True, exist_ok=True)
+        os.scandir(home()).close()
     except OSError as e:
-        value, why = os.environ[name][:60], f"cannot be used ({os.strerror(e.errno or 0)})"
-        raise UserError(f"{name}='{value}' {why}; set it to a folder that you may write to") from e
+        why = f"cannot be used ({os.strerror(e.errno or 0)})"
+        raise UserError(f"HARNESS_HOME='{home()}' {why}; set it to a folder that you may write to") from e
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UserError
 from harness.storage.files import check_writable, delete_drafts
 from harness.storage.lock import FolderLock
 from harness.storage.run_folder import RUN
@@ -38,10 +37,8 @@ class RunPlace:
     def enter(self, stack: ExitStack) -> None:
         """Become the writer until `stack` is closed.
 
-        Raises RunLocked, SaveError (it cannot be written), DataError (a file is a link or a device), and UserError for
-        a name that is too long or parts that are not merged.
+        Raises RunLocked, SaveError (it cannot be written), and UserError for parts that are not merged.
         """
-        self.holds_run()
         check_writable(self.folder)
         stack.enter_context(FolderLock(self.folder))
         self.fresh = not self.holds_run()
@@ -49,14 +46,8 @@ class RunPlace:
         delete_drafts(self.folder, ("*",))
 
     def holds_run(self) -> bool:
-        """Whether the folder holds a run. Raises UserError for a name that no file may have."""
-        try:
-            return (self.folder / RUN).exists()
-        except OSError as error:  # a name of more bytes than the file system takes
-            raise UserError(
-                f"no folder can be named {str(self.folder)[:100]}... ({error.strerror}); choose a shorter --out, or "
-                "give the preset, model or data set a shorter name"
-            ) from None
+        """Whether the folder holds a run."""
+        return (self.folder / RUN).exists()
 
     def check_fits(self) -> None:
         """Raise UserError if the folder's run cannot be continued; called once its data are known to be the same."""

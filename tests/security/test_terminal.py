@@ -4,20 +4,17 @@ import contextlib
 import io
 import json
 import sys
-import tempfile
 import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cli import main as cli
 from harness.engine.progress import Progress
 from harness.errors import UserError, escaped_output, printable
 from harness.storage.hub_download import DATASETS, download
-from tests.llm.loopback import Loopback, completion
-from tests.made_up import musique_rows, write_rows
 
 POCKET = Path(__file__).resolve().parents[2] / "packages" / "pocket" / "pocket" / "model"
 EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\r\b\x7f\u202eb\u2028\u2066\ud800\U000e0001\ufeff"
@@ -126,39 +123,3 @@ def test_a_bug_with_outside_text_in_it(monkeypatch):
     assert "Traceback" in told
     assert "ValueError: a\\x1b]0;title" in told
     assert steering(told) == set()
-
-
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-@example(EVIL, EVIL)
-@given(NASTY, NASTY)
-def test_no_verb_prints_what_steers(text, said):
-    """Rows and a server that hold it everywhere: ids, questions, answers, replies, statuses."""
-    text = text.encode("utf-8", "ignore").decode()  # rows with half a character are refused anyway
-    with tempfile.TemporaryDirectory() as at, Loopback([lambda _: completion(said), "500", "ok"]) as server:
-        made = musique_rows(3)
-        for n, row in enumerate(made):
-            row |= {"id": f"{text}{n}", "question": text + "?", "answer": text + "a"}
-            for part in row["paragraphs"]:
-                part["title"] = text + part["title"]
-        data = write_rows(Path(at) / "rows.jsonl", made)
-        sets = [f"model.base_url={server.url}", f"model.tokenizer={POCKET}", "model.backend=endpoint"]
-        sets += ["model.retries=0", "model.window=4000", "dataset.instruction=" + text.replace("\0", "")]
-        rows = ["--dataset", "musique", "--data", str(data), "--model", "chat", "--set", *sets]
-        run = ["run", "--method", "bm25", *rows, "--out", f"{at}/out", "--mlflow", "off"]
-        code, told = printed(*run)
-        assert code in (2, 3), told
-        folders = [str(path.parent) for path in Path(at, "out").rglob("run.yaml")]
-        assert folders or said != EVIL  # so that there is something to print
-        calls = [["show", "bm25", *rows], ["validate", *run[1:-4]]]
-        for folder in folders:
-            asked = json.loads(Path(folder, "records.jsonl").read_bytes().splitlines()[0])["question_id"]
-            calls += [["trace", folder, asked], ["trace", folder, text], ["report", folder], ["score", folder]]
-            calls += [["compare", folder, folder], ["report", folder, "--format", "json"]]
-        data.write_text(json.dumps({"id": text, text: 1}) + "\n")
-        calls.append(run)
-        for call in calls:
-            code, more = printed(*call)
-            assert code in (0, 2, 3), (call, more)
-            told += more
-    assert steering(told) == set()
-    assert max(map(len, told.split("\n"))) < 20_000

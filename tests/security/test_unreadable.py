@@ -183,7 +183,6 @@ def test_model_folders(spoil, fix, here, model, tmp_path):
 HOMES = [
     ("a file", "HARNESS_HOME", "file"),
     ("not writable", "HARNESS_HOME", "/proc/nope"),
-    ("a cache with a long name", "HARNESS_CACHE", LONG),
 ]
 
 
@@ -194,7 +193,11 @@ def test_folders_of_the_environment(name, value, here, tmp_path, monkeypatch):
     refused(here(*SAMPLE, "--model", "random"), f"{name}='", "set it to a folder that you may write to")
 
 
-NAMES = [[*SAMPLE, "--model", f"./{LONG}"], ["run", "--suite", LONG], ["report", LONG]]
+NAMES = [
+    [*SAMPLE, "--model", f"./{LONG}"],
+    ["run", "--suite", LONG],
+    ["report", LONG],
+]
 
 
 @pytest.mark.parametrize("arguments", NAMES, ids=["model", "suite", "report"])
