@@ -41,12 +41,13 @@ class MemAgent(Method):
     """Read a document in segments, keep one memory of bounded length, answer from it."""
 
     class Config(MethodConfig):
-        """segment_tokens: of a segment; memory_tokens: of the memory at most; window: of prompt and reply, None = the
-        model's.
+        """segment_tokens: of a segment; memory_tokens: of the memory at most; answer_tokens: of the answer, None = the
+        data set's; window: of prompt and reply, None = the model's.
         """
 
         segment_tokens: int = Field(default=5000, gt=0)
         memory_tokens: int = Field(default=1024, gt=0)
+        answer_tokens: int | None = Field(default=1024, gt=0)
         window: int | None = Field(default=None, gt=0)
 
     summary = "one memory overwritten segment by segment, the answer from it alone (MemAgent, untrained)"
@@ -81,7 +82,7 @@ class MemAgent(Method):
         pieces = FINAL.of(config).fill(
             instruction=tools.task.instruction, question=[question.text], options=options(question), memory=[memory]
         )
-        reply, _ = self._write(pieces, tools.task.max_answer_tokens, model)
+        reply, _ = self._write(pieces, config.answer_tokens or tools.task.max_answer_tokens, model)
         text = tools.task.answer_in(reply)
         sources = tuple((document.id, start, end) for start, end in spans)
         seen = (Shown("generated", document.id, text=memory, sources=sources),) if spans else ()

@@ -1,5 +1,7 @@
 """MemAgent's workflow: a memory that each segment overwrites, and the answer from it alone."""
 
+import pytest
+
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
 from methods.memagent import MemAgent
@@ -38,6 +40,13 @@ def test_the_memory_is_overwritten_and_read_alone():
     assert not any("concisely" in p for p in updates)
     usage = tools.meter.usage()
     assert (usage["search"]["requests"], usage["answer"]["requests"]) == (3, 1)
+
+
+@pytest.mark.parametrize(("cap", "words"), [({}, 20), ({"answer_tokens": None}, 8)])
+def test_an_answer_is_as_long_as_the_authors_allow_or_the_data_set(cap, words):
+    tools = FakeTools([Rule(reply=" ".join(["word"] * 20))])
+    answer = MemAgent(MemAgent.Config(**cap)).answer(QUESTION, [Document("d", "")], [{}], tools)
+    assert len(answer.text.split()) == words
 
 
 def test_without_a_text_there_is_no_memory():

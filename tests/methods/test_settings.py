@@ -35,6 +35,8 @@ PRESETS = {
     "full-context-32k": (FullContext, {"max_tokens": 32768}),
     "full-context-64k": (FullContext, {"max_tokens": 65536}),
     "full-context-100k": (FullContext, {"max_tokens": 100_000}),
+    "full-context-longbench-v2": (FullContext, {"window": 120_128}),
+    "full-context-longmemeval": (FullContext, {"max_tokens": 126_200, "keep": "left"}),
     "keep-left": (FullContext, {"keep": "left", "window": 4096}),
     "keep-right": (FullContext, {"keep": "right", "window": 4096}),
     "llmlingua": (LLMLingua, {}),
