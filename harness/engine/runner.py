@@ -219,112 +219,118 @@ class Job:
         return self.asking.parallel or (_ON_A_GPU if _runs_on_gpu(self.plan) else 1)
 
     def ask(self, examples: Sequence[Example]) -> None:
-        """Answer the questions that are not answered yet, and append each record as it is finished."""
+        """Answer the questions that are not answered yet, and append each record as it is finished.
+
+        Steps 1 to 6 run in a question's own thread where several are in flight, steps 7 to 9 in the calling thread.
+        Raises FirstFailure for a failed question under --fail-fast.
+        """
+        plan, config, store = self.plan, self.plan.config, self.store
+        keep_texts = config.dataset.keep_texts
+
+        def answer_question(example: Example) -> tuple[Example, dict[str, Any]] | None:
+            # 1. No further question begins once a limit of the command is reached.
+            if not self.progress.budget.may_continue():
+                return None
+            question = example.question
+            meter = Meter("answer", keeps_requests=config.keep_prompts)
+            begun = time.perf_counter()
+            notes: dict[str, Any] = {}
+            answer, error = Answer(""), NOT_YET  # a kill before step 7 leaves "not scored yet"
+            try:
+                store.place.check_not_given_up(question.id)  # raises for one that ended several workers
+                # 2. The documents as the method sees them. A question for which nothing was retrieved is answered from
+                # an empty text, so that it counts.
+                documents = [plan.dataset.documents[d] for d in question.document_ids] or [Document("no document", "")]
+                evidence_only = config.method.view == "evidence"
+                supporting = example.gold.supporting if evidence_only else None
+                view = View.for_method(documents, supporting, plan.method.one_document, notes)
+                if plan.method.one_document or evidence_only:
+                    question = replace(question, document_ids=tuple(d.id for d in view.documents))
+                # 3. Their indexes: from memory, from the cache, or built now.
+                try:
+                    indexes = self.indexer.indexes(view.documents, question)
+                finally:
+                    self.indexer.documents_done(example.question)  # by the ids that choose_next marked
+                # 4. The method answers. It sees the question and the documents, never the gold answers.
+                self.models.reseed("answer", question.id)
+                tools = EngineTools(self.models, meter, plan.task, self.progress.part)
+                tools.question = question
+                given = plan.method.answer(question, view.documents, indexes, tools)
+                if not isinstance(given, Answer) or not isinstance(given.text, str):
+                    raise TypeError(f"{type(plan.method).__name__}.answer returned no Answer with a text")
+                lost: list[str] = []
+                json_values(given, lost)  # a value that JSON cannot hold must fail here, not after it was scored
+                if lost:
+                    notes["not_finite"] = lost
+                answer = view.original(given)
+                if notes.get("view") == NO_EVIDENCE:
+                    answer = replace(answer, stop_reason=NO_EVIDENCE)
+            except STOPS:
+                raise
+            except Exception as e:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
+                error = describe_failure(e)
+            # 5. What it cost: the meter saw every call to a model.
+            notes["seconds"] = round(time.perf_counter() - begun, 6)
+            if earlier := self._tried.get(question.id):
+                notes["earlier"] = earlier
+            question = example.question
+            record = Record(
+                question_id=question.id,
+                document_ids=question.document_ids,
+                document_characters=tuple(len(plan.dataset.documents[d].text) for d in question.document_ids),
+                prediction=answer.text,
+                scores={},
+                usage=self.progress.budget.spend(meter.usage()),
+                shown=answer.shown,
+                stop_reason=answer.stop_reason,
+                steps=answer.steps,
+                truncated=answer.truncated,
+                error=error,
+                notes=notes,
+            )
+            # 6. The answer is on disk before it is scored.
+            row = json_values(record, lost=[])
+            if keep_texts:
+                row, texts = with_texts(row, example, plan.dataset.documents)
+                store.keep_texts(texts)
+            else:
+                row = without_texts(row)
+            store.keep_requests(request_rows(meter.requests, {"question_id": question.id}))
+            store.keep_answer(row)
+            return example, row
+
+        def score_and_record(outcome: tuple[Example, dict[str, Any]] | None) -> None:
+            if outcome is None:
+                return
+            # 7. The scores: only here does gold meet the answer.
+            example, kept = outcome
+            row = scored_record(kept, config.dataset, example.gold)
+            # 8. One line in records.jsonl.
+            store.append_record(row)
+            self.recorded += 1
+            self.progress.done(row)
+            # 9. The first prompts of each model go into the manifest.
+            if keep_texts:
+                described = manifests.with_first_prompts(self.manifest, self.models.first_prompts())
+                if described is not self.manifest:
+                    self.manifest = described
+                    store.write(MANIFEST, described)
+            if self.asking.fail_fast and (failure := row["error"]) is not None:
+                sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {one_line(failure)}"
+                raise FirstFailure(sentence, failure.get("traceback", ""))
+
         examples = [example for example in examples if example.question.id not in self._known]
         self._known |= {example.question.id for example in examples}
         if not examples or self._parallel == 1:
             for example in examples:
-                self._score_and_record(self._ask_one(example))
+                score_and_record(answer_question(example))
             return
         if self._in_flight is None:
-            longest = partial(_longest_context, self.examples, self.plan.dataset.documents)
+            longest = partial(_longest_context, self.examples, plan.dataset.documents)
             self._in_flight = places_for(self.models.load_all(), self._parallel, self.progress.note, longest)
         self.indexer.kept = max(self.indexer.kept, self._in_flight)
-        with warn_of_global_draws(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
-            in_flight(examples, self._in_flight, self._ask_one, self._score_and_record, self.indexer.choose_next)
-
-    def _ask_one(self, example: Example) -> tuple[Example, dict[str, Any]] | None:
-        """Run the method on one question, capture its exception, and store the record without scores.
-
-        Returns the question with its record; None where the budget lets no further question begin.
-        """
-        if not self.progress.budget.may_continue():
-            return None
-        question = example.question
-        meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
-        begun = time.perf_counter()
-        notes: dict[str, Any] = {}
-        answer, error = Answer(""), NOT_YET  # its states: scored_record; a kill before it leaves "not scored yet"
-        try:
-            self.store.place.check_not_given_up(question.id)  # raises for one that ended several workers
-            answer = self._answer(example, meter, notes)
-        except STOPS:
-            raise
-        except Exception as e:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
-            error = describe_failure(e)
-        notes["seconds"] = round(time.perf_counter() - begun, 6)
-        if earlier := self._tried.get(question.id):
-            notes["earlier"] = earlier
-        record = Record(
-            question_id=question.id,
-            document_ids=question.document_ids,
-            document_characters=tuple(len(self.plan.dataset.documents[d].text) for d in question.document_ids),
-            prediction=answer.text,
-            scores={},
-            usage=self.progress.budget.spend(meter.usage()),
-            shown=answer.shown,
-            stop_reason=answer.stop_reason,
-            steps=answer.steps,
-            truncated=answer.truncated,
-            error=error,
-            notes=notes,
-        )
-        row = json_values(record, lost=[])
-        if self.plan.config.dataset.keep_texts:
-            row, texts = with_texts(row, example, self.plan.dataset.documents)
-            self.store.keep_texts(texts)
-        else:
-            row = without_texts(row)
-        self.store.keep_requests(request_rows(meter.requests, {"question_id": question.id}))
-        self.store.keep_answer(row)
-        return example, row
-
-    def _answer(self, example: Example, meter: Meter, notes: dict[str, Any]) -> Answer:
-        """Index the documents and call the method; adds to the record's `notes`. Raises TypeError for no Answer."""
-        plan, question = self.plan, example.question
-        # A question for which nothing was retrieved is answered from an empty text, so that it counts.
-        documents = [plan.dataset.documents[d] for d in question.document_ids] or [Document("no document", "")]
-        supporting = example.gold.supporting if plan.config.method.view == "evidence" else None
-        view = View.for_method(documents, supporting, plan.method.one_document, notes)
-        if plan.method.one_document or plan.config.method.view == "evidence":
-            question = replace(question, document_ids=tuple(d.id for d in view.documents))
-        try:
-            indexes = self.indexer.indexes(view.documents, question)
-        finally:
-            self.indexer.documents_done(example.question)  # by the ids that choose_next marked
-        self.models.reseed("answer", question.id)
-        tools = EngineTools(self.models, meter, plan.task, self.progress.part)
-        tools.question = question
-        answer = plan.method.answer(question, view.documents, indexes, tools)
-        if not isinstance(answer, Answer) or not isinstance(answer.text, str):
-            raise TypeError(f"{type(plan.method).__name__}.answer returned no Answer with a text")
-        lost: list[str] = []
-        json_values(answer, lost)  # a value that JSON cannot hold must fail here, not after it was scored
-        if lost:
-            notes["not_finite"] = lost
-        answer = view.original(answer)
-        return replace(answer, stop_reason=notes["view"]) if notes.get("view") == NO_EVIDENCE else answer
-
-    def _score_and_record(self, outcome: tuple[Example, dict[str, Any]] | None) -> None:
-        """Score and append the record of `_ask_one`, store the first prompts of its models; nothing to do for None.
-
-        Raises FirstFailure for a failed question under --fail-fast.
-        """
-        if outcome is None:
-            return
-        example, kept = outcome
-        row = scored_record(kept, self.plan.config.dataset, example.gold)
-        self.store.append_record(row)
-        self.recorded += 1
-        self.progress.done(row)
-        if self.plan.config.dataset.keep_texts:
-            described = manifests.with_first_prompts(self.manifest, self.models.first_prompts())
-            if described is not self.manifest:
-                self.manifest = described
-                self.store.write(MANIFEST, described)
-        if self.asking.fail_fast and (error := row["error"]) is not None:
-            sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {one_line(error)}"
-            raise FirstFailure(sentence, error.get("traceback", ""))
+        with warn_of_global_draws(self.progress.note, derived_seed(config.seed, "in flight")):
+            in_flight(examples, self._in_flight, answer_question, score_and_record, self.indexer.choose_next)
 
     def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:
         """Write summary and manifest of the finished run; early_stop: keys for both that say why questions are left."""
