@@ -43,7 +43,18 @@ NO_MARKS = "no supporting marks"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 _FILES = (  # those whose scorers have names; a new file is added here
-    *("alce", "bleu", "evidence", "flashrag", "groups", "hotpotqa", "infinitebench", "longbench", "longbench_eval"),
+    *(
+        "abstention",
+        "alce",
+        "bleu",
+        "evidence",
+        "flashrag",
+        "groups",
+        "hotpotqa",
+        "infinitebench",
+        "longbench",
+        "longbench_eval",
+    ),
     *("longbench_v2", "longbench_zh", "longmemeval", "musique", "qasper", "quality", "rouge_score", "ruler"),
     *("triviaqa", "twowiki"),
 )

@@ -5,10 +5,10 @@ match("You did not mention a car.", ["..."], type="multi-session", declined=True
 match("Try the Sony lenses.", ["The user would ..."], type="single-session-preference")    -> None: a rubric
 """
 
-import re
 from collections.abc import Sequence
 from functools import partial
 
+from harness.scorers.abstention import DECLINES
 from harness.scorers.base import published
 from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
@@ -17,13 +17,6 @@ scorer = published("this project")
 
 RUBRIC = "single-session-preference"
 _TYPES = ("single-session-user", "single-session-assistant", "multi-session", "temporal-reasoning", "knowledge-update")
-_DECLINES = re.compile(
-    r"(\bnot|n't|\bnever|\bno)\b[^.]{0,40}\b"
-    r"(mention|information|enough|provide|specif|record|say|said|know|state|contain)"
-    r"|(cannot|can't|could not|couldn't|unable to)\s+(be\s+)?(answer|determine|find|tell|know)"
-    r"|unanswerable|insufficient",
-    re.IGNORECASE,
-)
 
 
 @scorer("longmemeval.match", "the answer stands in the reply, or the reply declines where it should; no rubrics")
@@ -42,7 +35,7 @@ def match(
     type: the kind of question; None is returned for the one that has a rubric instead of an answer.
     """
     if declined:
-        return float(_DECLINES.search(prediction) is not None)
+        return float(DECLINES.search(prediction) is not None)
     words = [answer for answer in references if normalize_answer(answer)]
     same = any(prediction.strip() == answer.strip() for answer in references)
     return None if type == RUBRIC else max(float(same), acc(prediction, words))

@@ -1,0 +1,31 @@
+"""Declining as an answer: rightly, wrongly, and questions that have neither score."""
+
+import pytest
+
+from harness.config.resolve import resolved
+from harness.scorers import score
+
+NO = "The paper does not say which."
+
+
+@pytest.mark.parametrize(
+    ("reply", "marks", "declines", "answers"),
+    [
+        (NO, {"types": ["none", "none"]}, 1.0, None),
+        ("Unanswerable", {"declined": True}, 1.0, None),
+        ("BERT", {"types": ["none"]}, 0.0, None),
+        (NO, {"types": ["extractive", "boolean"]}, None, 0.0),
+        ("BERT", {"declined": False}, None, 1.0),
+        (" ", {"declined": False}, None, 0.0),
+        ("BERT", {"types": ["extractive", "none"]}, None, None),
+        (NO, {}, None, None),
+    ],
+)
+def test_declining_is_right_where_the_question_has_no_answer(reply, marks, declines, answers):
+    found = [score(f"abstention.{name}", reply, ["BERT"], **marks) for name in ("declines", "answers")]
+    assert found == [declines, answers]
+
+
+@pytest.mark.parametrize("name", ["qasper", "longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"])
+def test_data_sets_that_mark_such_questions_have_both_scores(name):
+    assert {"abstention.declines", "abstention.answers"} <= {*resolved("datasets", dataset=name).scorers}
