@@ -231,6 +231,16 @@ def test_another_version_than_most_runs_is_told_beside_the_verdict(honest, manif
     assert [told in one for one in notes] == [False, False, True]
 
 
+def test_edited_gold_answers_are_told_beside_the_verdict(honest):
+    rows = [{**row, "gold": GOLD} for row in honest["bm25"].records]
+    runs = [replace(honest["bm25"], path=Path(f"r--{n}"), records=rows) for n in range(2)]
+    runs.append(
+        replace(runs[0], path=Path("r--9"), records=[{**rows[0], "gold": {**GOLD, "answers": ["Tom"]}}, *rows[1:]])
+    )
+    notes = frame(runs, [value()])["notes"].map(" ".join)
+    assert ["other gold answers of 1 questions than most runs" in one for one in notes] == [False, False, True]
+
+
 def test_edited_scores_have_no_verdict(tmp_path):
     gold = {"answers": ["Mira"], "supporting": [], "extra": {}}
     rows = [{**row, "gold": gold, "prediction": "Tom"} for row in official()]
