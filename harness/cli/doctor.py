@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from harness import __version__
+from harness.cli.command import choice
 from harness.cli.options import RESULTS, Json, Out
 from harness.cli.output import columns
 from harness.config import presets, registry
+from harness.errors import UserError
 from harness.storage.paths import package_folder
 
 _DISTRIBUTION = "longdoc-harness"
@@ -34,6 +36,10 @@ _PURPOSES = {
 }
 _LEAST_DISK = 2 * 2**30  # bytes: smollm2-135m converted, and the index cache of a few hundred questions
 
+Flops = Annotated[
+    str | None,
+    choice("--flops MODEL", "Count a prefill of this model twice: by formula and by fvcore.", complete="models"),
+]
 State = Literal["ok", "hub", "missing", "problem"]
 
 
@@ -47,12 +53,14 @@ class Check:
     text: str
 
 
-def doctor(out: Out = RESULTS, json: Json = False) -> int:
+def doctor(out: Out = RESULTS, json: Json = False, flops: Flops = None) -> int:
     """Check what is installed and what can be run here: packages, models, encoders, data sets, memory, disk.
 
     Each thing that is missing comes with the command that gets it. Loads no model and downloads nothing. The exit code
-    is 4 if the default model cannot run.
+    is 4 if the default model cannot run, or the two counts of --flops differ by more than 1 %.
     """
+    if flops is not None:
+        return _compare_counts(flops, json)
     others = (_check_imports, _check_packages, _check_models, _check_datasets, _check_mlflow)
     checks = [*_check_machine(Path(out)), *(check for find in others for check in find())]
     broken = any(check.state == "problem" for check in checks)
@@ -62,6 +70,26 @@ def doctor(out: Out = RESULTS, json: Json = False) -> int:
     print_checks(checks)
     print("The default model cannot run here; see 'problem' above." if broken else "The default models run here.")
     return 4 if broken else 0
+
+
+def _compare_counts(model: str, json: bool) -> int:
+    """Print the FLOPs of a prefill by this project's formula and by fvcore; 4 if they differ by more than 1 %."""
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_part
+    from harness.cost.second_count import TOKENS, prefill_by_both
+    from harness.llm.model_info import local_folder
+
+    config = resolve_part("models", Choices(model=model)).parts["model"]
+    if config.backend != "hf":
+        raise UserError(f"--flops {model}: the sizes of this network are not known; name a model that is loaded here")
+    own, counted = prefill_by_both(local_folder(config)[0])
+    share = own / counted - 1
+    if json:
+        print(json_.dumps({"model": model, "tokens": TOKENS, "formula": own, "fvcore": counted}, indent=2))
+    else:
+        print(f"a prefill of {TOKENS} tokens by {model}, GFLOPs: {own / 1e9:,.3f} by the formula (executed), ", end="")
+        print(f"{counted / 1e9:,.3f} by fvcore, {share:+.2%}")
+    return 4 if abs(share) > 0.01 else 0
 
 
 def print_checks(checks: Sequence[Check]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from harness.cli import doctor
 from harness.cli.main import main
 from harness.config import presets, registry
-from harness.cost import free_memory
+from harness.cost import flops, free_memory
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +99,17 @@ def test_free_cores_are_those_on_which_nothing_else_computes(running, free, monk
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)), raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     assert free_memory.free_cores() == free
+
+
+@pytest.mark.parametrize(("counted", "code"), [(1.0, 0), (1.02, 4)])
+def test_flops_by_formula_beside_those_of_fvcore(capsys, monkeypatch, counted, code):
+    if importlib.util.find_spec("fvcore") is None:
+        pytest.skip("the extra 'flops' is not installed")
+    monkeypatch.setattr(
+        flops.ModelShape, "linear", property(lambda shape, own=flops.ModelShape.linear.fget: counted * own(shape))
+    )
+    with pytest.raises(SystemExit) as end:
+        main(["doctor", "--json", "--flops", "pocket-llama"])
+    both = json.loads(capsys.readouterr().out)
+    assert int(end.value.code or 0) == code
+    assert (both["formula"] == both["fvcore"]) == (code == 0)
