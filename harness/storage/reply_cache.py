@@ -7,7 +7,7 @@
     value, cached = replies.get_or_send(key, send, meter, "reader", shape)
 
 A model is known by its identity (hashes of weights, tokenizer, template and adapters, dtype, window), not by its name;
-one behind a server by what it is called there. A damaged file counts as missing.
+one behind a server by what it is called there. A torn file counts as missing.
 """
 
 import shutil
@@ -74,7 +74,7 @@ class ReplyCache:
 
 
 def _read(path: Path, digest: str) -> dict[str, Any] | None:
-    """A stored {"key", "value", "events"}; None where it is missing, damaged, or not of the key `digest`."""
+    """A stored {"key", "value", "events"}; None where it is missing, torn, or not of the key `digest`."""
     try:
         stored = read_object(path)
     except (OSError, ValueError):

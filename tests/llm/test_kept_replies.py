@@ -144,13 +144,10 @@ def test_what_is_never_kept_is_sent_each_time(tiny, tmp_path, what):
     assert sent(ask(tiny, what, tmp_path)[1]) == 1
 
 
-@pytest.mark.parametrize(("old", "new"), [('"finish"', '"finis"'), ('"value"', '{"value"'), ('"new": ', '"new": 1')])
-def test_a_damaged_reply_is_sent_again(tiny, tmp_path, old, new):
+def test_a_torn_reply_is_sent_again(tiny, tmp_path):
     first, _ = ask(tiny, simple(), tmp_path)
     (path,) = tmp_path.glob("replies/*/*/*.json")
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
+    path.write_text(path.read_text()[:-20])
     again, events = ask(tiny, simple(), tmp_path)
     assert (again, sent(events)) == (first, 1)
     assert sent(ask(tiny, simple(), tmp_path)[1]) == 0
