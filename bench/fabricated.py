@@ -67,6 +67,7 @@ HONEST: dict[str, Make] = {
     "eager attention": lambda dice: ({"model.attention": "eager"}, {}),
     "resolved revision": lambda dice: ({"dataset.revision": _hash(dice)}, {}),
     "rows of a file": lambda dice: ({"dataset.data": f"/data/{_hash(dice, 6)}.jsonl", "dataset.hub": None}, {}),
+    "mirror of the rows": lambda dice: ({"dataset.hub": f"mirror/{_hash(dice, 6)}"}, {}),
     "longer window": lambda dice: ({"model.window": None}, {"models.reader.window": 131072 + dice.randint(0, 9)}),
 }
 RECORDS = ("scores edited", "gold edited", "questions left out", "a question twice", "400 questions failed")

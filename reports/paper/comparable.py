@@ -263,6 +263,8 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
     if rule.subset is not None:
         found.append(f"sample: {rule.subset}")
     found += _setting_reasons(config, paper)
+    if config.get("hub") != paper.dataset.get("hub", config.get("hub")) and "rows" not in rows.unchecked:
+        rows.unchecked.append("rows")  # of a mirror
     cut = sum(record["truncated"] is not None for record in run.records)
     if cut and not value.entry.truncated:
         found.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
@@ -272,10 +274,12 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
 def _setting_reasons(config: Mapping[str, Any], paper: Settings) -> list[str]:
     """Differences of the data set's settings and options; an option that is not there is not set.
 
-    Where the rows come from is not compared for those of a file of the user's, and no revision is: the rows decide.
+    Where the rows come from is not compared: what is published of the rows decides. The subset of the official
+    repository is.
     """
     options = dict(config.get("options") or {})
-    places = ("hub", "subset", "revision") if config.get("data") else ("revision",)
+    elsewhere = config.get("data") or config.get("hub") != paper.dataset.get("hub")
+    places = ("hub", "revision", "subset") if elsewhere else ("hub", "revision")
     wanted = {key: one for key, one in paper.dataset.items() if key not in ("split", *places)}
     fields = DatasetConfig.model_fields
     own = {**dict.fromkeys(key for key in wanted if key not in fields), **config, **options}

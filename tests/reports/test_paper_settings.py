@@ -160,6 +160,16 @@ def test_what_is_known_to_differ_stands_beside_the_verdict(tmp_path):
     assert not any("this project's wording" in note for note in row(tmp_path / "b", TOP_X)["notes"])
 
 
+def test_rows_of_a_mirror_are_not_checked(tmp_path):
+    changes = {
+        "config": {"dataset.data": None, "dataset.hub": "mirror/musique"},
+        "manifest": {"dataset.revision": "0" * 40},
+    }
+    found = row(tmp_path, BM25, **changes)
+    assert reasons(found) == []
+    assert found["verdict"] == "equivalent (within 2 points; rows and scores not checked)"
+
+
 def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path, monkeypatch):
     run = fabricated(tmp_path, TOP_X, **params(k=20))
     (tmp_path / "own" / "methods").mkdir(parents=True)
