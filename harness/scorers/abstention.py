@@ -15,7 +15,7 @@ from harness.scorers.base import published
 scorer = published("this project")
 
 DECLINES = re.compile(
-    r"(\bnot|n't|\bnever|\bno)\b[^.]{0,40}\b"
+    r"(\bnot|n't|\bnever|\bno(?!,))\b[^.]{0,40}\b"  # "No, it is known for ..." is an answer
     r"(mention|information|enough|provide|specif|record|say|said|know|state|contain)"
     r"|(cannot|can't|could not|couldn't|unable to)\s+(be\s+)?(answer|determine|find|tell|know)"
     r"|unanswerable|insufficient",

@@ -14,12 +14,17 @@ from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
 
 scorer = published("this project")
+VERSION = "2"  # of "match": an answer such as "$" is compared whole, and "No, ..." does not decline
 
 RUBRIC = "single-session-preference"
 _TYPES = ("single-session-user", "single-session-assistant", "multi-session", "temporal-reasoning", "knowledge-update")
 
 
-@scorer("longmemeval.match", "the answer stands in the reply, or the reply declines where it should; no rubrics")
+@scorer(
+    "longmemeval.match",
+    "the answer stands in the reply, or the reply declines where it should; no rubrics",
+    version=VERSION,
+)
 def match(
     prediction: str,
     references: Sequence[str],
@@ -59,5 +64,6 @@ def _match_if_declined(prediction: str, references: Sequence[str], *, declined: 
 
 
 for _type in _TYPES:
-    scorer(f"longmemeval.match.{_type}", f"the same of {_type} questions")(partial(_match_of_type, wanted=_type))
-scorer("longmemeval.match.abstention", "the same of questions to be declined")(_match_if_declined)
+    matched = partial(_match_of_type, wanted=_type)
+    scorer(f"longmemeval.match.{_type}", f"the same of {_type} questions", version=VERSION)(matched)
+scorer("longmemeval.match.abstention", "the same of questions to be declined", version=VERSION)(_match_if_declined)

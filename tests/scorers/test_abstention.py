@@ -16,6 +16,7 @@ NO = "The paper does not say which."
         ("BERT", {"types": ["none"]}, 0.0, None),
         (NO, {"types": ["extractive", "boolean"]}, None, 0.0),
         ("BERT", {"declined": False}, None, 1.0),
+        ("No, they state that it is English.", {"declined": False}, None, 1.0),
         (" ", {"declined": False}, None, 0.0),
         ("BERT", {"types": ["extractive", "none"]}, None, None),
         (NO, {}, None, None),
