@@ -49,16 +49,12 @@ RATIO = 0.5
 KEPT = "Selective-Context: kept {}s, white space aside (documents)"
 SENTENCES, FIVE = "Selective-Context: sentences", "FlashRAG's RECOMP: the five sentences (questions)"
 LINGUA = "LLMLingua, LongLLMLingua: text of one window, 7 settings"
-SPACE = (
-    "the released code scores the first token of a sentence without the space before it, another token; kept: its "
-    "tokens are glued together there (docs/methods/compression.md#selective-context)"
-)
 TOLD = {
-    SENTENCES: 'ours follows: no end behind "Ph.D." (before, 42 of the 49 sentences of two texts were equal)',
-    KEPT.format("token"): SPACE,
+    SENTENCES: 'one end behind "Ph.D." differs',
+    KEPT.format("token"): "the released code scores a sentence's first token without its space and glues it on; kept "
+    "(docs/methods/compression.md#selective-context)",
     KEPT.format("sentence"): "as above",
-    FIVE: "FlashRAG cuts no sentence that ends with a letter and a full stop, so its pieces are paragraphs; kept: "
-    "RECOMP's units are sentences",
+    FIVE: "FlashRAG's pieces are mostly paragraphs; kept: RECOMP's units are sentences",
     LINGUA: "beyond one window the package fails on current transformers",
 }
 SIZES = ((230, 1000), (230, 60), (380, 90))  # tokens of a text and of its contexts; two documents each

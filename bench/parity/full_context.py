@@ -32,10 +32,9 @@ TOKENS, ROUNDS = 24, 3
 WHOLE = "llama.cpp, float32, the weights rounded as ours: the reply (questions)"
 QUANTISED = "llama.cpp, weights of 4 bits: the reply (questions)"
 TOLD = {
-    WHOLE: "17 with its own weights, which ours rounds to bfloat16 once: the other three part where two tokens are "
-    "within 0.04 (logits differ by 0.02 on average); kept: 4 bits changed a weight by more",
-    QUANTISED: "it multiplies 4-bit weights by activations rounded to 8 bits; ours turns the weights into bfloat16 "
-    "once; kept",
+    WHOLE: "17 with its own weights, which ours rounds to bfloat16 once; the other three part where two tokens are "
+    "within 0.04; kept",
+    QUANTISED: "it rounds activations to 8 bits; ours turns the weights into bfloat16; kept",
 }
 Reply = Callable[[str], str]
 

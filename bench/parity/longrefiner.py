@@ -29,13 +29,12 @@ OUTLINES = "outline: sections and sub-sections of the released rows"
 QUOTED = "outline: parts with text, the same rows with quoted titles of sub-sections"
 TEXTS = "text behind each section of these outlines"
 TOLD = {
-    OUTLINES: 'it reads sub-sections with quoted titles alone (<sub-section: "T">), its rows have none; 2 lose a '
-    "section; kept: ours reads both spellings (docs/methods/longrefiner.md#longrefiner-filling); answers: the best "
-    "paragraphs (BM25, 512 tokens) of HotpotQA's documents, outlined in that spelling",
-    QUOTED: "it keeps sub-sections without text; one clip with four dots is not found there; kept: a part without text "
+    OUTLINES: "it reads only sub-sections with quoted titles, which its rows lack; 2 lose a section; kept: ours reads "
+    "both (docs/methods/longrefiner.md#longrefiner-filling). Answers: the best paragraphs (BM25, 512 tokens), outlined "
+    "in that spelling",
+    QUOTED: "it keeps sub-sections without text and does not find one clip with four dots; kept: a part without text "
     "shows nothing",
-    TEXTS: "15: tags of sub-sections that were not read are text; 2: first and last words of a clip stand elsewhere "
-    "too; kept, as above; answers: as above",
+    TEXTS: "15 hold tags of unread sub-sections as text; in 2 the ends of a clip occur elsewhere too; kept",
 }
 TREES = 200
 RELEASED = LongRefinerConfig(unmatched="drop", leaf_tokens=None)

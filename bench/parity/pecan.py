@@ -30,9 +30,8 @@ METHODS = "`pecan` with the small model of this project, float32; made-up papers
 GRAPHS, VISITED = "graphs: levels and texts of all nodes (documents)", "nodes visited, in order (searches)"
 MOVES = "moves: node, score and P(Yes) within 1e-5"
 TOLD = {
-    GRAPHS: "the reading kept runs of spaces, ours makes one; now written down (docs/methods/pecan.md#pecan-newlines)",
-    VISITED: "where the window is full, ours keeps two tokens more for the template of the second turn and stops "
-    "before; kept: an upper bound that every template allows; no answer of these searches changes",
+    GRAPHS: "runs of spaces become one (docs/methods/pecan.md#pecan-newlines)",
+    VISITED: "in a full window ours keeps two tokens more for the second turn; kept: no answer changes",
     MOVES: "as above",
 }
 SAMPLES = 40  # whose questions are asked

@@ -32,11 +32,11 @@ DOCUMENTS = 6
 WORDS, CHUNKS = "all words of the text are in the chunks, in order (documents)", "chunks with the same words"
 MEMBERS = "clusters with the same members"
 TOLD = {
-    WORDS: "the released splitter puts a long sentence before the sentences that wait in front of it; kept: ours tile "
-    "the text (docs/methods/raptor.md#raptor-chunks); answers: with the next stage",
-    CHUNKS: "tokens of a sentence on its own or in its text, and the splitter above, move the ends of chunks; kept, as "
-    "above; answers: over its chunks and over ours, both in our tree, collapsed",
-    MEMBERS: "ours follows: the mixture that is used is fitted with seed 0 (37 of 224 were equal while it had 224)",
+    WORDS: "the released splitter puts a long sentence before those that wait; kept: ours tile the text "
+    "(docs/methods/raptor.md#raptor-chunks)",
+    CHUNKS: "tokens of a sentence alone or in its text, and the splitter above; kept. Answers: over both sets of "
+    "chunks in our tree, collapsed",
+    MEMBERS: "with the mixture's seed of 0",
 }
 
 

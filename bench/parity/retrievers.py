@@ -24,10 +24,9 @@ METHODS = "`bm25`, `sbert` (also bm25s and sentence-transformers)"
 FIVE, ORDER = "bm25s: the five best, in order (questions)", "rank-bm25: order of these texts"
 LUCENE = "bm25s: scores of 2 to 4 texts whose mean idf is not positive"
 TOLD = {
-    FIVE: "its idf is ln(1 + (N - n + 0.5) / (n + 0.5)), rank-bm25's ln((N - n + 0.5) / (n + 0.5)); kept: rank-bm25's",
-    ORDER: "of equal scores its last is first; kept: the first of equal scores is first "
-    "(docs/methods/retrieval.md#bm25); no answer changes: the five best of the 20 questions above are the same",
-    LUCENE: "there ours takes Lucene's idf, with which no word weighs less than nothing (rank-bm25: some do)",
+    FIVE: "its idf is ln(1 + (N - n + 0.5) / (n + 0.5)), rank-bm25's ln((N - n + 0.5) / (n + 0.5)), which ours keeps",
+    ORDER: "of equal scores its last is first; kept: ours takes the first (docs/methods/retrieval.md#bm25)",
+    LUCENE: "there ours takes Lucene's idf",
 }
 
 

@@ -9,17 +9,15 @@ from pathlib import Path
 from reports.paper.tables_and_figures import TableOrFigure, printed, tables_and_figures
 
 BEGIN, END = "<!-- matrix: python -m reports.paper.matrix docs/reproducing.md -->", "<!-- end of the matrix -->"
-_HEAD = ("paper", "what", "command", "printed values at hand")
 
 
 def matrix() -> str:
-    """The table as Markdown, a row for each place that a command makes; below it those that none makes."""
+    """A Markdown list of each place that a command makes; below it those that none makes."""
     made = [place for place in tables_and_figures() if place.name or place.look]
-    rows = [_HEAD, ("---",) * len(_HEAD), *map(_matrix_row, made)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    lines = "\n".join(map(_line, made))
     drawn = "; ".join(place.label for place in tables_and_figures() if place not in made)
     lacks = "; ".join(f"{place.label}: {place.real.removeprefix('yes, but ')}" for place in made if place.real != "yes")
-    return f"{table}\n\nIllustrations: {drawn}.\nRows that could not be planned on samples of the data: {lacks}."
+    return f"{lines}\n\nIllustrations: {drawn}.\n\nNot planned on samples of the data: {lacks}."
 
 
 def put(document: str) -> str:
@@ -31,12 +29,11 @@ def put(document: str) -> str:
     return f"{head}{BEGIN}\n{matrix()}\n{END}{tail}"
 
 
-def _matrix_row(place: TableOrFigure) -> tuple[str, ...]:
-    """A row of the matrix: label, title, command, number of its printed values."""
+def _line(place: TableOrFigure) -> str:
+    """A line of the list: label, title, command, number of its printed values."""
     values = sum(place.has_row(one.source, one.table) and one.value.strip() != "-" for one in printed())
-    if place.name is None:
-        return place.label, place.title, f"`{place.look}`", "–"
-    return place.label, place.title, f"`{place.name}`", str(values or "–")
+    count = f" ({values})" if place.name and values else ""
+    return f"- {place.label}: {place.title}: `{place.name or place.look}`{count}"
 
 
 if __name__ == "__main__":
