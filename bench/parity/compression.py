@@ -51,8 +51,7 @@ SENTENCES, FIVE = "Selective-Context: sentences", "FlashRAG's RECOMP: the five s
 LINGUA = "LLMLingua, LongLLMLingua: text of one window, 7 settings"
 TOLD = {
     SENTENCES: 'one end behind "Ph.D." differs',
-    KEPT.format("token"): "the released code scores a sentence's first token without its space and glues it on; kept "
-    "(docs/methods/compression.md#selective-context)",
+    KEPT.format("token"): "the released code scores a sentence's first token without its space and glues it on; kept",
     KEPT.format("sentence"): "as above",
     FIVE: "FlashRAG's pieces are mostly paragraphs; kept: RECOMP's units are sentences",
     LINGUA: "beyond one window the package fails on current transformers",

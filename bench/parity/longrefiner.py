@@ -30,8 +30,7 @@ QUOTED = "outline: parts with text, the same rows with quoted titles of sub-sect
 TEXTS = "text behind each section of these outlines"
 TOLD = {
     OUTLINES: "it reads only sub-sections with quoted titles, which its rows lack; 2 lose a section; kept: ours reads "
-    "both (docs/methods/longrefiner.md#longrefiner-filling). Answers: the best paragraphs (BM25, 512 tokens), outlined "
-    "in that spelling",
+    "both. Answers: the best paragraphs (BM25, 512 tokens), outlined in that spelling",
     QUOTED: "it keeps sub-sections without text and does not find one clip with four dots; kept: a part without text "
     "shows nothing",
     TEXTS: "15 hold tags of unread sub-sections as text; in 2 the ends of a clip occur elsewhere too; kept",

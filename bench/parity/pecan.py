@@ -30,7 +30,7 @@ METHODS = "`pecan` with the small model of this project, float32; made-up papers
 GRAPHS, VISITED = "graphs: levels and texts of all nodes (documents)", "nodes visited, in order (searches)"
 MOVES = "moves: node, score and P(Yes) within 1e-5"
 TOLD = {
-    GRAPHS: "runs of spaces become one (docs/methods/pecan.md#pecan-newlines)",
+    GRAPHS: "runs of spaces become one",
     VISITED: "in a full window ours keeps two tokens more for the second turn; kept: no answer changes",
     MOVES: "as above",
 }
