@@ -45,6 +45,11 @@ class Question:
         """How the reply begins, which the shared prompt writes for the model; "" for none."""
         return ""
 
+    @property
+    def example(self) -> str:
+        """A solved example, which the shared prompt begins with; "" for none."""
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class Support:
@@ -76,8 +81,7 @@ class Example:
 class Shown:
     """One piece of what the reader saw.
 
-    kind "span": text[start:end] of a document. kind "generated": `text` written by a model from `sources`,
-    which are (document_id, start, end) spans.
+    kind "span": text[start:end] of a document; "generated": `text` that a model wrote from the spans `sources`.
     """
 
     kind: Literal["span", "generated"]
@@ -92,11 +96,10 @@ class Shown:
 class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.
 
-    scores: the parts of the choice (attention, similarity, total). p_yes: the probe after the move.
-    flops: of the question so far, by convention, as `tools.meter.flops()` returns them; a plain number in older runs,
-    under the convention "full" (cost/flops.py). probe_flops: the part of `flops` that this step's probe took.
-    answer, answer_flops: only where the run records other stop rules: the answer if the search stopped after this
-    probe, and what writing it costs.
+    scores: the parts of the choice (attention, similarity, total). p_yes: the probe after the move. flops: of the
+    question so far, by convention (`tools.meter.flops()`); a number in older runs, under "full". probe_flops: the part
+    that this step's probe took. answer, answer_flops: only where other stop rules are recorded: the answer if the
+    search stopped here, and what writing it costs.
     """
 
     action: str

@@ -104,6 +104,7 @@ class BoundedCache(FullContext):
         pieces = reading.pieces(question, texts)
         if self.config.asked == "before":
             pieces = BEFORE.of(self.config).fill(text=list(texts), **values)
+            pieces[0] = question.example + pieces[0]
         if question.begins:  # the cache is cut where the reply begins, so this stands in front of it
             pieces[-1] += f" {question.begins}"
         bare = prompt_tokens(reading.pieces(question, [""]), model)

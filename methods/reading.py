@@ -48,7 +48,7 @@ class Reading:
         instruction = self.task.instruction
         pieces = prompt.fill(instruction=instruction, text=listed, question=question.text, options=options(question))
         if texts:  # solved examples stand at the question alone
-            pieces[0] = pieces[0].replace(instruction, self.task.without_shots, 1)
+            pieces[0] = question.example + pieces[0].replace(instruction, self.task.without_shots, 1)
         return pieces
 
 

@@ -17,7 +17,7 @@ import re
 import string
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -60,7 +60,8 @@ class Options(BaseModel):
 class Made:
     """A text with its question: `pieces` joined by `gap`.
 
-    marked: indices of the pieces that hold the answers; begins: the reply's beginning, the authors' "answer prefix".
+    marked: indices of the pieces that hold the answers; begins: the reply's beginning, the authors' "answer prefix";
+    example: a solved question on a text of its own, for the prompt's beginning.
     """
 
     pieces: Sequence[str]
@@ -69,6 +70,7 @@ class Made:
     question: str
     answers: Sequence[str]
     begins: str = ""
+    example: str = ""
 
     @property
     def text(self) -> str:
@@ -86,6 +88,13 @@ class BegunQuestion(Question):
     """A question whose reply begins with given words. A class of its own, as all fields of a question are hashed."""
 
     begins: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleQuestion(BegunQuestion):
+    """A question with a solved example in front of the prompt."""
+
+    example: str = ""
 
 
 def _key_or_value(dice: random.Random, kind: str) -> str:
@@ -153,11 +162,11 @@ class Niah:
         return Made(hay, marked, " " if self.hay == "essay" else "\n", question, answers, begins)
 
 
-def _variables(dice: random.Random, size: int) -> Made:
-    """A chain of five variables among `size` sentences of noise; the question asks for the variables of its value."""
+def _variables(dice: random.Random, size: int, letters: int = 5) -> Made:
+    """A chain of five variables (names of `letters`) among `size` sentences of noise; asked for those of its value."""
     names: list[str] = []
     while len(names) < 5:
-        if (name := "".join(dice.choices(string.ascii_uppercase, k=5))) not in names:
+        if (name := "".join(dice.choices(string.ascii_uppercase, k=letters))) not in names:
             names.append(name)
     value = dice.randint(10000, 99998)
     chain = [f"VAR {names[0]} = {value}", *(f"VAR {b} = VAR {a}" for a, b in itertools.pairwise(names))]
@@ -325,16 +334,49 @@ def _token_counter(options: Options) -> Callable[[str], int]:
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
+def _example_maker(config: DatasetConfig, options: Options, count: Callable[[str], int]) -> Callable[[int], str]:
+    """A function: number of a question -> the solved example in front of it; "" for tasks without one.
+
+    vt: a chain of names of three letters in as much noise as 500 tokens hold; cwe: a list of 20 or 40 words.
+    """
+    if options.task not in ("vt", "cwe"):
+        return lambda number: ""
+
+    def asked(number: int, size: int) -> tuple[Made, str]:
+        dice = random.Random(f"{options.task} {options.seed} {number} example")
+        if options.task == "vt":
+            made, gap = _variables(dice, size, letters=3), "\n\n"
+        else:
+            made, gap = _common_words(dice, size, (10, 3) if size == 40 else (3, 1)), "\n"
+        return made, f"{config.instruction}{gap}{made.text}\nQuestion: {made.question} Answer: {made.begins}"
+
+    size = 40 if options.tokens >= 4096 else 20
+    if options.task == "vt":
+        size = next(n for n in itertools.count(5) if count(asked(0, n + 1)[1]) > 500)
+
+    @cache
+    def example(number: int) -> str:
+        made, text = asked(number, size)
+        if options.task == "vt":
+            return f"{text} {' '.join(made.answers)}\n\n"
+        return f"{text} {' '.join(f'{n}. {word}' for n, word in enumerate(made.answers, start=1))}\n"
+
+    return example
+
+
 def _longest_text(config: DatasetConfig, options: Options) -> Callable[[int], Made]:
     """A function: number of a question -> its longest text that fits. Raises ConfigError where none fits."""
     make, least = _text_maker(options)
     count = _token_counter(options)
+    example = _example_maker(config, options, count)
 
     def made(number: int, size: int) -> Made:
-        return make(random.Random(f"{options.task} {options.seed} {number}"), size, number)
+        text = make(random.Random(f"{options.task} {options.seed} {number}"), size, number)
+        return replace(text, example=example(number))
 
     def length(of: Made) -> int:
-        return count(f"{config.instruction}\n{of.text}\n{of.question} {of.begins}".rstrip()) + config.max_answer_tokens
+        asked = f"{of.example}{config.instruction}\n{of.text}\n{of.question} {of.begins}".rstrip()
+        return count(asked) + config.max_answer_tokens
 
     if (needed := length(made(0, least))) > options.tokens:
         why = f"a text of '{options.task}' needs {needed} tokens at least with this tokenizer"
@@ -376,7 +418,9 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         document = f"{options.task}-{options.tokens}-{options.seed}-{number}"
         question = Question(f"{document}-q", made.question, (document,))
         if made.begins:
-            question = BegunQuestion(question.id, question.text, question.document_ids, begins=made.begins)
+            question = BegunQuestion(question.id, question.text, (document,), begins=made.begins)
+        if made.example:
+            question = ExampleQuestion(question.id, question.text, (document,), None, made.begins, made.example)
         examples.append(Example(question, Gold(tuple(made.answers), made.spans(document), {"type": options.task})))
         text = made.text
         documents[document] = Document(document, text, passages=(Passage("", 0, len(text)),))

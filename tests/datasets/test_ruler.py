@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections import Counter
 from typing import get_args
 
@@ -40,7 +41,7 @@ def text_of(data, at=0):
 @pytest.mark.parametrize("task", TASKS)
 def test_a_text_fills_the_length_and_depends_on_the_seed_alone(task):
     data = made(task)
-    assert all(3600 * 4 < len(text_of(data, at)) < 4096 * 4 for at in range(2))
+    assert all(3600 * 4 < len(data.examples[at].question.example + text_of(data, at)) < 4096 * 4 for at in range(2))
     assert made(task).fingerprint == data.fingerprint != made(task, seed=1).fingerprint
     assert text_of(data, 0) != text_of(data, 1)
 
@@ -102,6 +103,27 @@ def test_a_servers_user_turn_ends_with_the_answer_prefix():
         tools.reader = loaded(server)
         ask(question, ["1. one"], tools, tools.model())
     assert server.asked[0]["messages"][-1]["content"].endswith(f"Answer: {question.begins}")
+
+
+@pytest.mark.parametrize(
+    ("task", "tokens", "answers", "lines"),
+    [
+        ("vt", 4096, r"(?:[A-Z]{3} ){4}[A-Z]{3}\n\n", 24),
+        ("cwe", 4096, r"(?:\d+\. [a-z]+ ?){10}\n", 190),
+        ("cwe", 2048, r"(?:\d+\. [a-z]+ ?){10}\n", 40),
+    ],
+)
+def test_a_solved_example_stands_in_front_of_the_prompt(task, tokens, answers, lines):
+    first, second = (data := made(task, tokens=tokens)).examples
+    question, documents = first.question, [*data.documents.values()][:1]
+    assert question.example != second.question.example
+    text, _, reply = question.example.partition(" Answer: ")
+    assert re.fullmatch(r".* (?:they are|in the list are): *" + answers, reply)
+    assert text.count("\n") + len(re.findall(r"\d\. ", text)) in range(lines - 4, lines + 4)
+    for asked in ("behind", "before"):
+        tools = FakeTools([Rule(reply="one")])
+        BoundedCache(BoundedCache.Config(asked=asked)).answer(question, documents, [{}], tools)
+        assert tools.reader.prompts[0].startswith(f"\n[user]{question.example}Read the text below")
 
 
 @pytest.mark.parametrize(("task", "count"), [("cwe", 10), ("fwe", 3)])
