@@ -30,10 +30,11 @@ def put(document: str) -> str:
 
 
 def _line(place: TableOrFigure) -> str:
-    """A line of the list: label, title, command, number of its printed values."""
+    """A line of the list: command, title, number of its printed values."""
     values = sum(place.has_row(one.source, one.table) and one.value.strip() != "-" for one in printed())
-    count = f" ({values})" if place.name and values else ""
-    return f"- {place.label}: {place.title}: `{place.name or place.look}`{count}"
+    if place.name is None:
+        return f"- `{place.look}`: {place.label}: {place.title}"
+    return f"- `{place.name}`: {place.title}{f' ({values})' if values else ''}"
 
 
 if __name__ == "__main__":
