@@ -3,9 +3,11 @@
     page(runs) ─► "<!doctype html>..."
       top            title, description, a sentence a data set         (finding.py)
       leaderboard    all runs, grouped by data set, method or model    (leaderboard.py), if they differ
-      a data set     means · score against FLOPs · paired differences · differences by question · questions
-      rankings       whether each survives its choices                 (stability.py)
+      a data set     means · score against FLOPs · paired differences · what packages add · questions
       end            date, models, code, commands, each run            (provenance.py)
+
+A package adds a section to each data set by an entry point of "harness.page_sections": a function of the runs with
+their rows, [(StoredRun, Rows), ...], that returns Html or None. A page that follows open runs has none.
 
 Tables and the first figure need no script. Questions, their searches and the figures' files follow the tables as
 compressed blocks (compressed_json.py), which templates/*.js unpack when they are read: what is seen first does not wait
@@ -13,8 +15,7 @@ for them. Scripts write text nodes only. A content security policy lets nothing 
 made, and no other script run, even if an escape were missed.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from string import Template
 from typing import Any
@@ -22,19 +23,19 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from harness.config import registry
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
-from reports import autopsy, facts, paper, stability
+from reports import facts, paper
 from reports.by_kind import BY, kinds_of, split_by_kind
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
 from reports.compressed_json import block, compress_bytes
 from reports.details import Limits, Questions, questions
-from reports.figures import autopsy as autopsy_figure
 from reports.figures import front
 from reports.finding import finding
-from reports.gold_rows import Rows, rows_of
+from reports.gold_rows import rows_of
 from reports.html_tables import read_template, sha256, table
 from reports.leaderboard import leaderboard
 from reports.main_table import REFERENCE, frame
@@ -45,7 +46,6 @@ from reports.provenance import Written, header
 
 LIMITS = Limits()
 _SCRIPTS = ("page", "save", "player", "answers", "differences", "questions", "leaderboard", "start")
-_RESCORED = 20_000  # answers; each takes 0.6 ms under every scorer, and as much memory again as the page
 
 
 @dataclass(frozen=True)
@@ -110,17 +110,15 @@ def page(
         cost = "money" if means["tflops.whole"].isna().all() else "whole"
         figure, files = front.to_html(front.points(means, group.runs, cost=cost), asked.head["score"])
         heads.append(asked.head)
-        parts.append(_section(group, number, asked, figure))
+        parts.append(_section(group, number, asked, figure, _added_sections(group) if live is None else ()))
         packs = {**{f"front-{form}": compress_bytes(file) for form, file in files.items()}, **asked.blocks}
         blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
     following = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
     # While runs go on, nothing has been found yet.
     findings = [_finding(group, len(groups) > 1) for group in groups if live is None]
-    told = [*_stability_sentences(groups)] if live is None else []
     top = [description] * bool(description)
     head = el("header", el("h1", title), *(el("p", text, class_="finding") for text in [*top, *findings]))
-    stable = el("section", el("h2", "Do the rankings hold?"), *(el("p", text) for text in told)) if told else None
-    body = joined(head, following, _contents(groups), *parts, stable, header(runs, written) if runs else None)
+    body = joined(head, following, _contents(groups), *parts, header(runs, written) if runs else None)
     return _filled_template(title, body, heads, joined(*blocks), following is not None)
 
 
@@ -141,26 +139,6 @@ def _finding(group: _Group, named: bool) -> str:
     """The sentence about a data set, behind its name where there are several."""
     sentence = finding(group.found.means, group.runs, group.problem is None)
     return f"{group.name}: {sentence}" if named else sentence
-
-
-def _stability_sentences(groups: Sequence[_Group]) -> Iterator[str]:
-    """For each data set and model with several methods, whether their ranking survives its choices."""
-    for group in groups:
-        if len(group.runs) == 1:
-            continue
-        if (count := sum(len(run.records) for run in group.runs)) > _RESCORED:
-            yield f"{group.name}: `harness report stability` tells whether the ranking of {count:,} answers is stable."
-            continue
-        pairs = [pair for pair in _runs_with_rows(group) if pair[1].problem is None]
-        with suppress(UserError):  # the methods have no question in common
-            for found in stability.analyse_runs(pairs):
-                if not found.table.empty:
-                    yield f"{group.name} · {found.found.model}. {found.sentence}"
-
-
-def _runs_with_rows(group: _Group) -> list[tuple[StoredRun, Rows]]:
-    pairs = zip(group.runs, rows_of(group.runs), strict=True)
-    return [(replace(run, records=run.whole_records), rows) for run, rows in pairs]
 
 
 def _questions_part(group: _Group, limits: Limits) -> Questions:
@@ -187,7 +165,7 @@ def _contents(groups: Sequence[_Group]) -> Html:
     return joined(nav, leaderboard(pd.concat([group.found.means for group in groups]), runs, links))
 
 
-def _section(group: _Group, number: int, asked: Questions, figure: Html) -> Html:
+def _section(group: _Group, number: int, asked: Questions, figure: Html, added: Sequence[Html | None]) -> Html:
     """A data set's section, from means to questions; number: its place on the page; figure: score against cost."""
     (few,), (every,) = (sections(group.found.means, columns) for columns in (None, ()))
     return el(
@@ -210,7 +188,7 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html) -> Html
         ),
         _kinds_table(group),
         _differences_section(group),
-        _autopsy_section(group),
+        *added,
         _paper_section(group),
         el("div", class_="differences", data_place=number),
         el("h3", "Questions"),
@@ -248,15 +226,12 @@ def _differences_section(group: _Group) -> Html:
     return joined(*(joined(el("h3", f"Paired differences: {p.title}"), table(p.frame, sortable=True)) for p in parts))
 
 
-def _autopsy_section(group: _Group) -> Html | None:
-    """Why questions were lost, where a run on the evidence alone is there to compare with."""
-    if not any(facts.is_oracle(run) for run in group.runs):
-        return None
-    causes = autopsy.frame(autopsy.cases_by_run(_runs_with_rows(group)))
-    if causes.empty:
-        return None
-    legend = "A question is lost where its score is below 0.5; each stands in one class (harness autopsy)."
-    return joined(el("h3", "Why questions were lost"), el("p", legend, class_="legend"), autopsy_figure.to_html(causes))
+def _added_sections(group: _Group) -> list[Html | None]:
+    """The sections that installed packages add for a data set."""
+    added = map(registry.import_target, registry.plugins("harness.page_sections").values())
+    pairs = zip(group.runs, rows_of(group.runs), strict=True)
+    whole = [(replace(run, records=run.whole_records), rows) for run, rows in pairs]
+    return [section(whole) for section in added]
 
 
 def _paper_section(group: _Group) -> Html | None:

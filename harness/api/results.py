@@ -131,14 +131,6 @@ class Runs(list[Run]):
             Path(out).write_bytes(content)
         return content
 
-    def autopsy(self, lost_below: float = 0.5) -> pd.DataFrame:
-        """Why questions scored below `lost_below`: a row for each run and cause (columns: reports.autopsy.frame)."""
-        from reports.autopsy import cases_by_run, frame
-        from reports.gold_rows import rows_of
-
-        stored = [run.stored for run in self]
-        return frame(cases_by_run(list(zip(stored, rows_of(stored), strict=True)), lost_below))
-
     def _repr_html_(self) -> str:
         from reports.columns import sections
         from reports.frames import html

@@ -88,8 +88,8 @@ class DatasetConfig(_Frozen):
     harness/datasets/answer_prefix.py); raw_replies: scorers see white space around a reply, too (code);
     chat: False shows the shared prompt without the model's chat template;
     keep_texts: whether run folders hold its questions, gold answers and texts,
-    which a licence may forbid; swap: "entities" for the twin with other names and numbers (harness/datasets/twins.py),
-    "entities:rules" with the recogniser named; swap_seed: another one makes another twin; shots, shots_from, shots_by,
+    which a licence may forbid; swap: "entities" for a copy with other names and numbers (packages/audit),
+    "entities:rules" with the recogniser named; swap_seed: another one makes another copy; shots, shots_from, shots_by,
     shots_ids, shots_seed: solved examples of training rows (harness/datasets/few_shot.py).
     """
 

@@ -14,7 +14,7 @@ class Dataset:
     fingerprint: sha256 of the rows as used (content, not path); where that would mean reading whole libraries, of
     what stands for their content (harness.datasets.narrativeqa); source: where the rows came from, for the manifest (no
     absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and reported, of
-    those before the limit is reached; twin: what made it from another data set (harness.datasets.twins), None for an
+    those before the limit is reached; copied: what made this copy of another data set (dataset.swap), None for an
     original. rows, kinds: the number of all questions and of those by (name, kind) (datasets.question_kinds), whatever
     the limit; 0 where they were not counted.
     notes: sentences about the source, printed as warnings.
@@ -27,7 +27,7 @@ class Dataset:
     source: str
     revision: str | None = None
     skipped: dict[str, int] = field(default_factory=dict)
-    twin: dict[str, Any] | None = None
+    copied: dict[str, Any] | None = None
     rows: int = 0
     kinds: Mapping[tuple[str, str], int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

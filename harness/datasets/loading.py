@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, RowPlace, Rows, read_rows
@@ -18,7 +19,7 @@ from harness.datasets.find_files import Source, find_source
 from harness.datasets.formats import RowParser, loader_of, option_names, parser_of
 from harness.datasets.question_kinds import count_kinds
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
-from harness.errors import ConfigError, DataError
+from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Passage
 
 
@@ -153,12 +154,14 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     The fingerprint is the sha256 of the canonical JSON of all rows as used, so the same rows in another file format
     have the same one, and `limit` does not change it. (Formats with a loader of their own say what theirs is.) Raises
     DataError (file, line or row, field) for rows and files, CannotRun for the hub, ConfigError and UnknownName for the
-    config. With `config.swap` rows and fingerprint are those of the twin (twins.py).
+    config. With `config.swap` rows and fingerprint are those of an entity-swapped copy, which the package audit makes.
     """
     if config.swap is not None:
-        from harness.datasets.twins import twin
-
-        return twin(load(config.model_copy(update={"swap": None}), limit), config.swap, config.swap_seed)
+        if (target := registry.plugins("harness.dataset_copies").get("entities")) is None:
+            raise CannotRun("dataset.swap needs the package longdoc-harness-audit; install packages/audit")
+        original = load(config.model_copy(update={"swap": None}), limit)
+        copied: Dataset = registry.import_target(target)(original, config.swap, config.swap_seed)
+        return copied
     if limit is not None and limit < 1:
         raise ConfigError([f"limit: should be at least 1, is {limit}"])
     if (loader := loader_of(config.format)) is not None:

@@ -92,7 +92,7 @@ def describe(plan: Plan) -> dict[str, Any]:
             "revision": dataset.revision,
             "questions": len(dataset.examples),
             "skipped": dict(dataset.skipped),
-            **({} if dataset.twin is None else {"twin": dataset.twin}),
+            **({} if dataset.copied is None else {"twin": dataset.copied}),
         },
         **({"amounts": numbers} if numbers else {}),
         "scorers": {name: scorers.version(name) for name in plan.config.dataset.scorers},

@@ -7,13 +7,10 @@ sweep                score and cost against a setting that several runs have oth
 nodes                nodes retrieved per question, with a log-normal fit                           (PECAN figure 3)
 queries              TFLOPs per query where queries share an index, and where it pays              (PECAN table A4)
 tokens               tokens of documents, questions and answers                                    (GARLIC table 6)
-requests             requests a question, construction of an index apart, beside the score         (QRMeM table 6)
-trials               score and requests against the maximum of trials                              (QRMeM figure 4)
 front                score against cost, and the methods that no other one beats
-autopsy              where questions were lost
 figure               a figure in every format that a command can write
 plot                 panels as SVG, PDF or PNG in the style of paper.mplstyle, drawn by matplotlib
-replay, rule_table   what other stop rules would have answered, and their table; for curves and trials
+replay, rule_table   what other stop rules would have answered, and their table; for curves and `study trials`
 
 Nothing here loads a model.
 """

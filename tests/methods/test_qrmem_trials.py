@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 import pytest
+from harness_audit.trials import requests_at_stop
 
 from harness.cost.flops import CONVENTIONS
 from harness.errors import RequestFailed, WindowExceeded
@@ -12,7 +13,6 @@ from methods import reading
 from methods.qrmem import QRMeM
 from methods.qrmem.config import QRMeMConfig
 from reports.figures.replay import Recorded, Trials
-from reports.figures.trials import requests_at_stop
 from tests.methods.conftest import Counted, FakeTools
 from tests.methods.qrmem_graph import QUESTION, TEXT, Overlap, choose, memory, no, yes
 

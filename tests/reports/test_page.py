@@ -180,10 +180,6 @@ class TestContents:
         values = [a.get("data-value") for tag, a in found.tags if tag == "td" and "data-value" in a]
         assert "0.5" in values
 
-    def test_a_big_page_leaves_the_rankings_stability_to_the_command(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("reports.page._RESCORED", 5)
-        assert "tells whether the ranking of 6 answers is stable" in Page(page(two(tmp_path))).text
-
     def test_scores_and_answers_of_each_question(self, tmp_path):
         found = Page(page(two(tmp_path)))
         (data,) = found.data

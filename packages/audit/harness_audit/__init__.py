@@ -6,8 +6,12 @@ hub_push.py           a bundle as a data set repository of the hub
 foreign_tools.py      logs and tables of other harnesses; import_runs.py makes run folders of them
 inspect_logs.py       runs as logs of Inspect; lm_eval_samples.py as samples of lm-eval
 answer_keys.py        gold answers that are probably wrong or ambiguous
-memory.py             runs beside the same runs over an entity-swapped copy of the data set
+autopsy.py            why each lost question was lost (autopsy_figure.py)
+score_bands.py        stored answers under every scorer; stability.py under every choice at once
+entity_swap.py        a copy of a data set with other names and numbers (dataset.swap)
+memory.py             runs beside the same runs over such a copy
+position.py, length.py, trials.py, requests.py      the figures of `harness study`
 duel.py               methods run in step until the comparison is settled (pair_races.py, sequential.py)
 
-The commands are in cli/. Autopsy, bands and stability are computed in reports/, where the page shows them too.
+The commands are in cli/. Autopsy and stability are sections of the page too.
 """

@@ -1,13 +1,13 @@
-"""How much of a score is recalled rather than read: runs over a data set beside runs over its twin.
+"""How much of a score is recalled rather than read: runs over a data set beside runs over an entity-swapped copy.
 
-    table = frame(twin_pairs(runs))  one row for each method, its score on the original and on the twin
+    table = frame(copy_pairs(runs))  one row for each method, its score on the original and on the copy
 
-A twin has other names, years and numbers (harness/datasets/twins.py), so a reader that reads scores as on the original
-and one that remembers does not. drop: original minus twin on the same questions, bootstrapped by document;
-recalled: drop / original, a share of the score, with a bootstrap of the ratio. Below 0: the twin was easier.
+A copy has other names, years and numbers (entity_swap.py), so a reader that reads scores as on the original
+and one that remembers does not. drop: original minus copy on the same questions, bootstrapped by document;
+recalled: drop / original, a share of the score, with a bootstrap of the ratio. Below 0: the copy was easier.
 
-A twin also lacks what a reader knows of names while it reads (that Kelford is a town, that France is French), and names
-nobody has ever written take more tokens: both are part of the drop. So a drop is called recalled only where the twin
+A copy also lacks what a reader knows of names while it reads (that Kelford is a town, that France is French), and names
+nobody has ever written take more tokens: both are part of the drop. So a drop is called recalled only where the copy
 is shown to be no harder: on the evidence alone, which leaves nothing to recall or to find, the two scores are
 equivalent. Two one-sided tests at 5 % (D. Schuirmann 1987), on paired differences with documents as clusters, must both
 reject a difference of `margin`; how often they do at that border: docs/guide.md#memory.
@@ -35,24 +35,24 @@ MARGIN = 0.05
 
 @dataclass(frozen=True)
 class Pair:
-    """A run over a data set and the same run over its twin. label: the method's name in tables."""
+    """A run over a data set and the same run over its copy. label: the method's name in tables."""
 
     label: str
     original: StoredRun
-    twin: StoredRun
+    copy: StoredRun
 
 
-def twin_of(run: StoredRun) -> dict[str, Any] | None:
-    """What the manifest says of the twin that the run is over; None for an original."""
+def copy_of(run: StoredRun) -> dict[str, Any] | None:
+    """What the manifest says of the copy that the run is over; None for an original."""
     told = (run.manifest.get("dataset") or {}).get("twin")
     return told if isinstance(told, dict) else None
 
 
-def twin_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
-    """Each run over a twin with the run over the original that differs in nothing else, in the order of the runs."""
-    originals = {_pair_key(run, facts.fingerprint(run)): run for run in runs if twin_of(run) is None}
+def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
+    """Each run over a copy with the run over the original that differs in nothing else, in the order of the runs."""
+    originals = {_pair_key(run, facts.fingerprint(run)): run for run in runs if copy_of(run) is None}
     for run in runs:
-        made = twin_of(run)
+        made = copy_of(run)
         original = None if made is None else originals.get(_pair_key(run, made.get("of")))
         if made is not None and original is not None:
             mark = run.config["method"].get("mark")
@@ -72,16 +72,16 @@ def _evidence_key(run: StoredRun, fingerprint: Any) -> str:
 
 
 def frame(found: Sequence[Pair], score: str | None = None, margin: float = MARGIN) -> pd.DataFrame:
-    """A row a pair: dataset, method, model, seed of the twin, score, n, original, twin, drop, p, p_holm, recalled.
+    """A row a pair: dataset, method, model, seed of the copy, score, n, original, copy, drop, p, p_holm, recalled.
 
     check: equivalent (within `margin`, a difference of scores), undecided, harder, easier or not checked, by what the
-    evidence alone gives (evidence: original minus twin, with its 90 % interval); but for the first, recalled is
+    evidence alone gives (evidence: original minus copy, with its 90 % interval); but for the first, recalled is
     missing. Numbers with an interval have .low and .high. Raises UnknownName for a score that a run does not have.
     """
     rows = [_pair_row(pair, score or facts.headline(pair.original)) for pair in found]
-    oracles = {_twin_key(pair): pair for pair in found if facts.is_oracle(pair.original) and facts.is_oracle(pair.twin)}
+    oracles = {_copy_key(pair): pair for pair in found if facts.is_oracle(pair.original) and facts.is_oracle(pair.copy)}
     for row, pair in zip(rows, found, strict=True):
-        row |= _twin_check(oracles.get(_twin_key(pair)), row["score"], margin)
+        row |= _copy_check(oracles.get(_copy_key(pair)), row["score"], margin)
         if row["check"] != "equivalent":
             row |= facts.interval_columns("recalled", NOTHING)
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
@@ -90,16 +90,16 @@ def frame(found: Sequence[Pair], score: str | None = None, margin: float = MARGI
 
 
 _LEGEND = (
-    "twin: the same questions with other names, years and numbers; drop: original minus twin with its 95 % interval "
+    "copy: the same questions with other names, years and numbers; drop: original minus copy with its 95 % interval "
     "(by document); recalled: drop / original; p: sign flips, p_holm: adjusted by Holm"
 )
 
 
-def _twin_key(pair: Pair) -> str:
-    return canonical([_evidence_key(pair.original, facts.fingerprint(pair.original)), facts.fingerprint(pair.twin)])
+def _copy_key(pair: Pair) -> str:
+    return canonical([_evidence_key(pair.original, facts.fingerprint(pair.original)), facts.fingerprint(pair.copy)])
 
 
-def _twin_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
+def _copy_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
     """Columns check and evidence of `frame`; pair: the runs on the evidence alone, None where there are none."""
     if pair is None:
         return {"check": "not checked", "evidence": None}
@@ -116,16 +116,16 @@ def _twin_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
 
 
 def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
-    """A sentence on a row of `frame`: whether the twin is harder, so whether its drop may be called recalled."""
+    """A sentence on a row of `frame`: whether the copy is harder, so whether its drop may be called recalled."""
     if row["check"] == "not checked":
-        told = "it is not known whether the twin is harder, so no drop is called recalled"
+        told = "it is not known whether the copy is harder, so no drop is called recalled"
         return f"{told}: run oracle-evidence with and without --set dataset.swap=entities"
     is_ = {"equivalent": "is no harder", "undecided": "may be harder", "harder": "is harder", "easier": "is easier"}
     yes = row["check"] == "equivalent"
     value, low, high = (100 * row[f"evidence{end}"] for end in ("", ".low", ".high"))
     span = "with too few documents for an interval" if low != low else f"[{low:.1f}, {high:.1f}] (90 %)"
     return (
-        f"the twin {is_[row['check']]}{'' if yes else ', so no drop is called recalled'}: original minus twin on the "
+        f"the copy {is_[row['check']]}{'' if yes else ', so no drop is called recalled'}: original minus copy on the "
         f"evidence alone is {value:+.1f} points {span}, {'' if yes else 'not '}shown to be "
         f"equivalent within {100 * margin:g} points (two one-sided tests at 5 %)"
     )
@@ -134,28 +134,28 @@ def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
 def figure(
     runs: Sequence[StoredRun], *, score: str | None, warn: Callable[[str], None], margin: float = MARGIN
 ) -> Figure:
-    """The figure of the pairs among the runs; a twin without its original is left out with a warning.
+    """The figure of the pairs among the runs; a copy without its original is left out with a warning.
 
     Raises UserError where there is no pair, UnknownName for a score that a run does not have.
     """
-    found = list(twin_pairs(runs))
+    found = list(copy_pairs(runs))
     if not found:
-        missing = "there are no runs over a data set and over its twin that differ in nothing else"
+        missing = "there are no runs over a data set and over its copy that differ in nothing else"
         raise UserError(f"{missing}; run the same command with and without --set dataset.swap=entities")
-    paired = {pair.twin.path for pair in found}
+    paired = {pair.copy.path for pair in found}
     for run in runs:
-        if twin_of(run) is not None and run.path not in paired:
+        if copy_of(run) is not None and run.path not in paired:
             warn(f"warning: left out: {run.path}: no run over the original; run its command without dataset.swap")
     table = frame(found, score, margin)
     sections, panels = [], []
-    ends = Axis("", ticks=(0, 1), labels=("original", "twin"), limits=(-0.25, 1.25))
+    ends = Axis("", ticks=(0, 1), labels=("original", "copy"), limits=(-0.25, 1.25))
     for (dataset, model, name), group in table.groupby(SAME, sort=False):
         rows = facts.records(group)
         said = dict.fromkeys(_verdict_text(row, margin) for row in rows)
         told = group.assign(notes=pd.Series([(*said, _LEGEND)] * len(group), index=group.index, dtype=object))
         hidden = [name for name in map(str, group) if name.startswith("evidence")]
         sections.append(for_people(f"{dataset} · {model}: {name}", told.reset_index(drop=True), ["swap_seed", *hidden]))
-        over = ("original", "twin")
+        over = ("original", "copy")
         lines = [
             Line(str(row["method"]), [Point.of({**row, "x": x}, "x", one, 100) for x, one in enumerate(over)])
             for row in rows
@@ -165,20 +165,20 @@ def figure(
 
 
 def _paired_scores(pair: Pair, score: str) -> tuple[list[float], list[float], list[str]]:
-    """(scores on the original, scores on the twin, clusters) of the questions that both runs of a pair have."""
-    first, second = facts.scored(pair.original, score), facts.scored(pair.twin, score)
+    """(scores on the original, scores on the copy, clusters) of the questions that both runs of a pair have."""
+    first, second = facts.scored(pair.original, score), facts.scored(pair.copy, score)
     others = dict(zip(second.ids, second.values, strict=True))
     kept = [(v, others[q], c) for q, v, c in zip(first.ids, first.values, first.clusters, strict=True) if q in others]
     return [a for a, _, _ in kept], [b for _, b, _ in kept], [cluster for _, _, cluster in kept]
 
 
 def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
-    """Scores of original and twin on their common questions, the drop, and the drop as a share of the original's."""
+    """Scores of original and copy on their common questions, the drop, and the drop as a share of the original's."""
     before, after, clusters = _paired_scores(pair, score)
     seed = int(pair.original.config["seed"])
     difference = [a - b for a, b in zip(before, after, strict=True)]
     recalled = corpus_interval(_share_lost, list(zip(before, after, strict=True)), clusters, seed=seed)
-    made = twin_of(pair.twin) or {}
+    made = copy_of(pair.copy) or {}
     return {
         **facts.head_columns(pair.original, pair.label),
         "recogniser": (made.get("recogniser") or {}).get("name"),
@@ -186,7 +186,7 @@ def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
         "score": score,
         "n": len(before),
         **facts.mean_columns("original", before, clusters, seed=seed),
-        **facts.mean_columns("twin", after, clusters, seed=seed),
+        **facts.mean_columns("copy", after, clusters, seed=seed),
         **facts.mean_columns("drop", difference, clusters, seed=seed, bounds=(-1.0, 1.0)),
         "p": paired_test(before, after, clusters, seed=seed).p if before else None,
         **facts.interval_columns("recalled", recalled if sum(before) > 0 else NOTHING),
@@ -194,6 +194,6 @@ def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
 
 
 def _share_lost(sums: Sequence[float]) -> float:
-    """drop / original of sums (original, twin); a resample without any score on the original has no share to lose."""
+    """drop / original of sums (original, copy); a resample without any score on the original has no share to lose."""
     before, after = sums
     return 1 - after / before if before > 0 else 0.0

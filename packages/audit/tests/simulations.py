@@ -1,4 +1,4 @@
-"""Simulations behind docs/guide.md: rankings by `harness duel`, and the check of twins of `harness report memory`.
+"""Simulations behind docs/guide.md: rankings by `harness duel`, and the check of copies of `harness report memory`.
 
 python -m packages.audit.tests.simulations [--trials 10000]
 """
@@ -93,7 +93,7 @@ def races(gap: float, sizes: Floats, halves: bool, finite: bool, seed: int = 0) 
 
 
 def called_equivalent(apart: float, documents: int, questions: int, trials: int, margin: float = 0.05) -> float:
-    """How often a twin that is harder by `apart` is called no harder; its documents have 1 to `questions` each.
+    """How often a copy that is harder by `apart` is called no harder; its documents have 1 to `questions` each.
 
     Differences of a document's questions are related: each turns on a difficulty that is partly the document's.
     """
@@ -126,7 +126,7 @@ def main() -> None:
             print(f"{told}, {'0, 0.5, 1' if halves else '0, 1'}, {gap}:", *shares, flush=True)
     for documents, questions in ((100, 1), (100, 5), (400, 1), (400, 5)):
         shares = (called_equivalent(apart, documents, questions, trials) for apart in (0.05, 0.0))
-        print(f"twins, {documents} documents of 1 to {questions}:", *(f"{s:.4f}" for s in shares), flush=True)
+        print(f"copies, {documents} documents of 1 to {questions}:", *(f"{s:.4f}" for s in shares), flush=True)
     for methods in (4, 8):
         for scenario in ("tied", "one ahead", "apart"):
             parts = [astuple(rankings(means(scenario, methods), 1000, 500, seed)) for seed in range(trials // 500)]

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness_audit import inspect_logs
+from harness_audit import inspect_logs, requests
 from harness_audit.foreign_tools import read_foreign
 from harness_audit.import_runs import prepare_import, write_all
 
 from harness.storage.run_folder import StoredRun, find_runs, read_run
 from reports.compare import compare
 from reports.facts import notes
-from reports.figures import requests
 from reports.frames import records
 from reports.main_table import frame
 from reports.paper.matching import matches

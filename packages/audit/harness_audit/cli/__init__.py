@@ -8,7 +8,7 @@ _TABLE = {
     },
     "Report stored runs": {
         "report bands": "Show stored answers under every scorer that applies, and where the ranking depends on it",
-        "report memory": "Compare each run with the same run over the twin of its data set",
+        "report memory": "Compare each run with the same run over an entity-swapped copy",
         "report stability": "Show whether the ranking survives every scorer, judge, judge prompt and draw of questions",
         "audit-data": "List gold answers that are probably wrong or ambiguous, from stored runs and the data",
         "autopsy": "Say why each lost question was lost, from stored runs",

@@ -32,9 +32,9 @@ def autopsy(
         raise UserError(f"--lost-below {lost_below:g}: should be above 0 and at most 1")
     form = figure_format(figure.form, figure.out)
     runs, damaged = stored_runs(folders or [RESULTS])
-    from reports import autopsy as reports
+    from harness_audit import autopsy as reports
+    from harness_audit.autopsy_figure import draw
     from reports import facts
-    from reports.figures.autopsy import draw
     from reports.figures.figure import Figure
     from reports.gold_rows import read_rows
 

@@ -38,7 +38,7 @@ def report_bands(answers: Answers) -> int:
 
     No model is loaded, and run folders stay as they are. csv and json hold a row for each method and scorer.
     """
-    from reports import score_bands
+    from harness_audit import score_bands
 
     return _show_analysis(score_bands, answers)
 
@@ -49,13 +49,13 @@ def report_stability(answers: Answers) -> int:
     Says which share of the pairs of methods flips, and which choice flips them. Reads runs as bands does; csv and json
     hold a row for each choice and pair.
     """
-    from reports import stability
+    from harness_audit import stability
 
     return _show_analysis(stability, answers)
 
 
 def _show_analysis(module: Any, answers: Answers) -> int:
-    """Analyse the stored answers with `module` (of reports/), print or write the tables; returns the exit code."""
+    """Analyse the stored answers with `module`, print or write the tables; returns the exit code."""
     from reports.gold_rows import with_rows
 
     form = format_of(answers.form, answers.out)
@@ -83,10 +83,10 @@ def report_memory(
         float, setting("--margin POINTS", "Largest difference on the evidence alone that is called no difference.")
     ] = 5,
 ) -> int:
-    """Compare each run with the same run over the twin of its data set, which has other names and numbers.
+    """Compare each run with the same run over an entity-swapped copy of its data set: other names and numbers.
 
     The drop, as a share of the score, is what was recalled rather than read. It is shown where the runs of
-    oracle-evidence over both show that the twin is no harder.
+    oracle-evidence over both show that the copy is no harder.
     """
     if not 0 < margin < 100:
         raise UserError(f"--margin {margin:g}: should be points of the score between 0 and 100")

@@ -1,4 +1,4 @@
-"""`harness study`: figures of stored runs, each made by the module of its name, here or in reports/figures/.
+"""`harness study`: figures of stored runs, each made by the module of its name.
 
 No model is loaded, for lengths only a run's tokenizer. Texts, supporting marks and gold answers are the data set's.
 """
@@ -57,9 +57,11 @@ def study_trials(
     convention: Convention = DEFAULT,
 ) -> int:
     """Plot score and requests by the maximum number of trials, from runs made with --record-stops."""
-    return write_figure("trials", output, folders, most=most, score=score, data=data, convention=convention)
+    return write_figure(
+        "trials", output, folders, "harness_audit", most=most, score=score, data=data, convention=convention
+    )
 
 
 def study_requests(folders: Runs, output: FigureOutput, score: Score = None) -> int:
     """Plot the score by the number of requests per question; requests for indexes are counted apart."""
-    return write_figure("requests", output, folders, score=score)
+    return write_figure("requests", output, folders, "harness_audit", score=score)

@@ -1,11 +1,12 @@
 """Requests a question against plain arithmetic, construction apart, and the command on stored runs."""
 
+from harness_audit.requests import figure, frame, panels
+
 from harness.cost.events import Event
 from harness.cost.meter import Meter
 from harness.storage.run_folder import read_run
 from reports.costs import request_counts, requests_of
 from reports.facts import answered_clusters
-from reports.figures.requests import figure, frame, panels
 from tests.reports.build import SCORE, record, usage, write_run
 
 

@@ -5,9 +5,9 @@ import unittest.mock
 
 import numpy as np
 import pytest
+from harness_audit import stability
 
 from harness.storage.run_folder import read_run
-from reports import stability
 from reports.gold_rows import with_rows
 from reports.page import page
 from tests.reports.build import answered, write_run
@@ -115,4 +115,10 @@ def test_the_command_and_the_page(tmp_path, command):
     assert f"not of all methods, so left out: {STRICT}" in command("report", "stability", str(tmp_path))[1]
     rows = json.loads(command("report", "stability", str(tmp_path), "--format", "json")[1])
     assert {(row["a"], row["b"], row["flips"], row["model"]) for row in rows} == {("good", "bad", False, "tiny")}
-    assert f"musique · tiny. {of(*runs).sentence}" in page(runs)
+    assert f"tiny: {of(*runs).sentence}" in page(runs)
+
+
+def test_a_big_page_leaves_it_to_the_command(tmp_path, monkeypatch):
+    monkeypatch.setattr(stability, "_RESCORED", 5)
+    told = "tells whether the ranking of 120 answers is stable"
+    assert told in page([run(tmp_path, "good", 55), run(tmp_path, "bad", 5)])

@@ -1,12 +1,12 @@
-"""Twins of a data set: the same questions with other names, years and numbers (dataset.swap=entities).
+"""Entity-swapped copies: a data set's questions with other names, years and numbers (dataset.swap=entities).
 
     "Ada Lovelace was born in 1815."    ─►    "Tovin Brasker was born in 1775."
 
-A reader that reads answers a twin as well as the original; one that remembers the original does not. The difference is
+A reader that reads answers a copy as well as the original; one that remembers the original does not. The difference is
 what it recalled rather than read (`harness report memory`).
 
 Words are replaced, not names, so that "Lovelace" alone, "Lovelace's" and an alias stay the same person. Which words of
-a document are names follows from the document alone, so questions that share it share its twin. A word that the
+a document are names follows from the document alone, so questions that share it share its copy. A word that the
 document also has in small letters stays, and so do months, weekdays, titles, generic parts of names (University,
 River), yes, no and single letters. What stands for a word follows from the word and the seed.
 
@@ -49,11 +49,11 @@ _VOWELS = "aeiou"
 _CODAS = ("", "", "", "l", "n", "r", "s", "k")
 
 
-def twin(dataset: Dataset, kind: str, seed: int) -> Dataset:
+def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
     """The data set with names and numbers replaced, by `seed`. kind: "entities", or with a recogniser "entities:rules".
 
-    Its fingerprint is a hash of the original's and of what made it (`Dataset.twin`). Ids stay, except those of
-    documents that were retrieved: their twins depend on what else was retrieved, so a hash of the text is added.
+    Its fingerprint is a hash of the original's and of what made it (`Dataset.copied`). Ids stay, except those of
+    documents that were retrieved: their copies depend on what else was retrieved, so a hash of the text is added.
     Raises UnknownName for a recogniser, CannotRun for one that is not installed.
     """
     tool = recogniser(recogniser_name(kind))
@@ -71,15 +71,15 @@ def twin(dataset: Dataset, kind: str, seed: int) -> Dataset:
         ids = example.question.document_ids
         if ids not in worlds:
             worlds[ids] = _World([dataset.documents[name] for name in ids], tool, seed)
-        examples.append(_twin_example(example, worlds[ids]))
-        documents.update({document.id: document for document in worlds[ids].twins})
+        examples.append(_copy_example(example, worlds[ids]))
+        documents.update({document.id: document for document in worlds[ids].copies})
     return replace(
         dataset,
         examples=tuple(examples),
         documents=documents,
         fingerprint=digest(made),
         source=f"{dataset.source}, entities swapped by {tool.name}",
-        twin=made,
+        copied=made,
     )
 
 
@@ -96,7 +96,7 @@ def contained(answer: str, text: str) -> bool:
 
 
 class _World:
-    """The documents of a question with one replacement for each name in them, and their twins. tool: finds names."""
+    """The documents of a question with one replacement for each name in them, and their copies. tool: finds names."""
 
     def __init__(self, documents: Sequence[Document], tool: Recogniser, seed: int) -> None:
         self.documents, self.tool, self.seed = documents, tool, seed
@@ -107,21 +107,21 @@ class _World:
         self._swap = _Swap(self.names, seed)
 
     @cached_property
-    def twins(self) -> tuple[Document, ...]:
-        """The documents' twins, in order."""
-        return tuple(_twin_document(d, self._swap, len(self.documents) > 1) for d in self.documents)
+    def copies(self) -> tuple[Document, ...]:
+        """The copied documents, in order."""
+        return tuple(_copy_document(d, self._swap, len(self.documents) > 1) for d in self.documents)
 
     @cached_property
     def ids(self) -> dict[str, str]:
-        """A document's id -> its twin's id."""
-        return {old.id: new.id for old, new in zip(self.documents, self.twins, strict=True)}
+        """A document's id -> its copy's id."""
+        return {old.id: new.id for old, new in zip(self.documents, self.copies, strict=True)}
 
     @cached_property
     def _offset_maps(self) -> dict[str, Callable[[int, bool], int]]:
         return {document.id: self._swap.offset_map(document.text) for document in self.documents}
 
-    def twin_of(self, mark: Support) -> Support:
-        """The span in the twin of a supporting span in the original."""
+    def copy_of(self, mark: Support) -> Support:
+        """The span in the copy of a supporting span in the original."""
         offset = self._offset_maps[mark.document_id]
         return Support(self.ids[mark.document_id], offset(mark.start, False), offset(mark.end, True))
 
@@ -239,7 +239,7 @@ class _Swap:
         return [self.value(inner) for inner in value] if isinstance(value, list | tuple) else value
 
     def offset_map(self, text: str) -> Callable[[int, bool], int]:
-        """Return a function (offset in `text`, is it the end of a span?) -> offset in the twin.
+        """Return a function (offset in `text`, is it the end of a span?) -> offset in the copy.
 
         An offset inside a word whose length changes becomes the offset of its start or, for the end of a span, its end.
         """
@@ -280,7 +280,7 @@ def _replace_number(token: str, seed: int) -> str:
     return str(low + (value - low + step) % size) if size else str(value + step)
 
 
-def _twin_document(document: Document, swap: _Swap, retrieved: bool) -> Document:
+def _copy_document(document: Document, swap: _Swap, retrieved: bool) -> Document:
     """The document with names and numbers replaced; if `retrieved`, its id gets a hash of the new text."""
     moved, text = swap.offset_map(document.text), swap.text(document.text)
     passages = tuple(Passage(swap.text(p.title), moved(p.start, False), moved(p.end, True)) for p in document.passages)
@@ -290,7 +290,7 @@ def _twin_document(document: Document, swap: _Swap, retrieved: bool) -> Document
     return Document(name, text, swap.text(document.title), passages)
 
 
-def _twin_example(example: Example, world: _World) -> Example:
+def _copy_example(example: Example, world: _World) -> Example:
     """A question with its gold, names, numbers and spans replaced as in its documents. world: the documents."""
     question, gold = example.question, example.gold
     swap = world.swap_for(question, gold)
@@ -303,5 +303,5 @@ def _twin_example(example: Example, world: _World) -> Example:
             options=options,
             **({"begins": swap.text(question.begins)} if question.begins else {}),
         ),
-        Gold(tuple(map(swap.text, gold.answers)), tuple(map(world.twin_of, gold.supporting)), swap.value(gold.extra)),
+        Gold(tuple(map(swap.text, gold.answers)), tuple(map(world.copy_of, gold.supporting)), swap.value(gold.extra)),
     )

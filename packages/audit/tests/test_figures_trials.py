@@ -4,12 +4,12 @@ import json
 from functools import partial
 
 import pytest
+from harness_audit.trials import frame, panels, requests_at_stop, sections
 
 from harness.storage.run_folder import read_run
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.method import QRMeM
 from reports.figures.replay import Recorded, Scored, Trials, recorded_rule, stops_to_score
-from reports.figures.trials import frame, panels, requests_at_stop, sections
 from tests.reports.build import mistake, record, write_run
 from tests.reports.figure_searches import TERA, own_rows, step
 from tests.reports.trial_runs import F1, Q0, Q1, RECORDS, ask, found, settings, stored

@@ -1,17 +1,18 @@
-"""Twins with other names, years and numbers: what is replaced, what stays, and that answers stay where they are."""
+"""Copies with other names, years and numbers: what is replaced, what stays, and that answers stay where they are."""
 
 import re
 from itertools import pairwise
 
 import pytest
+from harness_audit import entity_swap
+from harness_audit.entity_swap import TOKEN, contained, swapped_copy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.datasets import load, twins
+from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.datasets.rows import Row, assemble
-from harness.datasets.twins import TOKEN, contained, twin
 from harness.errors import CannotRun, UnknownName
 from harness.types import Document, Example, Gold, Question, Support
 from tests.datasets.support import config, musique
@@ -34,7 +35,7 @@ def _row(text, question="Who?", answers=("yes",), **fields):
 
 def test_names_years_and_numbers_are_replaced_alike_everywhere():
     question = "Did Ada Velmark, not VELMARK or velmark, build it in 1815?"
-    made = twin(_dataset(_row(DEAN, question, ("Velmark", "Ada Velmark", "4,120"))), "entities:rules", 0)
+    made = swapped_copy(_dataset(_row(DEAN, question, ("Velmark", "Ada Velmark", "4,120"))), "entities:rules", 0)
     (example,), document = made.examples, made.documents["q1"]
     ada, velmark = example.gold.answers[1].split()
     assert (ada, velmark) == (ada.title(), example.gold.answers[0])
@@ -66,38 +67,38 @@ def test_names_years_and_numbers_are_replaced_alike_everywhere():
     ],
 )
 def test_what_stays(text, answer):
-    made = twin(_dataset(_row(text, answers=(answer,))), "entities:rules", 3)
+    made = swapped_copy(_dataset(_row(text, answers=(answer,))), "entities:rules", 3)
     assert made.examples[0].gold.answers == (answer,)
 
 
 def test_an_alias_that_the_text_lacks_is_replaced_too():
     """Else a remembered alias would still count as right."""
-    made = twin(_dataset(_row(DEAN, answers=("Ada Velmark", "Countess Adelina"))), "entities:rules", 0)
+    made = swapped_copy(_dataset(_row(DEAN, answers=("Ada Velmark", "Countess Adelina"))), "entities:rules", 0)
     assert "Adelina" not in made.examples[0].gold.answers[1]
     assert made.examples[0].gold.answers[1].startswith("Countess ")
 
 
 def test_the_first_word_of_a_question_is_no_name():
-    made = twin(_dataset(_row(DEAN, "Name a member of Corin.")), "entities:rules", 0)
+    made = swapped_copy(_dataset(_row(DEAN, "Name a member of Corin.")), "entities:rules", 0)
     assert re.fullmatch(r"Name a member of (?!Corin)\w+\.", made.examples[0].question.text)
 
 
-def test_another_seed_makes_another_twin_and_the_same_one_the_same():
+def test_another_seed_makes_another_copy_and_the_same_one_the_same():
     original = _dataset(_row(DEAN))
-    first, again, other = (twin(original, "entities:rules", seed) for seed in (0, 0, 1))
+    first, again, other = (swapped_copy(original, "entities:rules", seed) for seed in (0, 0, 1))
     assert first == again
     assert first.fingerprint != other.fingerprint != original.fingerprint
     assert first.documents["q1"].text != other.documents["q1"].text
-    assert first.twin is not None
-    assert (first.twin["of"], first.twin["recogniser"]["name"]) == (original.fingerprint, "rules")
+    assert first.copied is not None
+    assert (first.copied["of"], first.copied["recogniser"]["name"]) == (original.fingerprint, "rules")
 
 
-def test_a_shared_document_has_one_twin_whatever_is_asked_about_it():
+def test_a_shared_document_has_one_copy_whatever_is_asked_about_it():
     document = Document("d", DEAN)
     asked = [Example(Question(q, f"Is it {q} Mill?", ("d",), ("Velmark", q)), Gold((q,))) for q in ("Ada", "Corin")]
-    whole = twin(Dataset("t", tuple(asked), {"d": document}, "f", "rows"), "entities:rules", 0)
+    whole = swapped_copy(Dataset("t", tuple(asked), {"d": document}, "f", "rows"), "entities:rules", 0)
     for number, example in enumerate(asked):
-        one = twin(Dataset("t", (example,), {"d": document}, "f", "rows"), "entities:rules", 0)
+        one = swapped_copy(Dataset("t", (example,), {"d": document}, "f", "rows"), "entities:rules", 0)
         assert one.documents == whole.documents
         assert one.examples[0] == whole.examples[number]
         assert one.examples[0].gold.answers[0] == (one.examples[0].question.options or ())[1]
@@ -106,7 +107,7 @@ def test_a_shared_document_has_one_twin_whatever_is_asked_about_it():
 def test_retrieved_documents_that_are_read_together_share_their_names():
     documents = {"a": Document("a", "So says Corin. Corin met Ada."), "b": Document("b", "Corin! And Ada Velmark.")}
     example = Example(Question("q", "Who?", ("a", "b")), Gold(("Ada",), (Support("a", 3, 14),)))
-    made = twin(Dataset("t", (example,), documents, "f", "rows"), "entities:rules", 0)
+    made = swapped_copy(Dataset("t", (example,), documents, "f", "rows"), "entities:rules", 0)
     first, second = (made.documents[name] for name in made.examples[0].question.document_ids)
     assert (first.id.partition("~")[0], second.id.partition("~")[0]) == ("a", "b")
     assert made.examples[0].gold.supporting[0].document_id == first.id
@@ -135,7 +136,7 @@ def _skeleton(text):
 def test_a_text_holds_an_answer_exactly_where_it_did(text, question, answers, seed):
     row = Row("q", question, (("Velmark", text), ("", "Corin said 1815.")), tuple(answers), (0,))
     original = _dataset(row)
-    made = twin(original, "entities:rules", seed)
+    made = swapped_copy(original, "entities:rules", seed)
     (before,), (after,) = original.examples, made.examples
     old, new = original.documents["q"], made.documents["q"]
     for a, b in zip(before.gold.answers, after.gold.answers, strict=True):
@@ -148,7 +149,7 @@ def test_a_text_holds_an_answer_exactly_where_it_did(text, question, answers, se
 
 @given(st.lists(st.integers(0, 3000) | st.integers(28, 105), min_size=2, max_size=9, unique=True), st.integers(0, 40))
 def test_no_two_numbers_become_one_and_years_keep_their_distance(values, seed):
-    made = {value: int(twins._replace_number(str(value), seed)) for value in values}
+    made = {value: int(entity_swap._replace_number(str(value), seed)) for value in values}
     assert len(set(made.values())) == len(values)
     years = sorted(value for value in values if 1060 <= value < 2100)
     assert all(made[b] - made[a] == b - a for a, b in pairwise(years))
@@ -157,8 +158,8 @@ def test_no_two_numbers_become_one_and_years_keep_their_distance(values, seed):
 def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch):
     """With so few made-up words that some are in the texts: those are left out, or replaced themselves."""
     words = ("mill", "she", "dok", "rin", "lut", "pag")
-    monkeypatch.setattr(twins, "_pseudoword", lambda word, seed, number: words[number])
-    made = twin(_dataset(_row(DEAN, "Is dok the mill?", ("Velmark", "dok"))), "entities:rules", 0)
+    monkeypatch.setattr(entity_swap, "_pseudoword", lambda word, seed, number: words[number])
+    made = swapped_copy(_dataset(_row(DEAN, "Is dok the mill?", ("Velmark", "dok"))), "entities:rules", 0)
     text, (velmark, dok) = made.documents["q1"].text, made.examples[0].gold.answers
     assert velmark not in ("Mill", "She")
     assert contained(velmark, text)
@@ -167,7 +168,7 @@ def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch):
 
 
 def test_a_mark_inside_a_word_covers_the_whole_word():
-    swap = twins._Swap({"ada": "kelsor"}, 0)
+    swap = entity_swap._Swap({"ada": "kelsor"}, 0)
     place = swap.offset_map("So Ada Ada.")
     assert swap.text("So Ada Ada.") == "So Kelsor Kelsor."
     assert [place(4, end=False), place(5, end=True), place(8, end=False), place(9, end=True)] == [3, 9, 10, 16]
@@ -177,17 +178,17 @@ def _config(path, **fields):
     return config("musique", data=str(path), **fields)
 
 
-def test_loading_a_twin(tmp_path, monkeypatch):
+def test_loading_a_copy(tmp_path, monkeypatch):
     path = write_rows(tmp_path / "rows.jsonl", [musique(1), musique(2)])
     original, whole = load(_config(path)), load(_config(path, swap="entities:rules"))
     part = load(_config(path, swap="entities:rules"), limit=1)
     assert part.examples[0] == whole.examples[0]
     assert part.fingerprint == whole.fingerprint != original.fingerprint
     assert "entities swapped by rules" in whole.source
-    monkeypatch.setattr(twins, "install_problem", lambda name: "" if name == "stanza" else "not here")
-    assert twins.recogniser_name("entities") == "stanza"
-    monkeypatch.setattr(twins, "install_problem", lambda name: "not here")
-    assert twins.recogniser_name("entities") == "rules"
+    monkeypatch.setattr(entity_swap, "install_problem", lambda name: "" if name == "stanza" else "not here")
+    assert entity_swap.recogniser_name("entities") == "stanza"
+    monkeypatch.setattr(entity_swap, "install_problem", lambda name: "not here")
+    assert entity_swap.recogniser_name("entities") == "rules"
 
 
 def test_a_run_folder_names_no_package_to_import(tmp_path):
@@ -199,4 +200,4 @@ def test_a_run_folder_names_no_package_to_import(tmp_path):
 @pytest.mark.parametrize(("swap", "error"), [("entities:spcy", UnknownName), ("entities:spacy:no_such", CannotRun)])
 def test_a_recogniser_that_is_not_there(swap, error):
     with pytest.raises(error):
-        twin(_dataset(_row(DEAN)), swap, 0)
+        swapped_copy(_dataset(_row(DEAN)), swap, 0)

@@ -1,10 +1,10 @@
 """Score bands: which scorers apply, lowest and highest means, and the pairs that change order."""
 
 import pytest
+from harness_audit import score_bands
 
 from harness.errors import UserError
 from harness.storage.run_folder import read_run
-from reports import score_bands
 from reports.gold_rows import with_rows
 from reports.table_formats import render_sections
 from tests.reports.build import answered, record, write_run

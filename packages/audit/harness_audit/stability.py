@@ -20,18 +20,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from harness.errors import UserError
 from harness.stats.bootstrap import Floats, per_cluster, resample_sums
 from harness.stats.paired_tests import holm, paired_test
 from harness.storage.run_folder import StoredRun
-from reports import score_bands
+from harness_audit import score_bands
+from harness_audit.score_bands import CLOSE, JUDGES, Band, rank_range
 from reports.gold_rows import Rows
-from reports.score_bands import CLOSE, JUDGES, Band, rank_range
+from reports.markup import Html, el, joined
 
 KINDS = ("scorer", "judge", "judge prompt")
 DRAWS = 1000
 DRAW = "draw of questions"
 _ALPHA = 0.05  # that any pair of equal methods is called settled
 _NAMED = 4  # choices that the sentence names
+_RESCORED = 20_000  # answers of a page; each takes 0.6 ms under every scorer, and as much memory again as the page
 _IN_DRAWS = "in draws: in how many resamples of the questions these pairs have the opposite order by that choice"
 
 
@@ -155,3 +158,16 @@ def _flip_row(table: pd.DataFrame, name: str) -> dict[str, Any]:
 def frame(found: Sequence[Stability]) -> pd.DataFrame:
     """The tables of all below each other, with the columns dataset and model."""
     return pd.concat([each.table.assign(dataset=each.found.dataset, model=each.found.model) for each in found])
+
+
+def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
+    """For each model with several methods a sentence for the page: whether their ranking survives its choices."""
+    if (count := sum(len(run.records) for run, _ in pairs)) > _RESCORED:
+        told = [f"`harness report stability` tells whether the ranking of {count:,} answers is stable."]
+    else:
+        try:
+            found = analyse_runs([pair for pair in pairs if pair[1].problem is None])
+        except UserError:  # the methods have no question in common
+            return None
+        told = [f"{each.found.model}: {each.sentence}" for each in found if not each.table.empty]
+    return joined(el("h3", "Does the ranking hold?"), *(el("p", text) for text in told)) if told else None

@@ -1,4 +1,4 @@
-"""Where questions were lost as a stacked bar a method: shares of the questions in each class of reports.autopsy."""
+"""Where questions were lost as a stacked bar a method: shares of the questions in each class of autopsy.py."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,10 +6,14 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from harness.storage.run_folder import StoredRun
+from harness_audit import autopsy
+from reports import facts
 from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, paper_style, set_axis
+from reports.gold_rows import Rows
 from reports.markup import Html, el, joined
 
-COLOURS = {  # in the order of reports.autopsy.CLASSES
+COLOURS = {  # in the order of harness_audit.autopsy.CLASSES
     "read": "#009E73",
     "known": "#7fcfb9",
     "right": "#009E73",
@@ -29,7 +33,7 @@ _EXAMPLES = 5  # questions of a class that a page links
 
 
 def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
-    """Draw the rows of reports.autopsy.frame, a panel a data set and model; form: of plot.FORMS; width: in inches."""
+    """Draw the rows of autopsy.frame, a panel a data set and model; form: of plot.FORMS; width: in inches."""
     groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)]
     rows = [len(set(group["method"])) for group in groups]
     with paper_style():
@@ -59,6 +63,15 @@ def to_html(table: pd.DataFrame) -> Html:
     drawn = {"on-wide": draw(table), "on-narrow": draw(table, width=_NARROW)}
     figures = (el("div", inline_svg(svg), class_=name) for name, svg in drawn.items())
     return joined(*figures, el("details", el("summary", "questions of each class"), *lists))
+
+
+def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
+    """Why questions were lost, for the page, where a run on the evidence alone is there to compare with."""
+    if not any(facts.is_oracle(run) for run, _ in pairs) or not (cases := autopsy.cases_by_run(pairs)):
+        return None
+    legend = "A question is lost where its score is below 0.5; each stands in one class (harness autopsy)."
+    head = el("h3", "Why questions were lost"), el("p", legend, class_="legend")
+    return joined(*head, to_html(autopsy.frame(cases)))
 
 
 def _draw_bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:

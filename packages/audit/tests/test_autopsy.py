@@ -1,10 +1,10 @@
 """Autopsy: one class a question, by substitution from stored runs."""
 
 import pytest
+from harness_audit.autopsy import CLASSES, Case, cases_of, frame, siblings_of, table
+from harness_audit.autopsy_figure import COLOURS, draw
 
 from harness.storage.run_folder import read_run
-from reports.autopsy import CLASSES, Case, cases_of, frame, siblings_of, table
-from reports.figures.autopsy import COLOURS, draw
 from reports.gold_rows import read_rows
 from reports.page import page
 from tests.reports.build import SCORE, answered, span, write_run
