@@ -61,6 +61,6 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
         elif stale:
             warnings.append(
                 f"{model.name} was not trained on what '{preset}' asks of it now ({'; '.join(stale)}), so it may do "
-                "worse than its card says  (harness pocket skills)"
+                "worse than its card says  (harness pocket check)"
             )
     return warnings

@@ -3,7 +3,6 @@
 trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/rows_in_turn.py
 trackers.started(plan); runner.run(...)
 trackers.missed()                      waits for the last pass; a sentence for what was not logged
-log = TrainingLog(out, uri, params, warn)     the same for a training; log.close("FINISHED") ends it
 
 MLflow is imported in the child only. No call but `missed` waits for anything, and only the first line raises.
 
@@ -29,25 +28,20 @@ import sys
 import tempfile
 import threading
 import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.engine.rows_in_turn import Hook
 from harness.errors import ConfigError, HarnessError
-from harness.storage.home import read_json_or_empty, write_json
 from harness.storage.paths import masked
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
 from harness.tracking.store import expand_home, unreachable
 from harness.tracking.track import (
-    LOG,
     MOST_TRACES,
-    TRAINING,
     StoreError,
     default_uri,
     error_sentences,
-    is_begun,
     log_each,
     track,
     uri_problems,
@@ -58,7 +52,6 @@ if TYPE_CHECKING:
     from harness.engine.runner import RunResult
 
 
-EXPERIMENT = "pocket training"  # of trainings, by default
 _NICE = 19  # 1.5 % of a core that it shares with the run: the scheduler's weights are 15 and 1024
 _INTERVAL = 2.0  # seconds between two passes, at least
 _SHARE = 0.05  # of a core's time that passes take, at most
@@ -172,37 +165,8 @@ class BackgroundTracking(Hook):
                     problem = f"ChildProcessError: its process ended with {self.process.returncode}: {last}"
                 elif not problem:
                     return list(json.loads(output))
-        runs = [folder for folder in self._folders if is_begun(folder)]
+        runs = [folder for folder in self._folders if (folder / RUN).exists()]
         return [str(StoreError(runs, self._uri, problem))] if runs else []
-
-
-class TrainingLog:
-    """Logs the training in `out` to MLflow at `uri`: one run, a point for each number in a line of log.jsonl.
-
-    out/mlflow.json holds what log.jsonl does not: {"id", "experiment", "params", "status"}. What a store missed is
-    logged when the training goes on. Check `uri` by track.uri_problems first. params: settings, name -> value; warn:
-    is called with a sentence where the numbers are not logged; the training goes on.
-    """
-
-    def __init__(
-        self, out: Path, uri: str, params: Mapping[str, str], warn: Callable[[str], None], experiment: str = EXPERIMENT
-    ) -> None:
-        self._file, self._warn = out / TRAINING, warn
-        self._about = {"id": read_json_or_empty(self._file).get("id") or uuid.uuid4().hex, "status": "RUNNING"}
-        self._about |= {"experiment": experiment, "params": dict(params)}
-        write_json(self._file, self._about)
-        self._reason = unreachable(uri, 2.0)
-        if self._reason:
-            warn(f"not logged to MLflow ({self._reason}); the training goes on, its numbers are in {LOG}")
-        self._trackers = BackgroundTracking(out, uri)
-        self._trackers.add(out)
-
-    def close(self, status: str) -> None:
-        """Log what is left and end the run as FINISHED, FAILED or KILLED; gives up after two minutes."""
-        write_json(self._file, self._about | {"status": status})
-        missed = self._trackers.missed()
-        if missed and not self._reason:  # one warning is enough
-            self._warn(f"not logged to MLflow: {missed[0]}")
 
 
 class Passes:
@@ -247,9 +211,9 @@ class Passes:
 
 def _folder_state(folder: Path, running: bool) -> tuple[object, ...] | None:
     """(running, then inode, size and time of each file), to see changes; None without a run (yet)."""
-    if not is_begun(folder) or (running and not any((folder / name).exists() for name in (MANIFEST, TRAINING))):
+    if not (folder / RUN).exists() or (running and not (folder / MANIFEST).exists()):
         return None
-    names = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TRAINING, LOG)
+    names = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY)
     stats = [(folder / name).stat() if (folder / name).exists() else None for name in names]
     return (running, *((state.st_ino, state.st_size, state.st_mtime_ns) if state else None for state in stats))
 

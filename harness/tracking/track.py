@@ -21,26 +21,19 @@ artifacts   config.yaml (run.yaml under another name, so that no folder of artif
 
 import contextlib
 import importlib.util
-import json
 import logging
 import os
 import shlex
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.errors import CannotRun, HarnessError, SaveError
-from harness.storage.home import read_json_or_empty
 from harness.storage.paths import masked
-from harness.storage.run_folder import RUN, read_run
+from harness.storage.run_folder import read_run
 from harness.tracking import wandb_run
 from harness.tracking.metrics import STATUS, run_state, running_points
 from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
 
-TRAINING, LOG = "mlflow.json", "log.jsonl"  # a folder with the first is a training's
-_STEPS = ("step", "task_step")  # where a point of it stands, no number to draw
-_ID, _LINES = "harness.training", "harness.lines"  # tags: which training it is, how many lines of its log are there
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
 MOST_TRACES = 1000  # of a run: each takes 10 to 15 ms and 15 to 30 kB
 MOST_FAILURES = 2  # a store that let so many runs down one after the other is not asked for the others
@@ -67,8 +60,6 @@ class StoreError(SaveError):
         runs = "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
         store = "W&B" if uri.startswith(wandb_run.SCHEME) else "MLflow"
         rest = f"{runs} on disk; fill {store} from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
-        if (folders[0] / TRAINING).exists():
-            rest = f"The numbers of the training are in {where}/log.jsonl; the same command logs them"
         super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {rest}")
 
 
@@ -130,11 +121,6 @@ def uri_problems(uri: str) -> list[str]:
     return sentences
 
 
-def is_begun(folder: Path) -> bool:
-    """Whether there is a run, or a training, in `folder`; else it was refused before its first question."""
-    return (folder / RUN).exists() or (folder / TRAINING).exists()
-
-
 def track(
     folder: Path,
     uri: str | None = None,
@@ -144,7 +130,7 @@ def track(
     traces: int = MOST_TRACES,
     until: float | None = None,
 ) -> int:
-    """Bring the MLflow run of a run folder, or of a training, up to date; made if there is none.
+    """Bring the MLflow run of a run folder up to date; made if there is none.
 
     uri: default default_uri of the results folder; suite: name of the parent run that holds the runs of one suite,
     default the one that the run's own command named; running: the run goes on, so log its running means and traces
@@ -154,8 +140,6 @@ def track(
     """
     folder = Path(folder)
     uri = uri or default_uri(folder.parent.parent)
-    if (folder / TRAINING).exists():
-        return track_training(folder, uri, running=running)
     if sentences := uri_problems(uri):
         raise CannotRun(". ".join(sentences))
     run = read_run(folder)
@@ -181,51 +165,6 @@ def track(
         missing = logged.traces.log(run, traces, until)
         logged.end(STATUS.get(run_state(run), "KILLED"))  # last: what is finished has all of its numbers
         return missing
-
-
-def log_points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """(name, value) of the numbers in a line of log.jsonl; those of a mapping become "right/0 answer"."""
-    for key, value in line.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{key}/{name}", float(number)) for name, number in value.items())
-        elif isinstance(value, int | float) and key not in _STEPS:
-            yield key, float(value)
-
-
-def track_training(out: Path, uri: str, *, running: bool = False) -> int:
-    """Bring the MLflow run of a training up to date; made if there is none.
-
-    Lines of a log that was cut and has grown again are not logged twice. Returns 0 missing traces. Raises StoreError.
-    """
-    about = read_json_or_empty(out / TRAINING)
-    status = "RUNNING" if running else {"RUNNING": "KILLED"}.get(about["status"], about["status"])
-    text = (out / LOG).read_bytes().decode() if (out / LOG).exists() else ""
-    lines = text[: text.rfind("\n") + 1].splitlines()
-    with mlflow_errors([out], uri):
-        from mlflow import MlflowClient
-        from mlflow.entities import Metric
-
-        from harness.tracking.mlflow_run import sqlite_lock
-
-        with sqlite_lock(uri):
-            client = MlflowClient(tracking_uri=uri)
-            existing = client.get_experiment_by_name(about["experiment"])
-            experiment = existing.experiment_id if existing else client.create_experiment(about["experiment"])
-        runs = client.search_runs([experiment], f"tags.`{_ID}` = '{about['id']}'", max_results=1)
-        run = runs[0] if runs else client.create_run(experiment, run_name=out.name, tags={_ID: about["id"]})
-        for name in about["params"].keys() - run.data.params.keys():
-            client.log_param(run.info.run_id, name, about["params"][name])
-        known, now = int(run.data.tags.get(_LINES, 0)), int(time.time() * 1000)
-        new = [json.loads(line) for line in lines[known:]]
-        metrics = [Metric(name, value, now, int(line["step"])) for line in new for name, value in log_points(line)]
-        for start in range(0, len(metrics), 1000):  # MLflow's limit of one call
-            client.log_batch(run.info.run_id, metrics=metrics[start : start + 1000])
-        client.set_tag(run.info.run_id, _LINES, max(known, len(lines)))
-        if running:
-            client.update_run(run.info.run_id, status=status)
-        else:
-            client.set_terminated(run.info.run_id, status)
-    return 0
 
 
 @contextlib.contextmanager

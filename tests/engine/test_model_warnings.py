@@ -112,7 +112,7 @@ def test_what_the_card_does_not_vouch_for_is_one_warning(told, reason, model):
         return
     (warning,) = found
     assert warning.startswith(f"tiny was not trained on what 'mine' asks of it now ({reason}")
-    assert warning.endswith("so it may do worse than its card says  (harness pocket skills)")
+    assert warning.endswith("so it may do worse than its card says  (harness pocket check)")
 
 
 def test_a_method_that_declares_no_skills_is_one_warning(model):

@@ -40,7 +40,6 @@ VERBS = (
     ("export", "{run}", "{root}/bundle.zip"),
     ("verify", "{root}/bundle.zip"),
     ("export", "{run}", "--to", "inspect", "--out", "{root}/logs"),
-    ("export", "{run}", "--to", "lm-eval", "--out", "{root}/samples"),
     ("judge", "{run}", "--model", "scripted", "--set", "model.script={root}/script.yaml"),
     ("merge", "{root}"),
     ("show", "--method", "bm25", "--dataset", "musique", "--config", "{run}/run.yaml"),

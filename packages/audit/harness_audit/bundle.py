@@ -22,13 +22,14 @@ import hashlib
 import json
 import math
 import re
+import shutil
 import stat
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -66,26 +67,30 @@ def write_zip(held: IO[bytes], files: Mapping[str, Iterable[bytes]]) -> None:
                 file.writelines(files[name])
 
 
-def read_zip(path: Path, folder: Path, damaged: list[str]) -> dict[str, Path]:
+def read_zip(path: Path, folder: Path) -> dict[str, Path]:
     """Unpack a bundle into `folder`, its files named by numbers; returns name in the bundle -> file.
 
-    damaged: gets names of damaged files. Raises DataError for what is no zip file, or must not be read.
+    Raises DataError for what is no zip file, is damaged, or must not be read.
     """
     found: dict[str, Path] = {}
+    name = None
     try:
-        with open(path, "rb") as packed, zipfile.ZipFile(packed) as archive:
+        with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             for problem in zip_problems(entries):
                 raise DataError(path, None, None, f"{problem}; such a bundle is not read")
             for number, entry in enumerate(entries):
                 if not entry.is_dir():
-                    found[entry.filename] = folder / str(number)
-                    _unpack(archive, entry, found[entry.filename], damaged)
+                    name = entry.filename
+                    found[name] = folder / str(number)
+                    with archive.open(entry) as packed, found[name].open("wb") as file:
+                        shutil.copyfileobj(packed, file)
             return found
     except FileNotFoundError:
         raise DataError(path, None, None, "there is no such file") from None
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, OSError, EOFError, ValueError, NotImplementedError) as error:
-        raise DataError(path, None, None, f"no zip file that can be read ({error})") from None
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError) as error:
+        what = "no zip file that can be read" if name is None else f"'{name}' is damaged"
+        raise DataError(path, None, None, f"{what} ({error})") from None
 
 
 def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterable[str]:
@@ -112,24 +117,6 @@ def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterable[str]:
         yield f"its files have {total:,} bytes, more than {LARGEST:,}"
 
 
-def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, damaged: list[str]) -> None:
-    """Write an entry's content to `path`; if its checksum does not fit, what can be read, and its name to `damaged`."""
-    with path.open("wb") as held:
-        try:
-            with archive.open(entry) as file:
-                while block := file.read(2**16):
-                    if held.write(block) and held.tell() > entry.file_size:  # the head said less
-                        raise zipfile.BadZipFile("longer than its head says")
-        except (zipfile.BadZipFile, zlib.error, EOFError):
-            damaged.append(entry.filename)
-
-
-def _read_blocks(path: Path) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        while block := file.read(2**20):
-            yield block
-
-
 FORMAT = 3
 INDEX, README = "bundle.json", "README.txt"
 _README = """Runs of longdoc-harness, exported so that others can check them.
@@ -146,18 +133,15 @@ _FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS)
 class Bundle:
     """A bundle that was read.
 
-    index: bundle.json; runs: folder in the bundle -> run; sha256: of bundle.json, or of all files' hashes if some are
-    damaged; damaged: names of files with other bytes than were written; lost: folders of runs that cannot be read
-    because of that; canonical: whether the zip file itself is, to the byte, what this installation writes.
+    index: bundle.json; runs: folder in the bundle -> run; sha256: of bundle.json, or of all files' hashes if some were
+    changed; changed: names of files with other bytes than were exported.
     """
 
     path: Path
     index: dict[str, Any]
     runs: dict[str, StoredRun]
     sha256: str
-    damaged: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
-    canonical: bool = True
+    changed: list[str]
 
 
 def digest(text: str | bytes) -> str:
@@ -309,23 +293,19 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
 
     They lie in a temporary folder inside the block. Raises DataError for what is no bundle, or has an unreadable run.
     """
-    damaged: list[str] = []
     with tempfile.TemporaryDirectory(prefix="harness-bundle-") as temporary:
         parts, folder = Path(temporary, "files"), Path(temporary, "runs")
         parts.mkdir()
-        files = read_zip(path, parts, damaged)
+        files = read_zip(path, parts)
         if INDEX not in files:
             raise DataError(path, None, None, f"no bundle of this program: it has no {INDEX}")
         index = _parse_index(path, files[INDEX])
-        names = sorted({*index["files"], *files} - {INDEX, *damaged})
-        damaged += [n for n in names if n not in files or file_hash(files[n]) != index["files"].get(n)]
-        with (parts / "again").open("wb") as again:
-            write_zip(again, {name: _read_blocks(file) for name, file in files.items()})
-        canonical, sha256 = file_hash(parts / "again") == file_hash(path), file_hash(files[INDEX])
-        if damaged:  # the hash of bundle.json would be that of what was exported
-            sha256 = digest(json.dumps({name: file_hash(file) for name, file in sorted(files.items())}))
+        hashes = {name: file_hash(file) for name, file in sorted(files.items())}
+        names = sorted({*index["files"], *files} - {INDEX})
+        changed = [name for name in names if name not in files or hashes[name] != index["files"].get(name)]
+        # With changed files, the hash of bundle.json would be that of what was exported.
+        sha256 = digest(json.dumps(hashes)) if changed else hashes[INDEX]
         runs: dict[str, StoredRun] = {}
-        lost: list[str] = []
         for place in index["runs"]:
             root = _move_run_files(path, place, files, folder)
             try:
@@ -335,17 +315,14 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
                 if not run.records:
                     raise UserError(f"{place} has no record")
             except UserError as error:
-                if not any(name.startswith(f"{place}/") for name in damaged):
-                    raise DataError(path, None, None, str(error).replace(f"{folder}/", "")) from None
-                runs.pop(place, None)
-                lost.append(place)
-        yield Bundle(path, index, runs, sha256, damaged, lost, canonical)
+                raise DataError(path, None, None, str(error).replace(f"{folder}/", "")) from None
+        yield Bundle(path, index, runs, sha256, changed)
 
 
 def _parse_index(path: Path, file: Path) -> dict[str, Any]:
     """Parse and check bundle.json, unpacked as `file`. Raises DataError, naming the bundle `path`."""
     try:
-        held = as_object(b"".join(_read_blocks(file)))
+        held = as_object(file.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
     shape = {"format": int, "runs": dict, "table": list, "files": dict}

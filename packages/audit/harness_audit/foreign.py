@@ -3,16 +3,15 @@
     parse_answers(rows, FORMS["flashrag"])      the rows of a file as ForeignAnswer, or an error that names the line
     check_run(run)                          the run, if it may be imported
 
-A file is parsed as data; the other tool is never imported. What a file does not say is None or empty, never 0. Answers
-are parsed anew at each use, so that memory holds one at a time.
+A file is parsed as data; the other tool is never imported. What a file does not say is None or empty, never 0.
 """
 
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -23,7 +22,6 @@ COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
 _OWN = ("id", "question", "answers", "prediction", "scores", "options", "error", "model", "method", *COSTS)
 _COLUMN = 100  # characters of a value that questions may be divided by
 _LETTER = re.compile(r"\(?([A-Z])[).]?")  # an option as a right answer
-T = TypeVar("T")
 
 # Field of ForeignAnswer -> where a row has it; of several places the first that the row has. "." is the row itself.
 FORMS: Mapping[str, Mapping[str, str]] = {
@@ -128,38 +126,27 @@ class ForeignAnswer(BaseModel):
 
 
 @dataclass(frozen=True)
-class Anew(Generic[T]):
-    """An iterable that `make` begins anew at each use."""
-
-    make: Callable[[], Iterable[T]]
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.make())
-
-
-@dataclass(frozen=True)
 class ForeignRun:
     """A file of another tool. tool: with its version, if the file says it; dataset: its name there.
 
     files: all that were read; form: the format of the tool's own data sets, of which one of ours may be the same; told:
     mean and standard error that the tool printed, by its names of scores; asked: questions that it was to ask, each
-    repeat; state: as in a run's summary; lost: sentences on what cannot be taken over; total: answers; repeats: the
-    numbers of answers to one question, from 1; scores: names of the tool's own.
+    repeat; state: as in a run's summary; lost: sentences on what cannot be taken over; repeats: the numbers of answers
+    to one question, from 1; scores: names of the tool's own.
     """
 
     tool: str
     model: str
     method: str
     dataset: str
-    answers: Iterable[ForeignAnswer]
+    answers: Sequence[ForeignAnswer]
     files: Sequence[Path]
     form: str | None = None
     told: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     asked: int = 0
     state: str = "finished"
     started: str | None = None
-    lost: Iterable[str] = ()
-    total: int = 0
+    lost: Sequence[str] = ()
     repeats: Sequence[int] = (1,)
     scores: Sequence[str] = ()
 
@@ -178,13 +165,14 @@ def parse_answers(
     rows: Iterable[tuple[RowPlace, Mapping[str, Any] | Broken]],
     form: Mapping[str, str],
     adjust: Callable[[Mapping[str, Any], dict[str, Any]], None] = lambda row, values: None,
-) -> Iterator[ForeignAnswer]:
+) -> list[ForeignAnswer]:
     """Parse rows by `form` (field -> paths in a row). adjust(row, values): changes values before they are checked.
 
     A row with several "replies" is an answer each, of which the first is its prediction. Raises DataError, naming the
     line, for a row that is broken, has no prediction, or has a value of another type.
     """
     paths = {name: places.split() for name, places in form.items()}
+    parsed: list[ForeignAnswer] = []
     for place, row in rows:
         if isinstance(row, Broken):
             raise place.error(None, row.problem + ("; is the file cut?" if row.problem.startswith("broken") else ""))
@@ -204,9 +192,10 @@ def parse_answers(
             raise place.error(form.get(key, key), f"{first['msg'].lower()}; another version?") from None
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise place.error(None, f"is not of the form that is read ({error}); another version?") from None
-        yield answer
+        parsed.append(answer)
         for number, reply in enumerate(replies[1:], start=2):
-            yield answer.model_copy(update={"prediction": str(reply), "repeat": number})
+            parsed.append(answer.model_copy(update={"prediction": str(reply), "repeat": number}))
+    return parsed
 
 
 def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
@@ -228,39 +217,28 @@ def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
 
 
 def check_run(run: ForeignRun) -> ForeignRun:
-    """Read all answers once; returns the run with their number, repeats and the scores that are from 0 to 1.
+    """The run with the numbers of its repeats and the scores that are from 0 to 1.
 
     Raises DataError for no answers, several models, a question that comes twice, or an answer that names no question.
     """
-    seen: set[tuple[str, int]] = set()
-    repeats: set[int] = set()
-    names: dict[str, None] = {}
-    wrong: dict[str, None] = {}
-    total, model = 0, None
+    if not run.answers:
+        raise DataError(run.files[0], None, None, "holds no answered question")
+    places: dict[tuple[str, int], RowPlace] = {}
+    model = next((answer.model for answer in run.answers if answer.model), None)
     for answer in run.answers:
-        total, model = total + 1, model or answer.model
-        repeats.add(answer.repeat)
         if answer.model not in (None, "", model):
             raise answer.place.error(
                 None, f"the model is '{answer.model}', and '{model}' before; split the file by model"
             )
         if (name := answer.id or answer.question) is None and not answer.answers:
             raise answer.place.error(None, "an answer without id, question and right answer: nobody knows to what")
-        if name is not None and (key := (name, answer.repeat)) in seen:
-            earlier = next(one.place for one in run.answers if (one.id or one.question, one.repeat) == key)
+        if name is None:
+            continue
+        if (earlier := places.setdefault((name, answer.repeat), answer.place)) is not answer.place:
             raise answer.place.error(None, f"question '{name[:80]}' is answered at {earlier} too; keep one of them")
-        if name is not None:
-            seen.add((name, answer.repeat))
-        names |= dict.fromkeys(answer.scores)
-        wrong |= dict.fromkeys(n for n, value in answer.scores.items() if not 0 <= value <= 1)
-    if not total:
-        raise DataError(run.files[0], None, None, "holds no answered question")
-
-    def kept() -> Iterator[ForeignAnswer]:
-        for answer in run.answers:
-            scores = {name: value for name, value in answer.scores.items() if name not in wrong}
-            yield answer.model_copy(update={"scores": scores}) if wrong else answer
-
+    values = {name: None for answer in run.answers for name in answer.scores}
+    wrong = {n: None for answer in run.answers for n, value in answer.scores.items() if not 0 <= value <= 1}
+    kept = [a.model_copy(update={"scores": {n: v for n, v in a.scores.items() if n not in wrong}}) for a in run.answers]
     lost = [*run.lost, *(f"{name} is not from 0 to 1, so it is left out" for name in wrong)]
-    own = [name for name in names if name not in wrong]
-    return replace(run, answers=Anew(kept), total=total, repeats=sorted(repeats), scores=own, lost=lost)
+    repeats = sorted({answer.repeat for answer in kept})
+    return replace(run, answers=kept, repeats=repeats, scores=[n for n in values if n not in wrong], lost=lost)

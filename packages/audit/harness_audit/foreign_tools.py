@@ -24,7 +24,7 @@ from harness.datasets.files import PYTHON_JSON, Broken, RowPlace, json_value, pa
 from harness.errors import DataError
 from harness.storage.read_files import parse_yaml
 from harness_audit.bundle import zip_problems
-from harness_audit.foreign import FORMS, Anew, ForeignRun, as_options, check_run, parse_answers, value_at
+from harness_audit.foreign import FORMS, ForeignRun, as_options, check_run, parse_answers, value_at
 from harness_audit.inspect_logs import STATES, USED, VERSION
 
 _Row = Mapping[str, Any]
@@ -55,7 +55,7 @@ def _read_inspect(path: Path) -> ForeignRun:
         model=str(value_at(log, "eval.model")),
         method=str(value_at(log, "eval.solver") or steps or "inspect"),
         dataset=str(value_at(log, "eval.dataset.name") or value_at(log, "eval.task")),
-        answers=Anew(lambda: parse_answers(samples, FORMS["inspect"], _adjust_inspect)),
+        answers=parse_answers(samples, FORMS["inspect"], _adjust_inspect),
         files=[path],
         told=dict(_printed_mean(score) for score in value_at(log, "results.scores") or () if _is_mean(score)),
         asked=int(asked or 0) // int(epochs or 1) or int(value_at(log, "eval.dataset.samples") or 0),
@@ -76,7 +76,7 @@ def _read_eval_log(path: Path) -> tuple[_Row, _Rows]:
     (_, header), *_ = [*_eval_entries(path, lambda name: name == "header.json"), (None, None)]
     if not isinstance(header, dict):
         raise DataError(path, None, None, "has no header.json that can be read; has the evaluation ended?")
-    return header, Anew(lambda: _eval_entries(path, lambda name: name.startswith("samples/")))
+    return header, _eval_entries(path, lambda name: name.startswith("samples/"))
 
 
 def _eval_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[RowPlace, _Row | Broken]]:
@@ -148,9 +148,8 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         example = "samples_longbench_hotpotqa_2026-01-02T03-04-05.123456.jsonl"
         raise _misnamed(path, "lm-eval", f"samples_TASK_DATE.jsonl, as in {example}")
     task, beside = named["task"], path.with_name(f"results_{named['date']}.json")
-    lost: set[str] = set()
-    together: set[str] = set()
-    table = _scores_by_filter(path)
+    rows, lost, together = list(_rows(path)), set[str](), set[str]()
+    table = _scores_by_filter(rows)
 
     def scored(row: _Row, values: dict[str, Any]) -> None:
         if not isinstance(values.get("prediction"), str):
@@ -167,7 +166,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
 
     def asked_once() -> Iterator[tuple[RowPlace, _Row | Broken]]:
         asked: set[Any] = set()  # the rows of a document differ in their filter
-        for place, row in _rows(path):
+        for place, row in rows:
             number = value_at(row, "doc_id")
             if not table or number is None or number not in asked:
                 yield place, row
@@ -178,21 +177,17 @@ def _read_lm_eval(path: Path) -> ForeignRun:
     printed = {key.removesuffix(",none"): v for key, v in (told or {}).items() if _is_number(v) and "," in key}
     means = {name: value for name, value in printed.items() if "_stderr" not in name}
     errors = {name: printed.get(re.sub("(,|$)", r"_stderr\1", name, count=1)) for name in means}
+    answers = parse_answers(asked_once(), FORMS["lm-eval"], scored)
     return ForeignRun(
         tool=f"lm_eval {version}" if version else "lm_eval",
         model=str(value_at(results, "model_name") or value_at(results, "model_source") or path.resolve().parent.name),
         method="lm-eval" if shots is None else f"{shots}-shot",
         dataset=task,
-        answers=Anew(lambda: parse_answers(asked_once(), FORMS["lm-eval"], scored)),
+        answers=answers,
         files=[path, *([beside] if results else [])],
         told={name: (mean, errors[name]) for name, mean in means.items()},
         asked=int(value_at(results, f"n-samples.{task}.effective") or 0),
-        lost=Anew(
-            lambda: [
-                *(f"{name} has no value for a single question, so it is left out" for name in sorted(lost)),
-                *together,
-            ]
-        ),
+        lost=[*(f"{name} has no value for a single question, so it is left out" for name in sorted(lost)), *together],
     )
 
 
@@ -206,13 +201,13 @@ def _numbers(row: _Row) -> dict[str, float]:
     return {f"{name}{mark}": row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
 
 
-def _scores_by_filter(path: Path) -> dict[Any, dict[str, float]]:
+def _scores_by_filter(rows: _Rows) -> dict[Any, dict[str, float]]:
     """doc_id -> scores of all its filters, where a file has several; else {}. Raises DataError for a doubled row."""
-    rows = Anew(lambda: ((place, dict(row)) for place, row in _rows(path) if not isinstance(row, Broken)))
-    if len({row.get("filter") for _, row in rows}) < 2:
+    whole = [(place, row) for place, row in rows if not isinstance(row, Broken)]
+    if len({row.get("filter") for _, row in whole}) < 2:
         return {}
     table: dict[Any, dict[str, float]] = {}
-    for place, row in rows:
+    for place, row in whole:
         own, scores = _numbers(row), table.setdefault(row.get("doc_id"), {})
         if own.keys() & scores.keys():
             raise place.error(None, f"document {row.get('doc_id')} is answered twice; keep one of them")
@@ -222,7 +217,7 @@ def _scores_by_filter(path: Path) -> dict[Any, dict[str, float]]:
 
 def _read_flashrag(path: Path) -> ForeignRun:
     """Read answers of FlashRAG; model, method and data set are those of config.yaml beside it, else "unknown"."""
-    found = Anew(lambda: parse_answers(_rows(path), FORMS["flashrag"]))
+    found = parse_answers(_rows(path), FORMS["flashrag"])
     beside = path.with_name("config.yaml")
     told = parse_yaml(beside.read_bytes()) if beside.exists() else {}
     keys = ("generator_model", "save_note", "dataset_name")
@@ -231,7 +226,7 @@ def _read_flashrag(path: Path) -> ForeignRun:
 
 
 def _read_longbench(path: Path) -> ForeignRun:
-    found = Anew(lambda: parse_answers(_rows(path), FORMS["longbench"], _adjust_longbench_v2))
+    found = parse_answers(_rows(path), FORMS["longbench"], _adjust_longbench_v2)
     if any(answer.id for answer in found):
         return ForeignRun("LongBench v2", path.stem, "longbench-v2", path.stem, found, [path], "longbench-v2")
     return ForeignRun("LongBench", path.resolve().parent.name, "longbench", path.stem, found, [path], "longbench")
@@ -257,7 +252,7 @@ def _read_infinitebench(path: Path) -> ForeignRun:
 
     if not path.stem.startswith("preds_"):
         raise _misnamed(path, "InfiniteBench", "preds_TASK.jsonl, as in preds_longbook_qa_eng.jsonl")
-    found = Anew(lambda: parse_answers(_rows(path), FORMS["infinitebench"], labelled))
+    found = parse_answers(_rows(path), FORMS["infinitebench"], labelled)
     task = path.stem.removeprefix("preds_")
     model = path.resolve().parent.name
     return ForeignRun("InfiniteBench", model, "infinitebench", task, found, [path], "infinitebench")
@@ -268,7 +263,7 @@ def _misnamed(path: Path, tool: str, name: str) -> DataError:
 
 
 def _read_jsonl(path: Path) -> ForeignRun:
-    found = Anew(lambda: parse_answers(_rows(path), FORMS["jsonl"]))
+    found = parse_answers(_rows(path), FORMS["jsonl"])
     first = next(iter(found), None)
     model, method = (str(getattr(first, name, None) or "unknown") for name in ("model", "method"))
     return ForeignRun("jsonl", model, method, path.stem, found, [path])

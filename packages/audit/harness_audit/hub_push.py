@@ -44,8 +44,8 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
     from huggingface_hub.errors import HFValidationError
 
     with open_bundle(path) as bundle:
-        if bundle.damaged or bundle.lost:
-            raise UserError(f"{path} is damaged ({', '.join([*bundle.damaged, *bundle.lost])}); export it again")
+        if bundle.changed:
+            raise UserError(f"{path} is not as it was exported ({', '.join(bundle.changed)}); export it again")
         added = [CommitOperationAdd("README.md", card(bundle, repository).encode()), CommitOperationAdd(NAME, path)]
     api = HfApi()
     try:

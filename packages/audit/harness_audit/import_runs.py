@@ -3,8 +3,7 @@
     imported = prepare_import(run, dataset_name="hotpotqa")    all is read and matched, nothing is written
     write_all(imported, Path("results"), note)      in temporary folders, moved into their places at the end
 
-A file with several answers to a question (epochs, repeats) becomes as many runs, which differ in their seed. Records
-are made one by one while they are written, so a file may have any number of lines.
+A file with several answers to a question (epochs, repeats) becomes as many runs, which differ in their seed.
 
 Records hold what the file says. Its scores are "logged.NAME" beside those that are computed here. Its costs stand in
 the phase "answer", since other tools do not divide them; a cost that is not known of every answered question is left
@@ -15,11 +14,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,49 +42,21 @@ from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
 from harness.types import VERSION, Example, Gold, Question, Record
-from harness_audit.foreign import COSTS, Anew, ForeignAnswer, ForeignRun
+from harness_audit.foreign import COSTS, ForeignAnswer, ForeignRun
 
 _NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}  # how questions were asked there
 _Pair = tuple[ForeignAnswer, Example]
 
 
-@dataclass
-class ScoreColumns:
-    """The scores of a run's records, a number each: what means need of them.
-
-    ids, failed: of each record its question and whether it has no answer; values: NaN where a question has no score.
-    """
-
-    ids: list[str] = field(default_factory=list)
-    failed: array[int] = field(default_factory=lambda: array("b"))
-    values: dict[str, array[float]] = field(default_factory=dict)
-
-    def pass_on(self, records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield the records, and keep their scores."""
-        for row in records:
-            for name in row["scores"]:
-                if name not in self.values:
-                    self.values[name] = array("d", [float("nan")] * len(self.ids))
-            for name, values in self.values.items():
-                values.append(row["scores"].get(name, float("nan")))
-            self.ids.append(row["question_id"])
-            self.failed.append(row["error"] is not None)
-            yield row
-
-
 @dataclass(frozen=True)
 class Imported:
-    """A run that can be written, with the contents of its folder. lost: a sentence for every answer left out.
-
-    scores: filled while the records are written.
-    """
+    """A run that can be written, with the contents of its folder. lost: a sentence for every answer left out."""
 
     run: ForeignRun
     config: dict[str, Any]
     manifest: dict[str, Any]
-    records: Iterable[dict[str, Any]]
+    records: Sequence[dict[str, Any]]
     lost: Sequence[str]
-    scores: ScoreColumns = field(default_factory=ScoreColumns)
 
     @property
     def place(self) -> Path:
@@ -100,7 +70,7 @@ class Imported:
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)), "run")
         with RunStore.open(RunPlace(draft), None, note) as store:
-            store.replace(self.scores.pass_on(self.records))
+            store.replace(self.records)
             store.write(MANIFEST, self.manifest)
             numbers = summarise(store.records(), (), form=self.config["dataset"]["format"])
             store.write(SUMMARY, {**state, **numbers})
@@ -143,17 +113,17 @@ def prepare_import(
 
 def _prepare_repeat(run: ForeignRun, repeat: int, config: DatasetConfig, dataset: Dataset | None) -> Imported:
     """The run of those answers that have this number among the answers to their question, from 1."""
-    answers = Anew(lambda: (answer for answer in run.answers if answer.repeat == repeat))
-    pairs: Iterable[_Pair] = Anew(lambda: _own_questions(answers))
+    answers = [answer for answer in run.answers if answer.repeat == repeat]
     lost: list[str] = []
-    total = sum(1 for _ in answers) if len(run.repeats) > 1 else run.total
-    if dataset is not None:
+    if dataset is None:
+        pairs = list(_own_questions(answers))
+    else:
         pairs, lost = match_answers(answers, dataset.examples)
         if not pairs:
             raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
     notes = list(run.lost)
     if lost:
-        notes.append(f"{len(lost)} of {total} answers match no question and are left out")
+        notes.append(f"{len(lost)} of {len(answers)} answers match no question and are left out")
     if dataset is None:
         notes.append("documents are not known, so intervals take each question for a document of its own")
     logged = [LOGGED + name for name in run.scores]
@@ -173,7 +143,7 @@ def _prepare_repeat(run: ForeignRun, repeat: int, config: DatasetConfig, dataset
         "started": run.started,
         "method": run.method,
         "hash": digest([settings, files, rows])[:8],
-        "dataset": {"name": config.name, "questions": max(run.asked, total), **rows},
+        "dataset": {"name": config.name, "questions": max(run.asked, len(answers)), **rows},
         "scorers": {**{name: scorers.version(name) for name in computed}, **dict.fromkeys(logged, run.tool)},
         "packages": {"longdoc-harness": VERSION},
         "warnings": notes,
@@ -259,18 +229,15 @@ def _own_questions(answers: Iterable[ForeignAnswer]) -> Iterator[_Pair]:
 
 
 def _score_answers(
-    config: DatasetConfig, pairs: Iterable[_Pair], dataset: Dataset | None, logged: Sequence[str], notes: list[str]
-) -> tuple[Sequence[str], Iterable[dict[str, Any]]]:
+    config: DatasetConfig, pairs: Sequence[_Pair], dataset: Dataset | None, logged: Sequence[str], notes: list[str]
+) -> tuple[Sequence[str], list[dict[str, Any]]]:
     """Return (scorers that do not flag all of these answers, records with their scores and those `logged`).
 
     Adds sentences to `notes`.
     """
-    answered, told = 0, Counter[str]()
-    for answer, _ in pairs:
-        if answer.error is None:
-            answered += 1
-            told.update(name for name in COSTS if getattr(answer, name) is not None)
-    judged = Anew(lambda: (pair for pair in pairs if pair[0].error is None or not answered))
+    answered = [answer for answer, _ in pairs if answer.error is None]
+    told = {name: sum(getattr(answer, name) is not None for answer in answered) for name in COSTS}
+    judged = [pair for pair in pairs if pair[0].error is None or not answered]
 
     def flags(name: str) -> Iterator[str | None]:
         for answer, example in judged:
@@ -279,17 +246,15 @@ def _score_answers(
     useless = {name: next(flags(name)) for name in config.scorers if all(flags(name))}
     notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
     config = config.model_copy(update={"scorers": tuple(name for name in config.scorers if name not in useless)})
-    notes += [f"{n} is not known of all questions, so it is left out" for n in COSTS if 0 < told[n] < answered]
-    known = {name for name in COSTS if told[name] == answered}
-
-    def records() -> Iterator[dict[str, Any]]:
-        for answer, example in pairs:
-            row = scored_record(_record(answer, example, known, dataset), config, example.gold)
-            own = {LOGGED + name: value for name, value in answer.scores.items()}
-            own = own if answer.error is None else dict.fromkeys(logged, 0.0)
-            yield {**row, "scores": {**row["scores"], **own}}
-
-    return config.scorers, Anew(records)
+    notes += [f"{n} is not known of all questions, so it is left out" for n in COSTS if 0 < told[n] < len(answered)]
+    known = {name for name in COSTS if told[name] == len(answered)}
+    records = []
+    for answer, example in pairs:
+        row = scored_record(_record(answer, example, known, dataset), config, example.gold)
+        own = {LOGGED + name: value for name, value in answer.scores.items()}
+        own = own if answer.error is None else dict.fromkeys(logged, 0.0)
+        records.append({**row, "scores": {**row["scores"], **own}})
+    return config.scorers, records
 
 
 def _record(answer: ForeignAnswer, example: Example, known: set[str], dataset: Dataset | None) -> dict[str, Any]:

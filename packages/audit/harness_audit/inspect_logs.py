@@ -8,17 +8,68 @@ assistant's. The moves of a search are its transcript. Means are those of the ru
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.errors import UserError
+from harness.storage.files import save_error, write_atomic
+from harness.storage.kept_requests import read_requests
 from harness.storage.run_folder import StoredRun
-from harness_audit.log_contents import AskedQuestion, asked_questions, safe_name, start_time, write_file
 from reports.facts import hash8
+from reports.gold_rows import Rows
 
 VERSION = 2
 STATES = {"finished": "success", "interrupted": "cancelled", "stopped": "error"}
 USED = {"tokens_in": "input_tokens", "tokens_out": "output_tokens", "tokens_cached": "input_tokens_cache_read"}
+GAP = "\n\n"
+
+
+@dataclass(frozen=True)
+class AskedQuestion:
+    """A question of a run with its answer.
+
+    context: the texts that the reader was shown, in order, joined by a blank line; prompt: the last kept request that
+    wrote a part of the answer, else context and question; kept: whether there is such a request; rows: to look up the
+    texts of steps.
+    """
+
+    record: Mapping[str, Any]
+    context: str
+    prompt: str
+    kept: bool
+    rows: Rows
+
+
+def asked_questions(run: StoredRun) -> Iterator[AskedQuestion]:
+    """Yield the questions of the run in the order of its records.
+
+    Raises UserError for a run that holds no texts, DataError for a damaged file.
+    """
+    for record in run.records:
+        if record.get("question") is None or record.get("gold") is None:
+            raise UserError(
+                f"{run.path} holds neither questions nor right answers, because dataset.keep_texts is off or an older "
+                f"version made it; where the licence allows copies, add them with: harness score {run.path}"
+            )
+    rows, sent = Rows(texts=run.texts(run.records)), _last_prompts(run)
+    for record in run.records:
+        context = GAP.join(filter(None, map(rows.text, record["shown"])))
+        kept = sent.get(record["question_id"])
+        prompt = kept or GAP.join(filter(None, (context, record["question"])))
+        yield AskedQuestion(record, context, prompt, kept is not None, rows)
+
+
+def _last_prompts(run: StoredRun) -> dict[str, str]:
+    """Question id -> the last prompt that wrote something in the phase "answer" (--keep-prompts)."""
+    requests = read_requests(run.path, {str(record["question_id"]) for record in run.records})
+    written = {
+        name: [r["prompt"] for r in rows if r["kind"] == "write" and r["phase"] == "answer"]
+        for name, rows in requests.items()
+    }
+    return {name: prompts[-1] for name, prompts in written.items() if prompts}
 
 
 def write_log(run: StoredRun, folder: Path) -> Path:
@@ -28,7 +79,12 @@ def write_log(run: StoredRun, folder: Path) -> Path:
     """
     # The form of Inspect's own names; its list of logs reads them.
     path = folder / f"{safe_name(start_time(run))}_{_task_name(run)}_{safe_name(hash8(run))}.json"
-    write_file(path, json.dumps(eval_log(run), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+    data = json.dumps(eval_log(run), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise save_error(folder, error, "--out") from None
+    write_atomic(path, data)
     return path
 
 
@@ -182,3 +238,13 @@ def _event(run: StoredRun, asked: AskedQuestion, number: int, step: Mapping[str,
 def _error(error: Mapping[str, Any]) -> dict[str, str]:
     trace = str(error.get("traceback") or "")
     return {"message": f"{error['type']}: {error['message']}", "traceback": trace, "traceback_ansi": trace}
+
+
+def safe_name(text: str) -> str:
+    """`text` with only characters that are safe in a file name: a run folder may come from a stranger."""
+    return re.sub(r"[^\w.+-]", "-", text).lstrip(".")[:100] or "-"
+
+
+def start_time(run: StoredRun) -> str:
+    """When the run began, in ISO form with a time zone."""
+    return str(run.manifest.get("started") or "1970-01-01T00:00:00+00:00")

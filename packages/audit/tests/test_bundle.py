@@ -1,6 +1,7 @@
 """Bundles: the same bytes, and what `verify` finds in one that was changed, or was made to do harm."""
 
 import json
+import re
 import stat
 import struct
 import sys
@@ -111,11 +112,8 @@ def test_one_flipped_byte_is_found_and_named(bundle: Path) -> None:
         size = struct.unpack("<HH", whole[entry.header_offset + 26 : entry.header_offset + 30])
         middle = entry.header_offset + 30 + sum(size) + entry.compress_size // 2
         bundle.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
-        if entry.filename == INDEX:
-            with pytest.raises(DataError, match=INDEX):
-                verify(bundle)
-            continue
-        assert found(verify(bundle))["file"] == [entry.filename]
+        with pytest.raises(DataError, match=re.escape(f"'{entry.filename}' is damaged")):
+            verify(bundle)
 
 
 def in_first(change: Callable[[dict[str, Any]], Any]) -> Callable[[Any], Any]:
@@ -311,11 +309,6 @@ def test_the_commands(tmp_path: Path, rows: Path, command: Callable[..., tuple[i
     assert out.splitlines()[-1].startswith("NOT verified: ")
     assert json.loads(command("verify", place, "--json")[1])["differences"]
     assert command("verify", place, "--against", str(tmp_path / "out"))[0] == 4
-    own = make(tmp_path / "own", rows)
-    own.records[0]["prediction"] = "another"
-    export([own], tmp_path / "own.zip")
-    code, out, _ = command("verify", str(tmp_path / "own.zip"), place)
-    assert (code, "other answers" in out) == (4, True)
     for words, sentence in (
         (("export", str(tmp_path / "out")), "last the file to write"),
         (("export", str(tmp_path / "out"), "b.tar"), "should end in .zip"),

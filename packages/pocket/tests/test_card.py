@@ -158,7 +158,6 @@ RESULTS = [
     row("answer", "one hop", "8 facts", "exact match", 0.97, 0.93, 0.99, 100),
     row("answer", "one hop", "250 tokens", "exact match", 0.6, 0.5, 0.7, 100),
     row("answer", "two hops", "8 facts", "exact match", 0.2, 0.1, 0.3, 100, failed=2),
-    row("answer", "one hop", "1 alike", "exact match", 1.0, 0.9, 1.0, 30, floor=1.0),
     row("choose", "one hop", "8 facts", "exact match", 0.3, 0.2, 0.6, 50, floor=0.25),
     row("pecan search", "one hop", "points", "AUC", 0.9, 0.85, 0.95, 200, floor=0.8),
     row("pecan search", "one hop", "chunks", "AUC", None, None, None, 0),
@@ -172,10 +171,6 @@ def test_the_tables_of_a_card():
         ["", "8 facts", "250 tokens"],
         ["one hop", "97 [93, 99] of 100", "60 [50, 70] of 100"],
         ["two hops", "20 [10, 30] of 100, 2 failed", ""],
-    ]
-    assert found["answer: exact match, by facts of the text with the relation asked for"] == [
-        ["", "1 alike"],
-        ["one hop", "100 [90, 100] of 30, floor 100"],
     ]
     assert found["pecan search: AUC"] == [["", "points", "chunks"], ["one hop", "90 [85, 95] of 200, floor 80", "-"]]
 

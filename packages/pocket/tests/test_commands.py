@@ -2,7 +2,6 @@
 import re
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ def trained(folder, *names):
 
 MISTAKES = [
     (["train"], ["Missing option '--out'"]),
-    (["eval", "model", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'", "pocket skills"]),
+    (["eval", "model", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'", "pocket check"]),
     (["train", "--out", "o", "--steps", "0"], ["--steps", "greater than or equal to 1"]),
     (["train", "--out", "o", "--curriculum", "none.yaml"], ["cannot read the curriculum none.yaml"]),
     (["train", "--out", "o", "--curriculum", "bad.yaml"], ["bad.yaml: stage 'both': ", "skill 'anwser'. Did you mean"]),
@@ -75,29 +74,17 @@ def test_no_embedded_model(here, monkeypatch, tmp_path):
         assert "no pocket model comes with this installation; name a model folder" in done.stderr
 
 
-def test_skills_says_who_declares_what_and_whether_it_is_trained(here, model):
-    assert set(_states(here("pocket", "skills", "model").stdout).values()) == {"unknown (no card)"}
-    trained(model, "answer", "pecan search")
-    card = cards.read_card(model)
-    cards.write_card(replace(card, skills={**card.skills, "answer": "0" * 64}))
-    done = here("pocket", "skills", "model")
-    states = _states(done.stdout)
-    told = {"answer": "changed since training", "pecan search": "trained"}
-    assert states == {**dict.fromkeys(skills(), "never trained"), **told}
-    assert re.search(r"^pecan search +trained +.*\bpecan\b", done.stdout, re.MULTILINE)
-    assert re.search(r"^answer +changed since training +.*\bfull-context\b", done.stdout, re.MULTILINE)
-
-
 def _states(text):
     head, *lines = text.splitlines()
     at, end = head.index("state"), head.index("methods")
     return {line[:at].strip(): line[at:end].strip() for line in lines}
 
 
-def test_check(here, cli, model):
+def test_check_says_who_declares_what_and_whether_it_is_trained(here, cli, model):
     trained(model, *skills())
     done = here("pocket", "check", "model")
-    assert (done.returncode, done.stdout) == (0, f"ok  {len(skills())} skills are as they were trained\n"), done.stderr
+    assert (done.returncode, set(_states(done.stdout).values())) == (0, {"trained"}), done.stderr
+    assert re.search(r"^pecan search +trained +.*\bpecan\b", done.stdout, re.MULTILINE)
 
     # The same prompts with another answer instruction: what the reader was trained on is no longer what it is asked.
     own = model.parent / "own" / "datasets" / "pocket" / "qasper.yaml"
@@ -105,9 +92,11 @@ def test_check(here, cli, model):
     shipped = (Path(__file__).parents[3] / "configs/datasets/pocket/qasper.yaml").read_text()
     own.write_text(shipped.replace("instruction: Answer", "instruction: Please answer"))
     done = cli("pocket", "check", "model").checked(4)
-    told = done.stderr.splitlines()
-    assert {line.split("'")[1] for line in told} == {"answer", "pecan search", "memwalker leaf", "qrmem ask"}
-    assert all("changed since training" in line for line in told)
+    changed = {name for name, state in _states(done.stdout).items() if state == "changed since training"}
+    assert changed == {"answer", "pecan search", "memwalker leaf", "qrmem ask"}
+    trained(model, "answer")
+    states = _states(here("pocket", "check", "model").checked(4).stdout)
+    assert states == {**dict.fromkeys(skills(), "never trained"), "answer": "trained"}
 
 
 EVAL = ["--skill", "pecan points of points", "--questions", "2"]

@@ -8,11 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pocket.eval import exam
 from pocket.eval.exam import ASKED, NEEDED, cells, draw_sittings, examine
-from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, exact_by_look_alikes, measure
+from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, measure
 from pocket.tasks.catalog import skills
-from pocket.world.fact_proofs import Fact
-from pocket.world.fact_proofs import Path as Route
-from pocket.world.facts_and_distractors import Asked
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
@@ -34,14 +31,13 @@ def sit(played, questions=4):
 
 def test_the_cells_of_an_answer_and_full_marks_for_who_knows_it():
     rows = sit(skill("answer", "question", knowing))
-    plain = [r for r in rows if not r.text.endswith("alike")]
     wanted = [(ASKED[a], t) for a in ASKED for t in [NEEDED, *LENGTHS] if (a, t) != ("nothing", NEEDED)]
-    assert [(r.asked, r.text) for r in plain] == wanted
-    assert {(r.skill, r.measure, r.value, r.high, r.n, r.failed) for r in plain} == {("answer", EXACT, 1, 1, 4, 0)}
-    assert {r.floor for r in plain if r.asked == "compare"} == {0.5}
-    assert {r.floor for r in plain if r.asked == "same (yes/no)"} <= {0.5, 0.75, 1.0}
-    assert {r.floor for r in plain if r.asked not in ("compare", "same (yes/no)")} == {None}
-    assert all(r.low is not None and 0 < r.low < 1 for r in plain), "four right answers are no certainty"
+    assert [(r.asked, r.text) for r in rows] == wanted
+    assert {(r.skill, r.measure, r.value, r.high, r.n, r.failed) for r in rows} == {("answer", EXACT, 1, 1, 4, 0)}
+    assert {r.floor for r in rows if r.asked == "compare"} == {0.5}
+    assert {r.floor for r in rows if r.asked == "same (yes/no)"} <= {0.5, 0.75, 1.0}
+    assert {r.floor for r in rows if r.asked not in ("compare", "same (yes/no)")} == {None}
+    assert all(r.low is not None and 0 < r.low < 1 for r in rows), "four right answers are no certainty"
 
 
 @pytest.mark.parametrize(
@@ -146,28 +142,6 @@ def test_how_likely_scored_tokens_are():
     assert (value.low, value.high) == (None, None), "two scenes have no interval"
     value, _ = measure("followed", [Sitting(scene, h) for h in [outcome[0], SceneOutcome(failed=True)]])[LIKELIHOOD]
     assert value.mean == pytest.approx(math.sqrt(0.5 * math.exp(-20)))
-
-
-def asked_for(answer, subject="A"):
-    return Asked("?", Route(subject, ("person.born",)), answer, (Fact(subject, "person.born", answer),))
-
-
-def test_alike_by_hand():
-    born = [Fact(s, "person.born", o) for s, o in (("A", "X"), ("B", "Y"), ("C", "X"))]
-    other = Fact("A", "person.job", "smith")
-    question = Scene(Question("q", "", ("d",)), (), TASK, ("X",))
-    table = [
-        Sitting(question, SceneOutcome(["X"]), asked_for("X"), (born[0], other)),
-        Sitting(question, SceneOutcome(["Y"]), asked_for("X"), (*born, other)),
-        Sitting(question, SceneOutcome(["X"]), asked_for("X"), (*born, Fact("D", "person.born", "Z"))),
-        Sitting(question, SceneOutcome(["X"]), Asked("?", Route("X", ("^person.born",)), "A", ()), (born[0], born[2])),
-    ]
-    rows = {text: told[EXACT] for asked, text, _, told in exact_by_look_alikes(table) if asked == "one hop"}
-    found = {text: (value.mean, value.n, floor) for text, (value, floor) in rows.items()}
-    assert found["1 alike"] == (1.0, 1, 1.0)
-    assert found["2 alike"][1:] == (1, 0.5), "backwards, the subjects are what can be answered"
-    assert found["3-4 alike"] == (0.5, 2, pytest.approx((1 / 2 + 1 / 3) / 2)), "X, Y and X are two answers"
-    assert found["9+ alike"] == (None, 0, None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.4, 0.5, 0.9]), st.booleans()), max_size=30))

@@ -4,11 +4,11 @@ settings.py          rank, lengths, rates ... from packages/training/harness_tra
 example_files.py     scenes as JSON lines, from the synthetic world
 labelling.py         scenes labelled by a teacher, many at a time
 question_sets.py     training questions of several data sets, without evaluation questions
-kilt_pages.py        KILT's pages by title
 teacher.py           runs a method's own code to lay out its prompts with the right replies
 token_rows.py        scenes as token rows and trees, in batches that are a function of seed and epoch
 row_loss.py          the loss of a decoder on target tokens
 lora_model.py        the frozen base model with one adapter
+mlflow_run.py        its numbers in MLflow
 loop.py              transformers' Trainer with our batches and log; a stopped training resumes exactly
 trainer.py           the training of one adapter
 course.py            the training of all adapters of a method

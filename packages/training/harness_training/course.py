@@ -26,8 +26,7 @@ from harness.models import LanguageModel
 from harness.parallel.in_flight import places_for
 from harness.prompts import Prompt
 from harness.storage.file_hash import file_hash
-from harness_training import cards, exam, example_files, kilt_pages
-from harness_training.example_files import Item
+from harness_training import cards, exam, example_files
 from harness_training.labelling import LabelModels, LabelWriter
 from harness_training.lora_model import Base, load_teacher
 from harness_training.question_sets import QuestionSet, TrainingQuestions, load_questions_apart
@@ -40,14 +39,10 @@ _WORLD = Task(instruction="Answer the question as concisely as you can.", max_an
 
 @dataclass(frozen=True)
 class Labels:
-    """The model that labels, and the data sets that it labels.
-
-    pages: KILT's Wikipedia, whose section headings label documents of the same title; parallel: items at a time.
-    """
+    """The model that labels, and the data sets that it labels. parallel: items at a time."""
 
     teacher: ModelConfig
     sets: tuple[QuestionSet, ...]
-    pages: Path | None = None
     parallel: int = 1
 
     @property
@@ -144,9 +139,7 @@ class Course:
             "asked": digest(self.label_prompt(task) or task.asked)[:16],
             "after": [hash_files(self.out / "adapters" / name)[:16] for name in task.after],
         }
-        if self.labels.pages is not None and task.per == "document":
-            about["pages"] = self.labels.pages.name
-        every, labelling = self.items(task, tell), self.labelling(task)
+        every, labelling = list(merged.items(task.per, own.scenes)), self.labelling(task)
         LabelWriter(path, task, labelling, tell, stop).write(every, about, lambda: self.count_in_flight(tell))
         self.unload()
 
@@ -163,24 +156,6 @@ class Course:
             count = max(self.settings.tasks[task.name].scenes for task in self.tasks)
             self._merged = load_questions_apart(self.labels.sets, count, tell)
         return self._merged
-
-    def items(self, task: TrainingTask, tell: Callable[[str], None]) -> list[Item]:
-        """The items to label for a task; with `pages` each document is replaced by KILT's page of its title."""
-        items = list(self._questions(tell).items(task.per, self.settings.tasks[task.name].scenes))
-        if task.per == "question" or self.labels is None or self.labels.pages is None:
-            return items
-        if untitled := sum(not d.title.strip() for _, _, documents in items for d in documents):
-            every = sum(len(documents) for _, _, documents in items)
-            told = (
-                f"{untitled:,} of {every:,} documents of {self.labels.names} have no title, by which --pages are found"
-            )
-            if untitled == every:
-                raise UserError(f"{told}; leave --pages out, or name rows whose documents have titles")
-            tell(told)
-        out = self.out / "data" / "pages.jsonl"
-        kilt_pages.extract(self.labels.pages, [d.title for _, _, documents in items for d in documents], out, tell)
-        by_title = kilt_pages.read_pages(out)
-        return [(key, None, [by_title.get(kilt_pages.fold_title(d.title), d) for d in ds]) for key, _, ds in items]
 
     def labelling(self, task: TrainingTask) -> LabelModels:
         """What `task` makes labels with: the teacher, and the base with the adapters that its labels need."""

@@ -29,6 +29,7 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArgu
 from harness.errors import CannotRun, UserError
 from harness.storage.files import write_atomic
 from harness.storage.home import write_json
+from harness_training.mlflow_run import log_numbers
 
 B = TypeVar("B")
 STATE = "progress.json"
@@ -178,9 +179,10 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         """Do nothing; called after a checkpoint is written."""
 
     def log_line(self, line: Mapping[str, Any]) -> None:
-        """Add a line to the log. Raises OSError."""
+        """Add a line to the log, and its numbers to MLflow. Raises OSError."""
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+        log_numbers(line)
 
     def run(self, stop: threading.Event | None = None) -> None:
         """Train until all steps are done or `stop` is set; log and save on the way, and save at the end."""

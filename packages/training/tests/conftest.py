@@ -4,6 +4,9 @@ import pytest
 
 from harness.config.schema import ModelConfig
 from packages.training.tests import small
+from tests.tracking.conftest import bad_server
+
+__all__ = ["bad_server"]
 
 
 @pytest.fixture(scope="session")

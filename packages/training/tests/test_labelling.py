@@ -2,7 +2,6 @@
 
 import json
 import threading
-from dataclasses import replace
 
 import pytest
 from harness_training.course import Labels
@@ -17,7 +16,7 @@ from harness.types import Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.training import tasks
 from packages.training.tests import small
-from packages.training.tests.test_longrefiner_labels import ANALYSIS, DOCUMENT, SELECTION, STRUCTURING, TASK, TOLD
+from packages.training.tests.test_longrefiner_labels import ANALYSIS, DOCUMENT, SELECTION, TASK, TOLD
 from tests.llm.endpoints import config, loaded
 from tests.llm.loopback import Loopback, completion
 
@@ -120,15 +119,11 @@ def test_the_abstract_is_that_of_use(tmp_path):
     assert "Abstract: Mira Tal was a\n" in teacher.prompts[-1], "the teacher sees the same"
 
 
-def test_what_is_asked_and_titles_are_checked_before_anything_is_labelled(base, tmp_path, monkeypatch):
+def test_what_is_asked_is_checked_before_anything_is_labelled(base, tmp_path):
     made = small.course(base, tmp_path / "out", ("analysis",), scenes=80, overlong="cut")
-    mine, rows = small.labelled({"d": replace(DOCUMENT, title=" ")})
-    made.labels = Labels(ModelConfig(name="wise"), (mine,), pages=tmp_path / "kilt.json")
+    made.labels = Labels(ModelConfig(name="wise"), (small.labelled({"d": DOCUMENT})[0],))
     made.settings.tasks["analysis"] = made.settings.tasks["analysis"].model_copy(
         update={"asked": "{question} {abstract}"}
     )
     with pytest.raises(UserError, match=r"asked has the placeholder {abstract}; those of its labels are {question}"):
         made.labelling(made.tasks[0])
-    monkeypatch.setattr("harness.datasets.load_once.load_once", lambda *_: rows)
-    with pytest.raises(UserError, match="1 of 1 documents of mine have no title, by which --pages are found; leave"):
-        made.items(STRUCTURING, lambda _: None)

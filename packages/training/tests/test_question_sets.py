@@ -1,10 +1,9 @@
-"""Training questions: of training splits alone, merged; KILT's pages by title; rows that are too long."""
+"""Training questions: of training splits alone, merged; rows that are too long."""
 
-import json
 from hashlib import sha256
 
 import pytest
-from harness_training import kilt_pages, question_sets
+from harness_training import question_sets
 from harness_training.cli.train import make_labels
 from harness_training.cli.training_run import TrainOptions
 from harness_training.question_sets import check_training, load_questions_apart
@@ -14,8 +13,6 @@ from harness_training.token_rows import Row, truncate
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.errors import DataError, UserError
-from methods.longrefiner.pages import page_from_text
-from packages.training.tests.test_longrefiner_labels import LONG, words
 from tests.made_up import write_rows
 
 PAPER = read_settings(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
@@ -115,27 +112,6 @@ def test_the_paper_reads_flashrags_training_sets():
     told = {"format": "pocket", "instruction": "x", "max_answer_tokens": 4, "scorers": ("x",)}
     with pytest.raises(UserError, match="split 'validation'"):
         check_training(DatasetConfig(name="p", **told))
-
-
-def test_pages_are_taken_by_title_with_their_headings(tmp_path):
-    dump, out = tmp_path / "kilt.json", tmp_path / "data" / "pages.jsonl"
-    text = ["Mira Tal\n", LONG, "Section::::Career.\n", LONG, "Section::::Career.:Early years.\n", LONG]
-    pages = [{"wikipedia_id": "7", "wikipedia_title": "Mira Tal", "text": text}]
-    pages += [{"wikipedia_id": "8", "wikipedia_title": 'Say "it"', "text": ["Say"]}]
-    dump.write_text("".join(json.dumps(page) + "\n" for page in pages))
-    told = []
-    kilt_pages.extract(dump, [" Mira  Tal", "Nobody", ""], out, told.append)
-    assert told == ["pages: 1 of 2 titles have a page with KILT's headings"]
-    (page,) = kilt_pages.read_pages(out).values()
-    outline = page_from_text(page.text.partition("\n")[2], words)
-    assert [part.title for part in outline.outline.children] == ["", "Career"]
-    kilt_pages.extract(dump, ["Mira Tal", "Nobody"], out, told.append)
-    assert len(told) == 1, "the dump is read once"
-    with pytest.raises(UserError, match=r"pages.jsonl in .* is of other data: titles"):
-        kilt_pages.extract(dump, ["Another"], out, told.append)
-    (tmp_path / "rows.json").write_text('{"title": "x"}\n')
-    with pytest.raises(DataError, match="has no pages of KILT's Wikipedia"):
-        kilt_pages.extract(tmp_path / "rows.json", ["x"], tmp_path / "other.jsonl", told.append)
 
 
 @pytest.mark.parametrize(

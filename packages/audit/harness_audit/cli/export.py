@@ -1,6 +1,5 @@
-"""`harness export`: runs in one file that others can verify, or in the files of other harnesses."""
+"""`harness export`: runs in one file that others can verify, or as logs of Inspect."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +10,6 @@ from harness.cli.output import say
 from harness.errors import UnknownName, UserError, printable
 from harness.storage.named_runs import read_runs, run_folders
 
-_LOGS = ("inspect", "lm-eval")
-
 
 def export(
     paths: Annotated[
@@ -21,15 +18,13 @@ def export(
             metavar="RUN... [BUNDLE.zip]", help="Run folders, or folders that hold runs; without --to last, the file."
         ),
     ],
-    to: Annotated[
-        str | None, choice("--to NAME", "inspect: logs for `inspect view`; lm-eval: the files of its --log_samples.")
-    ] = None,
+    to: Annotated[str | None, choice("--to NAME", "inspect: logs for `inspect view`, in the folder --out.")] = None,
     out: Annotated[str | None, output("--out DIR", "With --to: folder for the files.")] = None,
     keep_texts: Annotated[
         str, output("--keep-texts yes|no", "Include the data set's texts where the runs hold them; no for hashes.")
     ] = "yes",
 ) -> int:
-    """Write runs into one file that others can verify, or for Inspect and lm-eval.
+    """Write runs into one file that others can verify, or as logs of Inspect.
 
     A bundle holds records, gold answers, shown texts, configuration, environment, scorer versions and the table's
     numbers; requests to models (--keep-prompts) are left out. With --to, questions, right answers and shown texts go
@@ -39,23 +34,21 @@ def export(
         raise UserError(f"--keep-texts {keep_texts}: should be yes or no")
     if to is None:
         if out is not None:
-            raise UserError("--out belongs to --to inspect|lm-eval; a bundle is the last argument: bundle.zip")
+            raise UserError("--out belongs to --to inspect; a bundle is the last argument: bundle.zip")
         return _bundle(paths, keep_texts == "yes")
     if keep_texts == "no":
-        raise UserError("--keep-texts no belongs to a bundle; the files of another harness hold the texts")
-    if to not in _LOGS:
-        raise UnknownName("form of export", to, _LOGS)
+        raise UserError("--keep-texts no belongs to a bundle; logs of Inspect hold the texts")
+    if to != "inspect":
+        raise UnknownName("form of export", to, ["inspect"])
     if out is None:
-        raise UserError(f"name the folder for the files: harness export {paths[0]} --to {to} --out DIR")
+        raise UserError(f"name the folder for the files: harness export {paths[0]} --to inspect --out DIR")
     from harness.cli.stored_runs import stored_runs
-    from harness_audit import inspect_logs, lm_eval_samples
+    from harness_audit.inspect_logs import write_log
 
     runs, damaged = stored_runs(paths)
-    write = inspect_logs.write_log if to == "inspect" else lm_eval_samples.write_samples
     for run in runs:
-        print(printable(str(write(run, Path(out)))))
-    if to == "inspect":
-        sys.stderr.write(f"open them with: inspect view --log-dir {printable(out)}\n")
+        print(printable(str(write_log(run, Path(out)))))
+    say(f"open them with: inspect view --log-dir {printable(out)}")
     return 3 if damaged else 0
 
 

@@ -73,7 +73,7 @@ def _print_import(repeats: Sequence[Imported], results: Path) -> None:
     """Print the means of a file's runs that were written below `results`, and on stderr what was left out."""
     for one in repeats:
         number = f", repeat {one.config['seed'] + 1}" if len(repeats) > 1 else ""
-        asked = f"{len(one.scores.ids)} questions{number}"
+        asked = f"{len(one.records)} questions{number}"
         print(printable(f"{results / one.place}: {asked}, made elsewhere by {one.run.tool}"))
     print(columns(_mean_rows(repeats)) or "  no question was answered")
     lost = [sentence for one in repeats for sentence in one.lost]
@@ -94,9 +94,10 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     import pandas as pd
 
     told = repeats[0].run.told
-    columns_of = ({**one.scores.values, _FAILED: one.scores.failed} for one in repeats)
-    asked = pd.concat([pd.DataFrame(c, one.scores.ids) for c, one in zip(columns_of, repeats, strict=True)])
-    answered = asked[asked[_FAILED] == 0]
+    records = [record for one in repeats for record in one.records]
+    values = [{**record["scores"], _FAILED: record["error"] is not None} for record in records]
+    asked = pd.DataFrame(values, [record["question_id"] for record in records])
+    answered = asked[~asked[_FAILED]]
     rows: list[tuple[str, ...]] = []
     for name in asked.columns.drop(_FAILED):
         whole, part = (_mean_and_error(frame[name], len(repeats) > 1) for frame in (asked, answered))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,9 +21,6 @@ _SHOWN = 20  # differences of one kind that are printed
 
 def verify(
     bundle: Annotated[str, typer.Argument(metavar="BUNDLE.zip", help="What harness export wrote.")],
-    other: Annotated[
-        str | None, typer.Argument(metavar="[OTHER.zip]", help="A bundle of the same experiment, to compare.")
-    ] = None,
     data: Annotated[str | None, setting("--data PATH", "The data set's rows, for a bundle without texts.")] = None,
     against: Annotated[
         str | None, setting("--against RUNS", "Also compare with runs of your own: other answers, or other scoring?")
@@ -36,14 +32,10 @@ def verify(
     Scores the answers again and computes every number of the table again. Nothing in the bundle is executed. The exit
     code is 4 if something differs.
     """
-    from harness_audit.bundle import open_bundle
     from harness_audit.verify import verify as check
 
     own = read_runs(run_folders([against]), hold="nothing") if against else []
-    with open_bundle(Path(other)) if other else nullcontext() as second:
-        report = check(Path(bundle), data=data, against=[*own, *(second.runs.values() if second else ())])
-    if other:
-        report.notes.append(f"{other} is only compared with it; to check it: harness verify {other}")
+    report = check(Path(bundle), data=data, against=own)
     print(json_.dumps(asdict(report)) if json else "\n".join(_report_lines(bundle, report)))
     return 4 if report.differences else 0
 

@@ -11,8 +11,7 @@ app = group(
         },
         "Test": {
             "eval": "Test a model on fresh texts and write its model card",
-            "skills": "List the skills that methods declare, and whether the model was trained on them",
-            "check": "Fail where a method needs a skill that the model was not trained on",
+            "check": "List the skills that methods declare, and whether the model was trained on them",
         },
     },
     "pocket.cli",

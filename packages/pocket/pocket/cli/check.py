@@ -1,6 +1,6 @@
-"""`harness pocket check`: whether a model was trained on the prompts that methods have now."""
+"""`harness pocket check`: the skills that methods declare, and whether a model was trained on them as they are now."""
 
-from harness.cli.output import say
+from harness.cli.output import columns
 from pocket.card import check_weights
 from pocket.cli.model_card import Model, model_card, model_folder
 from pocket.eval.card import stale
@@ -9,18 +9,18 @@ FAILED = 4
 
 
 def check(folder: Model = None) -> int:
-    """Fail where a method needs a skill that the model was not trained on.
+    """List the skills that methods declare, and whether the model was trained on them as they are now.
 
     The exit code is 4 if one is missing or has changed. Adapters are checked whenever they are loaded.
     """
+    from harness_training.skills import presets_by_skill
+
     from pocket.tasks.catalog import skills as declared
 
     where = model_folder(folder)
     check_weights(where)
-    known = declared()
-    wrong = stale(model_card(where), known.values())
-    for name, why in wrong:
-        say(f"the skill '{name}' of the model in {where}: {why}; train again with: harness pocket train")
-    if not wrong:
-        print(f"ok  {len(known)} skills are as they were trained")
+    wrong = dict(stale(model_card(where), declared().values()))
+    methods = presets_by_skill()
+    rows = [(name, wrong.get(name, "trained"), ", ".join(methods.get(name, ()))) for name in declared()]
+    print(columns([("skill", "state", "methods"), *rows]))
     return FAILED if wrong else 0

@@ -42,5 +42,5 @@ def chosen_skills(names: Sequence[str]) -> list[Skill]:
 
     for name in split_names(names):
         if name not in skills():
-            raise UnknownName("skill", name, skills(), "harness pocket skills")
+            raise UnknownName("skill", name, skills(), "harness pocket check")
     return [skills()[name] for name in split_names(names)]

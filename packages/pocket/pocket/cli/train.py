@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from harness_training.cli.training_run import Report, check_options, run_until_stopped, training_log
+from harness_training.cli.training_run import Report, check_options, run_until_stopped
 
 from harness.cli.command import execution, setting
 from harness.cli.options import Device, TrainingMlflow, TrainingOut
@@ -59,8 +59,9 @@ def train(options: Options) -> int:
     check_writable(folder)
     left_out = {"out", "mlflow"}
     params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
-    log = training_log(folder, options.mlflow, params)
-    done, step = run_until_stopped(lambda report, stop: _train(options, course, report, stop), log)
+    done, step = run_until_stopped(
+        lambda report, stop: _train(options, course, report, stop), folder, options.mlflow, "pocket training", params
+    )
     if not done:
         where = "the last checkpoint is kept" if step is None else f"a checkpoint of step {step} is saved"
         print_resume_command(f"interrupted; {where}")

@@ -38,7 +38,7 @@ def train_reranker(
     check_writable(Path(out))
     chosen = {name: value for name, value in {"layers": layers, "steps": steps}.items() if value is not None}
     settings = training.Settings(Path(out), first, seed=seed, **chosen)
-    done, _ = run_until_stopped(lambda tell, stop: training.Trainer(settings, tell).run(stop), None)
+    done, _ = run_until_stopped(lambda tell, stop: training.Trainer(settings, tell).run(stop), settings.out)
     if not done:
         print_resume_command("interrupted; the last checkpoint is kept")
         return 130

@@ -198,16 +198,14 @@ def _cell(row: Result) -> str:
 
 def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield (heading, rows of cells, the head first) for each skill and measure. results: as in Card."""
-    groups: dict[tuple[str, str, bool], list[Result]] = {}
+    groups: dict[tuple[str, str], list[Result]] = {}
     for row in results:
-        alike = row["text"].endswith(" alike")
-        groups.setdefault((row["skill"], row["measure"], alike), []).append(row)
-    for (skill, measure, alike), rows in groups.items():
+        groups.setdefault((row["skill"], row["measure"]), []).append(row)
+    for (skill, measure), rows in groups.items():
         texts, kinds = (list(dict.fromkeys(row[key] for row in rows)) for key in ("text", "asked"))
         cells = {(row["asked"], row["text"]): _cell(row) for row in rows}
         body = [[name, *(cells.get((name, text), "") for text in texts)] for name in kinds]
-        by = ", by facts of the text with the relation asked for" if alike else ""
-        yield f"{skill}: {measure}{by}", [["", *texts], *body]
+        yield f"{skill}: {measure}", [["", *texts], *body]
 
 
 def _training_lines(card: Card) -> list[str]:

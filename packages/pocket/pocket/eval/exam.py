@@ -7,7 +7,7 @@
 metrics.py has the measures. Nothing here depends on how the model was trained. A token is four characters here.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,7 +18,7 @@ from harness_training.exam import pick_scene, record_scene
 from harness.method.hooks import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
-from pocket.eval.metrics import Measured, Sitting, exact_by_look_alikes, measure
+from pocket.eval.metrics import Sitting, measure
 from pocket.tasks.catalog import SCENES
 from pocket.tasks.catalog import skills as declared
 from pocket.tasks.recipes import Recipe
@@ -174,7 +174,7 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     scenes = list(islice(SCENES[skill.scene](cell.recipe, shown, dice), 2))
     if not scenes:
         return None
-    return Sitting(pick_scene(scenes, dice), SceneOutcome(), question, tuple(shown.asker.facts))
+    return Sitting(pick_scene(scenes, dice), SceneOutcome(), question)
 
 
 def draw_sittings(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
@@ -201,24 +201,16 @@ def examine(
     """
     rows: list[Row] = []
     for skill in declared().values() if skills is None else skills:
-        mixed: list[Sitting] = []
         for cell in cells(skill):
             count = max(_LEAST, round(questions * cell.share))
             sittings = [
                 replace(s, outcome=record_scene(model, skill, s.scene)) for s in draw_sittings(skill, cell, count, seed)
             ]
-            new = _rows_of_cell((skill.name, cell.asked, cell.text), sittings, measure(skill.scene, sittings))
+            head, failed = (skill.name, cell.asked, cell.text), sum(s.outcome.failed for s in sittings)
+            measured = measure(skill.scene, sittings)
+            new = [Row(*head, name, v.mean, v.low, v.high, v.n, floor, failed) for name, (v, floor) in measured.items()]
             rows += new
-            mixed += [] if cell.needed else sittings
             shares = ("-" if row.value is None else f"{100 * row.value:.0f} %" for row in new)
             told = ", ".join(f"{row.measure} {share} of {row.n}" for row, share in zip(new, shares, strict=True))
             progress(f"{skill.name}, {cell.asked}, {cell.text}: {told}")
-        if skill.scene == "question" and any(s.asked for s in mixed):
-            for asked, text, sittings, measured in exact_by_look_alikes(mixed):
-                rows += _rows_of_cell((skill.name, asked, text), sittings, measured)
     return rows
-
-
-def _rows_of_cell(head: tuple[str, str, str], sittings: Sequence[Sitting], measured: Measured) -> list[Row]:
-    failed = sum(s.outcome.failed for s in sittings)
-    return [Row(*head, name, v.mean, v.low, v.high, v.n, floor, failed) for name, (v, floor) in measured.items()]

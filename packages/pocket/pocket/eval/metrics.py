@@ -23,11 +23,9 @@ import numpy as np
 from harness_training.exam import Value
 
 from harness.method.hooks import Scene, SceneOutcome
-from pocket.world.fact_proofs import INVERSE, Fact, Path
 from pocket.world.facts_and_distractors import Asked
 
 AREA, EXACT, INVENTED, LIKELIHOOD = "AUC", "exact match", "invented", "likelihood of a token"
-_BUCKETS = ((1, 1, "1"), (2, 2, "2"), (3, 4, "3-4"), (5, 8, "5-8"), (9, 10**9, "9+"))
 _NEVER = -20.0  # log-probability of a token that could not be scored
 _ABOUT = re.compile(r"About (.+)\.")
 _NAME = re.compile(r"#\d+|\b[A-Z]\w+")
@@ -39,12 +37,11 @@ Measured = Mapping[str, tuple[Value, float | None]]
 
 @dataclass(frozen=True)
 class Sitting:
-    """A scene and its outcome; asked: its question, or None; facts: of the text."""
+    """A scene and its outcome; asked: its question, or None."""
 
     scene: Scene
     outcome: SceneOutcome
     asked: Asked | None = None
-    facts: tuple[Fact, ...] = ()
 
 
 def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
@@ -172,27 +169,3 @@ _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
     "reflection": _action_measures,
     **dict.fromkeys(("followed", "guessed"), _likelihood_measures),
 }
-
-
-def exact_by_look_alikes(sittings: Sequence[Sitting]) -> Iterator[tuple[str, str, list[Sitting], Measured]]:
-    """Exact match of one- and two-hop answers by how many facts of the text have the question's relation.
-
-    Yields (hops: "one hop", facts: "3-4 alike", sittings, measures). The floor is that of a model which finds the
-    relation and then guesses: the mean of 1 / distinct answers.
-    """
-    for hops, label in ((1, "one hop"), (2, "two hops")):
-        paths = [s for s in sittings if s.asked is not None and s.asked.kind == "path" and s.asked.hops == hops]
-        counted = [(s, _possible_answers(s)) for s in paths]
-        for least, most, name in _BUCKETS:
-            inside = [(s, answers) for s, answers in counted if least <= len(answers) <= most]
-            floor = float(np.mean([1 / len(set(answers)) for _, answers in inside])) if inside else None
-            found = [s for s, _ in inside]
-            yield label, f"{name} alike", found, {EXACT: (_exact_replies(found), floor)}
-
-
-def _possible_answers(s: Sitting) -> list[str]:
-    """The answer that each fact of the question's relation gives."""
-    assert s.asked is not None
-    assert isinstance(s.asked.query, Path)
-    back = s.asked.query.steps[-1].startswith(INVERSE)
-    return [f.subject if back else f.object for f in s.facts if f.relation == s.asked.relation]

@@ -19,7 +19,7 @@ from harness.cli.output import columns, say
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.config.yaml_tree import Raw
 from harness.errors import UnknownName, UserError
-from harness_training.cli.training_run import TrainOptions, check_options, run_until_stopped, training_log
+from harness_training.cli.training_run import TrainOptions, check_options, run_until_stopped
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig, ModelConfig
@@ -58,8 +58,10 @@ def train(
     try:
         if not options.eval_only:
             check_writable(folder)
-            log = training_log(folder, options.mlflow, params, "adapter training")
-            done, finished = run_until_stopped(lambda tell, stop: training.run(tell, stop, options.steps), log)
+            done, finished = run_until_stopped(
+                lambda tell, stop: training.run(tell, stop, options.steps),
+                folder, options.mlflow, "adapter training", params,
+            )  # fmt: skip
             if not done:
                 kept = "a checkpoint of the step is" if reader else "labels and a checkpoint of the step are"
                 print_resume_command(f"interrupted; {kept} saved")
@@ -91,8 +93,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
     check_options(options.device, options.mlflow)
     if (options.teacher is None) != (options.dataset is None):
         raise UserError("a teacher labels a data set: name both --teacher MODEL and --dataset NAME, or neither")
-    of_dataset = {"--data": options.data, "--exclude": options.exclude, "--pages": options.pages}
-    for option, value in of_dataset.items():
+    for option, value in (("--data", options.data), ("--exclude", options.exclude)):
         if options.dataset is None and value is not None:
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
     given = _sets_by_target(parse_sets(options.sets))
@@ -185,12 +186,7 @@ def make_labels(options: TrainOptions, settings: Settings, teacher: ModelConfig,
     chosen = [one for name in names if (one := _question_set(name, options, settings, sets)) is not None]
     if not chosen:
         raise UserError(f"{options.dataset} has no training split, so no adapter can be trained on it")
-    pages = Path(options.pages).expanduser() if options.pages is not None else None
-    if pages is not None and not pages.is_file():
-        raise UserError(
-            f"--pages {options.pages}: no such file; it is KILT's kilt_knowledgesource.json, or lines of it"
-        )
-    return Labels(teacher, tuple(chosen), pages, options.parallel)
+    return Labels(teacher, tuple(chosen), options.parallel)
 
 
 def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Mapping[str, Any]) -> QuestionSet | None:
@@ -234,10 +230,8 @@ def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str,
 
     if options.data is None:
         raise UserError("name the folder with the training rows: --data DIR (files such as hotpot_train.json)")
-    if any((options.teacher, options.dataset, options.task, options.exclude, options.pages)):
-        raise UserError(
-            "the reader learns from training rows: leave out --teacher, --dataset, --task, --exclude and --pages"
-        )
+    if any((options.teacher, options.dataset, options.task, options.exclude)):
+        raise UserError("the reader learns from training rows: leave out --teacher, --dataset, --task and --exclude")
     check_options(options.device, options.mlflow)
     sets = parse_sets(options.sets)
     of_model = {key: value for key, value in sets.items() if key.startswith("model.")}

@@ -6,17 +6,13 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 from harness.cli.command import choice, execution, setting
 from harness.cli.options import Device, Json, TrainingMlflow
 from harness.cli.output import say
 from harness.cli.stopping import stop_on_signals
 from harness.errors import ConfigError, UnknownName
-
-if TYPE_CHECKING:
-    from harness.tracking.mlflow_process import TrainingLog
-
 
 T = TypeVar("T")
 Report = Callable[[str], None]
@@ -62,14 +58,6 @@ class TrainOptions:
             "the evaluation split on the hub or in the folder --data",
         ),
     ] = None
-    pages: Annotated[
-        str | None,
-        choice(
-            "--pages FILE",
-            "KILT's Wikipedia (kilt_knowledgesource.json): its section headings label documents of the same title.",
-            "a document's own headings, else the teacher's outline",
-        ),
-    ] = None
     profile: Annotated[
         str | None,
         setting(
@@ -106,24 +94,23 @@ def check_options(device: str, mlflow: str | None) -> None:
             raise ConfigError(sentences)
 
 
-def training_log(
-    out: Path, mlflow: str | None, params: Mapping[str, str], experiment: str | None = None
-) -> TrainingLog | None:
-    """The log of the training in `out` to MLflow, None for off. mlflow: URI; params: to show; experiment: its name."""
-    if mlflow in (None, "off"):
-        return None
-    from harness.tracking.mlflow_process import EXPERIMENT, TrainingLog
+def run_until_stopped(
+    run: Callable[[Report, threading.Event], T],
+    out: Path,
+    mlflow: str | None,
+    experiment: str,
+    params: Mapping[str, str],
+) -> tuple[bool, T | None]:
+    """Run the training in `out` to its end or to the first signal, and log it to MLflow unless `mlflow` is off.
 
-    return TrainingLog(out, mlflow or "", params, lambda line: say(f"warning: {line}"), experiment or EXPERIMENT)
-
-
-def run_until_stopped(run: Callable[[Report, threading.Event], T], log: TrainingLog | None) -> tuple[bool, T | None]:
-    """Run a training to its end or to the first signal, and close its MLflow run with the right status.
-
-    run: gets `say` and an event that is set once it should stop. Returns whether it ended without a signal, and what
-    `run` returned (None where a second signal stopped it at once).
+    run: gets `say` and an event that is set once it should stop; params: shown there. Returns whether it ended without
+    a signal, and what `run` returned (None where a second signal stopped it at once).
     """
+    from harness_training import mlflow_run
+
     stop, status, result = threading.Event(), "FAILED", None
+    if mlflow not in (None, "off"):
+        mlflow_run.begin(out, mlflow or "", experiment, params, lambda line: say(f"warning: {line}"))
     try:
         with stop_on_signals(stop):
             result = run(say, stop)
@@ -131,6 +118,5 @@ def run_until_stopped(run: Callable[[Report, threading.Event], T], log: Training
     except KeyboardInterrupt:
         status = "KILLED"
     finally:
-        if log is not None:
-            log.close(status)
+        mlflow_run.end(status)
     return status == "FINISHED", result

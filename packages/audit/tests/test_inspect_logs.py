@@ -1,12 +1,11 @@
-"""Runs as logs of Inspect and sample files of lm-eval."""
+"""Runs as logs of Inspect."""
 
-import hashlib
 import importlib.util
 import json
 from dataclasses import asdict, replace
 
 import pytest
-from harness_audit import inspect_logs, lm_eval_samples
+from harness_audit import inspect_logs
 
 from harness.cli.main import main
 from harness.storage.json_lines import json_line
@@ -88,26 +87,6 @@ def test_a_kept_request_is_the_message(folder, tmp_path) -> None:
     assert samples[1]["messages"][0]["content"] == "Ann is 8.\n\nWho is 8?"
 
 
-def test_a_run_as_lm_eval_samples(folder, tmp_path) -> None:
-    path = lm_eval_samples.write_samples(read_run(folder), tmp_path / "out")
-    name = "samples_longbench_hotpotqa_2026-01-02T03-04-05+00-00.jsonl"
-    assert path.relative_to(tmp_path / "out").as_posix() == f"tiny/bm25/{name}"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    first = rows[0]
-    assert first["doc"]["context"] == "Ann is 8."
-    assert (first["target"], first["resps"], first["filtered_resps"]) == ("['Ann', 'Anne']", [["Ann"]], ["Ann"])
-    assert (first["metrics"], first[F1]) == ([F1], 1.0)
-    prompt = first["arguments"]["gen_args_0"]["arg_0"]
-    assert first["prompt_hash"] == hashlib.sha256(prompt.encode()).hexdigest()
-    assert (rows[2]["filtered_resps"], rows[2][F1]) == ([""], 0.0)
-    (results,) = path.parent.glob("results_*.json")
-    told = json.loads(results.read_text())
-    assert told["results"]["longbench_hotpotqa"][f"{F1},none"] == 0.5
-    assert told["n-samples"]["longbench_hotpotqa"] == {"original": 3, "effective": 3}
-    scored = [row[F1] for row in rows]
-    assert sum(scored) / len(scored) == told["results"]["longbench_hotpotqa"][f"{F1},none"]
-
-
 def test_names_from_a_run_folder_lead_nowhere_else(folder, tmp_path) -> None:
     run = read_run(folder)
     out = tmp_path / "out"
@@ -116,15 +95,13 @@ def test_names_from_a_run_folder_lead_nowhere_else(folder, tmp_path) -> None:
         config = {**run.config, "method": named, "model": named, "dataset": {**run.config["dataset"], **named}}
         other = replace(run, config=config, manifest={"started": bad})
         assert inspect_logs.write_log(other, out).resolve().parent == out.resolve()
-        assert lm_eval_samples.write_samples(other, out).resolve().is_relative_to(out.resolve())
 
 
 def test_runs_without_texts_are_refused(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_run(tmp_path, [record(0, 1.0)])
-    for form in ("inspect", "lm-eval"):
-        with pytest.raises(SystemExit, match="2"):
-            main(["export", str(folder), "--to", form, "--out", str(tmp_path / "out")])
-        assert "holds neither questions nor right answers" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["export", str(folder), "--to", "inspect", "--out", str(tmp_path / "out")])
+    assert "holds neither questions nor right answers" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
