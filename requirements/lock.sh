@@ -7,7 +7,7 @@
 # torch-cpu.txt names the CPU build, models.txt packages that carry weights, uv.txt the installer; all are written by hand.
 set -euo pipefail
 cd "$(dirname "$0")"
-extras=(mlflow wandb minilm gguf evaluate zh flops adapters raptor retrieval ray pdf test lint)
+extras=(mlflow wandb minilm gguf evaluate zh flops compression adapters raptor retrieval ray pdf test lint)
 compile=(uv pip compile --quiet --generate-hashes --python-version 3.11 --python-platform x86_64-manylinux_2_28
   --constraint versions.txt --no-header --no-annotate)
 

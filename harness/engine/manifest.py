@@ -40,7 +40,7 @@ from harness.types import VERSION
 
 # Packages whose version can change a prediction, a score or a count.
 _PACKAGES = """
-accelerate datasets evaluate fvcore jieba mlflow nltk numpy pandas peft pydantic rank-bm25 rouge rouge-score
+accelerate datasets evaluate fvcore jieba llmlingua mlflow nltk numpy pandas peft pydantic rank-bm25 rouge rouge-score
 safetensors scikit-learn scipy sentence-transformers spacy stanza tokenizers torch transformers umap-learn
 """
 # Parts of its identity, known only later, or of one start alone.

@@ -47,6 +47,7 @@ class LinguaConfig(MethodConfig):
                                  released code, whose index is off by one; "own" = its own, as the paper's formula says
     last_window                + a rest shorter than a window: "kept" as in the released code, or "compressed"
     window                     + tokens of the reader's request, answer included; None = the reader's window
+    engine                     + "own", or "library": the package llmlingua chooses, with scores of the same sessions
 
     Not there: `concate_question` (the reading prompt has the question), `instruction` (likewise), segments with rates
     of their own in structured prompts, and rankers that are a service.
@@ -77,7 +78,7 @@ class LinguaConfig(MethodConfig):
     credit: Literal["next", "own"] = "next"
     last_window: Literal["kept", "compressed"] = "kept"
     window: int | None = Field(default=None, gt=0)
-    engine: Literal["own"] = "own"  # the hashes of stored runs have it
+    engine: Literal["own", "library"] = "own"
 
     @field_validator("context_budget")
     @classmethod
@@ -88,7 +89,13 @@ class LinguaConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_combination(self) -> LinguaConfig:
-        """Raise ValueError for chunk_tokens or add_instruction where they would change nothing."""
+        """Raise ValueError for settings that would change nothing, or that the package has not."""
+        own = {"credit", "last_window", "keep_split", "use_sentence_level_filter", "add_instruction"}
+        own = (own | {"force_context_number"}) & self.model_fields_set
+        if self.engine == "library" and own:
+            raise ValueError(
+                f"engine=library does not offer {', '.join(sorted(own))}; leave them out, or use engine=own"
+            )
         if self.contexts == "titled-lines" and self.chunk_tokens != LinguaConfig.model_fields["chunk_tokens"].default:
             raise ValueError(
                 "chunk_tokens cuts nothing with contexts=titled-lines; leave it out, or set contexts=lines"

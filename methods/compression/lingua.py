@@ -31,7 +31,7 @@ from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span
-from methods.compression import ranking, show
+from methods.compression import library, ranking, show
 from methods.compression.config import LinguaConfig, LLMLinguaConfig, LongLLMLinguaConfig
 from methods.compression.surprise import Context, Units, spans_of_kept, units_of
 
@@ -221,6 +221,8 @@ def compress_document(
     target = target if max_tokens is None else min(target, max_tokens)
     if not spans:
         return show.Compressed([], 0, 0)
+    if config.engine == "library":
+        return library.compress_by_package(text, spans, target, question, config, tools)
     if config.use_context_level_filter and len(spans) > 1:
         asked = question + ranking.RESTRICTIVE.of(config).text
         priority = ranking.priorities([text[a:b] for a, b in spans], asked, config, tools)

@@ -233,9 +233,25 @@ RELEASED = [
 
 @pytest.mark.parametrize(("released", "digest"), RELEASED)
 def test_the_text_of_one_window_is_that_of_the_package(llama, released, digest):
-    setting = config.LinguaConfig(**released, target_tokens=115, chunk_tokens=60)
-    text, _ = squeezed(first_tokens(TEXT, 230, llama), setting, llama)
+    texts = set()
+    for engine in ("own", "library"):
+        setting = config.LinguaConfig(**released, target_tokens=115, chunk_tokens=60, engine=engine)
+        texts.add(squeezed(first_tokens(TEXT, 230, llama), setting, llama)[0])
+    (text,) = texts
     assert hashlib.sha256(text.encode()).hexdigest()[:12] == digest
+
+
+def test_the_package_reads_more_than_one_window_on_our_sessions(llama):
+    text = first_tokens(TEXT, 900, llama)
+    setting = config.LLMLinguaConfig(target_tokens=300, engine="library", use_context_level_filter=False)
+    _, found = squeezed(text, setting, llama)
+    assert found.before == pytest.approx(900, abs=3)
+    assert 250 < found.after < 600
+
+
+def test_settings_that_the_package_lacks_are_refused():
+    with pytest.raises(ValueError, match="engine=library does not offer credit, keep_split; leave them out"):
+        config.LLMLinguaConfig(engine="library", credit="own", keep_split=True)
 
 
 @pytest.fixture(scope="module")
