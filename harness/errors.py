@@ -168,7 +168,7 @@ class WindowExceeded(QuestionError):
 
 
 class ForgedTurn(QuestionError):
-    """Text from data spells a marker of the chat template, and the tokenizer has no other tokens for it."""
+    """Text from data whose plain tokens include a control token."""
 
 
 class ModelOutputError(QuestionError):

@@ -87,7 +87,7 @@ class Session(abc.ABC):
         """Append `text` to the open turn, encoded on its own; markers of the chat template in it stay plain text.
 
         watch: earlier spans; the attention of the text's tokens to them is measured. Raises WindowExceeded when the
-        text does not fit, ForgedTurn for a marker that no plain tokens spell, CannotRun for `watch` without attention.
+        text does not fit, ForgedTurn for a control token in the text, CannotRun for `watch` without attention.
         """
         self._need_user_turn("feed")
         self._check_watch(watch)

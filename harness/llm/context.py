@@ -21,7 +21,6 @@ class Context(Session):
         self._cached = 0  # tokens that the model has run
         self._booked_end = 0  # tokens up to here were booked by kept replies: running them is not booked again
         self._answering = False  # whether the reply that is open is past its thinking
-        self._content = 0  # where the turn's content begins: after the last piece of the template
 
     def _queue(self, ids: Sequence[int]) -> Span:
         """Append ids to the context; they run with the next pass. Raises WindowExceeded."""
@@ -30,27 +29,20 @@ class Context(Session):
         self.ids.extend(ids)
         return span
 
-    def _queue_frame(self, piece: Sequence[int]) -> None:
-        """Queue a piece of the template. Raises ForgedTurn where it spells a marker with the content before it."""
-        if self._content < len(self.ids):
-            self._model.text.guard.check_border(self.ids, piece)
-        self._queue(piece)
-        self._content = len(self.ids)
-
     def _open(self, turn: str) -> None:
         if self.chat:
-            self._queue_frame(turn_frame(self._model, self._turn, turn))
+            self._queue(turn_frame(self._model, self._turn, turn))
         elif not self.ids and self._model.text.bos is not None:
-            self._queue_frame([self._model.text.bos])
+            self._queue([self._model.text.bos])
         self._answering = not (self.chat and (self._model.thinking or self._model.opens))
 
     def _skip_thinking(self) -> None:
         if self._model.skips:
-            self._queue_frame(self._model.skips)
+            self._queue(self._model.skips)
             self._answering = True
 
     def _append(self, text: str) -> Span:
-        return self._queue(self._model.text.behind(self.ids, text))
+        return self._queue(self._model.text.plain(text))
 
     def _text(self) -> str:
         return self._model.text.context(self.ids)
@@ -65,7 +57,7 @@ class Context(Session):
         tokenizer = self._model.text.tokenizer
         token = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
         if not self._model.begin and token is not None:
-            self._queue_frame([token])
+            self._queue([token])
 
     def system(self, text: str) -> Span:
         """Begin the context with a system turn. Raises CannotRun if the chat template has no system role."""

@@ -8,17 +8,23 @@ Without a tokenizer lengths are estimates (`EstimatedTokens`), and the window is
 
 import contextlib
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.config.schema import ModelConfig, Thinking
 from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
 from harness.llm.fast_tokenizer import FastTokenizer
-from harness.llm.template import PLAIN, cut_template
-from harness.llm.template_tokens import break_in_text, spelled_markers
+from harness.llm.template import cut_template
 from harness.llm.text import Text
 
 ALLOWANCE = 16  # tokens that a turn's frame is taken to have without a chat template; Llama-3's has 11 to 36
+
+
+def break_markers(text: str, markers: Iterable[str]) -> tuple[str, int]:
+    """Put a space behind the first character of each marker: "a<|end|>" -> ("a< |end|>", 1), the number of spaces."""
+    longest_first = sorted((marker for marker in markers if len(marker.strip()) > 1), key=len, reverse=True)
+    return re.subn("|".join(map(re.escape, longest_first)), lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
 
 # Characters of Chinese, Japanese and Korean, most of which are a token or more.
@@ -47,7 +53,7 @@ class EstimatedTokens:
 
     def break_markers(self, text: str) -> tuple[str, int]:
         """`text` with the markers of widespread models broken up, and their number."""
-        return break_in_text(text, {*KNOWN, *OPENING})
+        return break_markers(text, {*KNOWN, *OPENING})
 
 
 class Tokens(Text):
@@ -67,9 +73,7 @@ class Tokens(Text):
         frame = (pieces.begin, pieces.mid, pieces.thinks) if pieces else ()
         self.turn_tokens = sum(len(self.trusted(piece)) for piece in frame) or ALLOWANCE
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
-        special = {content for content, flagged in added if flagged}
-        own = spelled_markers(pieces or PLAIN, (content for content, _ in added))
-        self._broken = {*special, *own, *self.markers, *KNOWN, *OPENING}
+        self._broken = {*self.markers, *KNOWN, *OPENING}
 
     def first_token_text(self, text: str) -> str:
         """The text of the first token of `text`; "" where it has none."""
@@ -77,4 +81,4 @@ class Tokens(Text):
 
     def break_markers(self, text: str) -> tuple[str, int]:
         """`text` with every marker in it broken up, and their number; text without markers is returned unchanged."""
-        return break_in_text(text, self._broken)
+        return break_markers(text, self._broken)

@@ -179,11 +179,11 @@ class HFSession(Context):
                 self._forward(cost, self.ids[capture.first : capture.first + step], 0, capture=capture)
         return capture.result(self._model.layers).numpy()
 
-    def _save(self) -> tuple[int, int]:
-        return self._cached, self._content
+    def _save(self) -> int:
+        return self._cached
 
-    def _restore(self, state: tuple[int, int]) -> None:
-        self._cached, self._content = state
+    def _restore(self, state: int) -> None:
+        self._cached = state
         del self.ids[self._cached :]
         self._watched, self._booked_end = [], 0
         rewind(self._cache, self._cached)
@@ -208,7 +208,7 @@ class HFSession(Context):
     @with_reply_cache
     def _score(self, text: str) -> list[float]:
         """Log-probability of each token of `text`, from passes in pieces that are rolled back."""
-        ids = self._model.text.behind(self.ids, text)
+        ids = self._model.text.plain(text)
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
         scores: list[float] = []

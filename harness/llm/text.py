@@ -1,8 +1,8 @@
-"""Encode and decode texts of one model so that text from data can never forge a turn, with character offsets.
+"""Encode and decode texts of one model so that no control token comes from data, with character offsets.
 
 `Text.plain` encodes with a copy of the tokenizer that knows no added tokens, so "<|eot_id|>" in a document becomes the
-ordinary tokens of that string; a marker that is left in them is broken up (template_tokens.py). `Text.trusted` encodes
-the template's own pieces, where they are control tokens.
+ordinary tokens of that string, as with `sanitize_control_tokens` of transformers, which needs a whole conversation.
+`Text.trusted` encodes the template's own pieces, where they are control tokens.
 """
 
 import json
@@ -12,15 +12,16 @@ from typing import Any
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from harness.errors import CannotRun
+from harness.errors import CannotRun, ForgedTurn
 from harness.llm.template import PLAIN, Pieces
-from harness.llm.template_tokens import Guard, Token
+
+Token = tuple[int, tuple[int, int]]  # a token's id and the range of characters it covers
 
 
 class Text:
-    """Encodes and decodes for the model `name`. pieces: its chat template, whose markers no text from data may produce.
+    """Encodes and decodes for the model `name`. pieces: its chat template, whose tokens no text from data may produce.
 
-    tokenizer: of transformers, or FastTokenizer. Raises CannotRun for a slow one, or without tokens for a marker.
+    tokenizer: of transformers, or FastTokenizer. Raises CannotRun for a slow one.
     """
 
     def __init__(self, tokenizer: Any, name: str, pieces: Pieces = PLAIN) -> None:
@@ -41,8 +42,8 @@ class Text:
         bos = tokenizer.bos_token_id
         self.bos = bos if bos is not None and bos in tokenizer("a")["input_ids"][:1] else None
         used = {i for piece in (pieces.begin, pieces.mid, pieces.next) for i in self.trusted(piece)}
-        own = {t["id"] for t in added if t["id"] in used and t["content"].strip()}
-        self.guard = Guard(backend, lambda part: [i for i, _ in self._encode(part)], pieces, self.control | own, name)
+        self._name = name
+        self._framing = self.control | {t["id"] for t in added if t["id"] in used and t["content"].strip()}
 
     def _adds_dummy_prefix(self) -> bool:
         """Whether encoding puts a space in front of every text (SentencePiece's dummy prefix)."""
@@ -52,27 +53,30 @@ class Text:
         ) - len(self._plain.encode("\n", add_special_tokens=False).ids)
 
     def plain(self, text: str) -> list[int]:
-        """Token ids of `text` as data. Raises ForgedTurn for a marker that cannot be broken up."""
-        return [i for i, _ in self.guard.checked(self._encode(text))]
-
-    def behind(self, before: Sequence[int], text: str) -> list[int]:
-        """Token ids of `text` as data behind the tokens `before`: as `plain`, and no marker crosses the border."""
-        return [i for i, _ in self.guard.checked(self._encode(text), before)]
+        """Token ids of `text` as data. Raises ForgedTurn where its plain tokens include a control token."""
+        ids = [i for i, _ in self._encode(text)]
+        if not self._framing.isdisjoint(ids):  # a vocabulary that spells it as a word, which some Unigram models do
+            found = self._backend.id_to_token(next(i for i in ids if i in self._framing))
+            raise ForgedTurn(
+                f"a text holds {found!r}, which the tokenizer of '{self._name}' writes as the control token of that "
+                "name; take it out of the text, or use another tokenizer (model.tokenizer=FOLDER)"
+            )
+        return ids
 
     def context(self, ids: Sequence[int]) -> str:
         """The text of a whole context, markers of the chat template included."""
         return str(self.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
 
     def count(self, text: str) -> int:
-        """Number of tokens of `text`, a marker counted as the tokenizer cuts it."""
+        """Number of tokens of `text`, control tokens as plain text."""
         return len(self._encode(text))
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of each token of `text` as data."""
-        return [o for _, o in self.guard.checked(self._encode(text))]
+        return [o for _, o in self._encode(text)]
 
     def _encode(self, text: str) -> list[Token]:
-        """Tokens of `text` with offsets, markers in it not broken up."""
+        """Tokens of `text` with offsets."""
         if not text:
             return []
         if not self._has_dummy_prefix:
