@@ -9,6 +9,7 @@ column-wise, as Hugging Face `datasets` may do. Unknown fields are left alone.
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from harness.datasets.rows import Records, Row, RowError, Skip, StrictRow, gold_answers
@@ -80,3 +81,22 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
         supporting=tuple(positions[idx] for idx in supporting),
         extra=extra,
     )
+
+
+def parse_row_of_full(raw: dict[str, Any]) -> Row | Skip:
+    """One row of MuSiQue-Full: as `parse_row`, with Gold.extra `declined`. Raises RowError naming the field.
+
+    Of the two rows of a question one lacks a supporting paragraph: its id ends in "~unanswerable", as is its answer.
+    """
+    if raw.get("answerable") is not False:
+        row = parse_row(raw)
+        return row if isinstance(row, Skip) else replace(row, extra={**row.extra, "declined": False})
+    changed = {
+        "id": f"{raw.get('id')}~unanswerable",
+        "answer": "unanswerable",
+        "answer_aliases": [],
+        "answerable": True,
+    }
+    row = parse_row({**raw, **changed})
+    assert isinstance(row, Row)
+    return replace(row, supporting=(), extra={**row.extra, "declined": True})

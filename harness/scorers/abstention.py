@@ -3,8 +3,8 @@
 declines("The paper does not say.", ["Unanswerable"], types=["none", "none"])    -> 1.0    declined rightly
 answers("The paper does not say.", ["BERT"], types=["extractive"])               -> 0.0    declined wrongly
 
-A question is to be declined where the row says so (LongMemEval: `declined`) or all its annotators do (Qasper: `types`,
-all "none"). Where annotators differ both are right, and it has neither score.
+A question is to be declined where the row says so (`declined` of LongMemEval and MuSiQue-Full, `answer_type` of made-up
+papers) or all its annotators do (`types` of Qasper). Where annotators differ both are right, and it has neither score.
 """
 
 import re
@@ -14,42 +14,55 @@ from harness.scorers.base import published
 
 scorer = published("this project")
 
+_NOT = r"(?:\bnot|n't|\bnever)\b"
+_FACTS = r"(?:information|details?|context)"
 DECLINES = re.compile(
-    r"(\bnot|n't|\bnever|\bno(?!,))\b[^.]{0,40}\b"  # "No, it is known for ..." is an answer
-    r"(mention|information|enough|provide|specif|record|say|said|know|state|contain)"
-    r"|(cannot|can't|could not|couldn't|unable to)\s+(be\s+)?(answer|determine|find|tell|know)"
-    r"|unanswerable|insufficient",
+    rf"{_NOT}(?:\W+\w+){{0,4}}?\W+(?:mention\w*|specif\w+|provided?|recorded|say|said|state[sd]?|known?|contain)\b"
+    rf"|(?:{_NOT}[^.]{{0,40}}|\bno\s+(?:\w+\s+){{0,2}}|insufficient\s+)\b(?:{_FACTS}|mention)\b"
+    rf"|\b{_FACTS}\b[^.]{{0,40}}{_NOT}\s+(?:enough|sufficient|available)"
+    r"|(?:\bno|n't\b[^.]{0,20}\bany|not\b[^.]{0,20}\ba)\s+records?\s+(?:of|that|about)\b"  # not "no record label"
+    r"|(?:cannot|can't|could not|couldn't|unable to)\s+(?:be\s+)?"
+    r"(?:answer|determin|known?\b|tell\s+(?:from|if|wh|how)|f(?:i|ou)nd\b(?:[^.]{0,40}\b(?:answer|text|paper)|\W*$))"
+    r"|unanswerable|^\W*(?:unknown|n/a)\W*$",
     re.IGNORECASE,
 )
 
 
-def _to_be_declined(declined: bool | None, types: Sequence[str] | None) -> bool | None:
+def _to_be_declined(declined: bool | None, types: Sequence[str]) -> bool | None:
     """Whether a question has no answer, by its row's marks; None where there are none, or annotators differ."""
-    if declined is not None or not types:
-        return declined
-    marks = {kind == "none" for kind in types}
-    return marks.pop() if len(marks) == 1 else None
+    marks = {kind == "none" for kind in types if kind}
+    return declined if declined is not None else marks.pop() if len(marks) == 1 else None
 
 
-@scorer("abstention.declines", "of questions without an answer: the reply declines")
+@scorer("abstention.declines", "of questions without an answer: the reply declines", version="2")
 def declines(
-    prediction: str, _references: Sequence[str], *, declined: bool | None = None, types: Sequence[str] | None = None
+    prediction: str,
+    _references: Sequence[str],
+    *,
+    declined: bool | None = None,
+    types: Sequence[str] = (),
+    answer_type: str = "",
 ) -> float | None:
     """1.0 where the reply to a question without an answer declines, else 0.0; None for other questions.
 
-    declined, types: marks of the row (Gold.extra); see the module.
+    declined, types, answer_type: marks of the row (Gold.extra); see the module.
     """
-    return float(bool(DECLINES.search(prediction))) if _to_be_declined(declined, types) else None
+    return float(bool(DECLINES.search(prediction))) if _to_be_declined(declined, [*types, answer_type]) else None
 
 
-@scorer("abstention.answers", "of questions with an answer: the reply does not decline")
+@scorer("abstention.answers", "of questions with an answer: the reply does not decline", version="2")
 def answers(
-    prediction: str, _references: Sequence[str], *, declined: bool | None = None, types: Sequence[str] | None = None
+    prediction: str,
+    _references: Sequence[str],
+    *,
+    declined: bool | None = None,
+    types: Sequence[str] = (),
+    answer_type: str = "",
 ) -> float | None:
     """0.0 where the reply to a question with an answer declines or is empty, else 1.0; None for other questions.
 
-    declined, types: marks of the row (Gold.extra); see the module.
+    declined, types, answer_type: marks of the row (Gold.extra); see the module.
     """
-    if _to_be_declined(declined, types) is not False:
+    if _to_be_declined(declined, [*types, answer_type]) is not False:
         return None
     return float(bool(prediction.strip()) and not DECLINES.search(prediction))

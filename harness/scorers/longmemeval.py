@@ -14,7 +14,7 @@ from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
 
 scorer = published("this project")
-VERSION = "2"  # of "match": an answer such as "$" is compared whole, and "No, ..." does not decline
+VERSION = "3"  # of "match": 2 compares an answer such as "$" whole; 3 has what declines in abstention.py
 
 RUBRIC = "single-session-preference"
 _TYPES = ("single-session-user", "single-session-assistant", "multi-session", "temporal-reasoning", "knowledge-update")

@@ -33,6 +33,12 @@ def answer_f1(prediction: str, references: Sequence[str]) -> float:
     return best(_f1, prediction, references)
 
 
+@scorer("musique.answer_f1.answerable", "the same of questions with an answer (MuSiQue-Full)")
+def answer_f1_of_answerable(prediction: str, references: Sequence[str], *, declined: bool) -> float | None:
+    """`answer_f1` where the question has an answer, as the official program reports; None where it is `declined`."""
+    return None if declined else answer_f1(prediction, references)
+
+
 @scorer("musique.support_em", "exact match of supporting paragraphs", "indices")
 def support_em(prediction: Sequence[int], references: Sequence[int]) -> float:
     """Exact match of the sets of paragraph indices."""

@@ -295,6 +295,11 @@ def musique_files():
     return {**files, "data/musique_ans_v1.0_dev.jsonl": lines(musique()), "__MACOSX/data/._x.jsonl": OTHER}
 
 
+def musique_full_files():
+    both = [support.musique(n, answerable=answerable) for n in range(2) for answerable in (True, False)]
+    return {**musique_files(), "data/musique_full_v1.0_dev.jsonl": lines(both)}
+
+
 def packed(kind, files):
     """An archive of files: .zip, .tar or .tgz."""
     out = io.BytesIO()

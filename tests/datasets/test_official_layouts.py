@@ -70,6 +70,7 @@ RELEASES = [
     ),
     Release("musique", "musique_v1.0.zip", releases.musique_files, 3),
     Release("musique", "unpacked/", releases.musique_files, 3),
+    Release("musique-full", "musique_v1.0.zip", releases.musique_full_files, 4),
     Release("musique", "hub:dgslibisey/MuSiQue", releases.musique_hub, 3),
     Release("2wikimultihopqa", "data_ids_april7.zip", releases.twowiki_files("data_ids/"), 3),
     Release("2wikimultihopqa", "hub:voidful/2WikiMultihopQA", releases.twowiki_files(""), 3),

@@ -26,6 +26,7 @@ RETRIEVED = {"nq", "triviaqa", "popqa", "asqa", "eli5"}
 FOUR = {"longbench-v2", "longbench-v2-cot", "infinitebench/en_qa", "infinitebench/en_mc"}
 CHATS = {"longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"}
 SHOTS = {"musique-shots", "musique-shots-ircot"}
+OTHERS = {"qasper-hints", "musique-full"}
 TWINNED = {"musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality"}
 # Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY is a sentence.
 CAPS = {"narrativeqa": 128, "qasper": 128, "dureader": 128, "multifieldqa_en": 64, "multifieldqa_zh": 64}
@@ -39,6 +40,7 @@ HEADLINES = {
     "infinitebench/en_qa": "infinitebench.qa_f1",
     "infinitebench/en_mc": "infinitebench.choice",
     **dict.fromkeys(CHATS, "longmemeval.match"),
+    "musique-full": "musique.answer_f1.answerable",
     "asqa": "alce.str_em",
     "eli5": "flashrag.f1",
     **dict.fromkeys(("nq", "triviaqa", "popqa"), "flashrag.acc"),
@@ -55,7 +57,7 @@ def fields_of(name):
 
 
 def test_the_list_is_complete():
-    assert set(FETCHED) - set(LONGBENCH) == RETRIEVED | TWINNED | FOUR | CHATS | SHOTS | {"qasper-hints"}
+    assert set(FETCHED) - set(LONGBENCH) == RETRIEVED | TWINNED | FOUR | CHATS | SHOTS | OTHERS
     thirteen = "qasper multifieldqa_en hotpotqa 2wikimqa gov_report multi_news trec triviaqa samsum passage_count"
     extended = {f"{name}_e" for name in [*thirteen.split(), "passage_retrieval_en", "lcc", "repobench-p"]}
     assert {name.partition("/")[2] for name in LONGBENCH} == DATASETS.keys() | extended

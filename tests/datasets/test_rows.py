@@ -11,6 +11,7 @@ from harness.datasets.hotpotqa import parse_row as parse_hotpot
 from harness.datasets.musique import parse_row as parse_musique
 from harness.datasets.rows import Row, RowError, assemble
 from harness.errors import DataError
+from harness.scorers import score
 from tests.datasets.support import check_mistake, config, hotpot, musique, write_lines
 
 Change = Callable[[dict[str, Any]], Any]
@@ -99,6 +100,20 @@ def test_musique_row_as_used():
     assert row.extra["supporting_paragraphs"] == [1]
     assert row.extra["question_decomposition"] == musique(1)["question_decomposition"]
     assert (row.extra["hops"], row.extra["type"]) == (1, "2hop")
+
+
+def test_a_question_of_musique_full_is_asked_with_and_without_what_it_needs(tmp_path):
+    path = write_lines(tmp_path / "r.jsonl", [musique(1), musique(1, answerable=False, answer=None)])
+    first, second = load(config("musique-full", data=str(path))).examples
+    assert [first.question.id, second.question.id] == ["2hop__1", "2hop__1~unanswerable"]
+    assert (first.gold.answers, second.gold.answers) == (("Ada Velmark", "Velmark"), ("unanswerable",))
+    assert [e.gold.extra["declined"] for e in (first, second)] == [False, True]
+    assert (len(first.gold.supporting), second.gold.supporting) == (1, ())
+    scored = [
+        score("musique.answer_f1.answerable", "Ada", e.gold.answers, declined=e.gold.extra["declined"])
+        for e in (first, second)
+    ]
+    assert scored == [pytest.approx(2 / 3), None]
 
 
 def test_musique_indices_follow_idx_not_position(tmp_path):

@@ -17,6 +17,8 @@ NO = "The paper does not say which."
         (NO, {"types": ["extractive", "boolean"]}, None, 0.0),
         ("BERT", {"declined": False}, None, 1.0),
         ("No, they state that it is English.", {"declined": False}, None, 1.0),
+        ("Unknown.", {"answer_type": "none"}, 1.0, None),
+        ("12", {"answer_type": "extractive"}, None, 1.0),
         (" ", {"declined": False}, None, 0.0),
         ("BERT", {"types": ["extractive", "none"]}, None, None),
         (NO, {}, None, None),
@@ -27,6 +29,28 @@ def test_declining_is_right_where_the_question_has_no_answer(reply, marks, decli
     assert found == [declines, answers]
 
 
-@pytest.mark.parametrize("name", ["qasper", "longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"])
+@pytest.mark.parametrize(
+    ("reply", "declined"),
+    [
+        ("I don't have any record of a trip.", True),
+        ("The information provided is not enough.", True),
+        ("It is never explicitly stated.", True),
+        ("It could not be found.", True),
+        ("There is no further mention of it.", True),
+        ("She had no record label.", False),
+        ("They could not get enough of it.", False),
+        ("With no curated knowledge 51.7.", False),
+        ("He could not find work.", False),
+        ("She couldn't tell him.", False),
+        ("An insufficient fund.", False),
+    ],
+)
+def test_words_that_decline(reply, declined):
+    assert score("abstention.declines", reply, [""], declined=True) == declined
+
+
+@pytest.mark.parametrize(
+    "name", ["qasper", "pocket/qasper", "musique-full", "longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"]
+)
 def test_data_sets_that_mark_such_questions_have_both_scores(name):
     assert {"abstention.declines", "abstention.answers"} <= {*resolved("datasets", dataset=name).scorers}
