@@ -121,9 +121,9 @@ class _FollowedRun:
             if stamps != self._stamps and begun >= self._due:
                 self.changed = max((stamps[name][1] / 1e9 for name in names[RECORDS] if name in stamps), default=0.0)
                 files = [self.folder / name for name in names[RECORDS]]
-                self._keep_records(row for file in files for row in read_lines(file, "question_id", schema=RECORD))
+                self._keep_records(row for file in files for row in read_lines(file, "question_id", form=RECORD))
                 files = [self.folder / name for name in names[DOCUMENTS]]
-                built = (row for file in files for row in read_lines(file, "document_id", schema=DOCUMENT))
+                built = (row for file in files for row in read_lines(file, "document_id", form=DOCUMENT))
                 self._documents = list({(row["document_id"], row.get("question_id")): row for row in built}.values())
                 self._describe()
                 self._stamps, self.problem = stamps, ""

@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.config.sweep import value_text
+from harness.config.yaml_tree import value_text
 from harness.cost.flops import DEFAULT
 from harness.stats.bootstrap import NOTHING
 from harness.storage.run_folder import StoredRun

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config.row_label import label
 from harness.config.schema import canonical, digest
-from harness.config.sweep import value_text
-from harness.config.yaml_tree import flatten
+from harness.config.yaml_tree import flatten, value_text
 from harness.storage.run_folder import StoredRun
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import contextlib
 import copy
 import functools
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -28,6 +28,7 @@ _TWIN = "pocket/"
 _TWIN_SUITE, _IN_FILE = "pocket-", ", twin"  # the names of derived suites, and where they stand in their file
 # Keys whose values are files or folders, or a mapping or list of them.
 _PATH_KEYS = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
+_ABOUT = ("summary", "download", "official_questions")  # keys about a preset that set nothing
 _SHIPPED = Path(__file__).parents[2] / "configs"
 _SHIPPED_ONLY: ContextVar[bool] = ContextVar("shipped_only", default=False)
 _SINGULAR = {"methods": "method", "datasets": "data set"}
@@ -60,6 +61,7 @@ def _files_in_folder(label: str, kind: str, folder: Path) -> dict[str, tuple[str
 
 # The project's own files are listed and parsed once: a list of all plans looks presets up 11,000 times.
 _shipped = functools.cache(functools.partial(_files_in_folder, "configs", folder=_SHIPPED))
+_parse_shipped = functools.cache(read_yaml)
 
 
 def _preset_files(kind: str) -> dict[str, tuple[str, Path]]:
@@ -74,19 +76,23 @@ def _preset_files(kind: str) -> dict[str, tuple[str, Path]]:
         taken = set(map(fold, own))
         files = own | {name: file for name, file in files.items() if fold(name) not in taken}
     taken = set(map(fold, files))
-    # "pocket-NAME" of each suite that says under `twin` what its twin on the made-up data sets has of its own.
     for name, (shown, path) in list(files.items()) if kind == "suites" else ():
         with contextlib.suppress(ConfigError):  # of a damaged file; the command that needs it says so
-            if fold(_TWIN_SUITE + name) not in taken and "twin" in _read_file(path, shown)[0]:
+            if fold(_TWIN_SUITE + name) not in taken and "twin" in _read_file(shown, path):
                 files[_TWIN_SUITE + name] = (shown + _IN_FILE, path)
     return files
 
 
-def _twin_suite(values: dict[str, Any], shown: str) -> dict[str, Any]:
-    """The values of suite "pocket-NAME", from `values` of NAME: its methods and sweep over the data sets' twins.
+def _read_file(shown: str, path: Path) -> dict[str, Any]:
+    """The values of a preset's file, not to be changed; of a derived suite "pocket-NAME", what is made of its `twin`.
 
-    configs/twins.yaml and what NAME has under `twin` are laid over them. shown: the path for messages.
+    That has the methods and the sweep of the suite over the data sets' counterparts in the made-up world;
+    configs/twins.yaml and what stands under `twin` are laid over them.
     """
+    read = _parse_shipped if path.is_relative_to(_SHIPPED) else read_yaml
+    values = read(path, shown.removesuffix(_IN_FILE))
+    if not shown.endswith(_IN_FILE):
+        return values
     own = values["twin"] or {}
     if not isinstance(own, dict):
         raise ConfigError([f"{shown}: 'twin' must be a mapping of a suite's keys, or empty"])
@@ -94,10 +100,10 @@ def _twin_suite(values: dict[str, Any], shown: str) -> dict[str, Any]:
     if "extends" in own:
         return {"summary": summary, **own}
     named = values["datasets"] if isinstance(values.get("datasets"), list) else []
-    twins = [_TWIN + fold(str(name)).rpartition("/")[2] for name in named]
-    shared, _ = _read_file(_SHIPPED / "twins.yaml", "configs/twins.yaml")
+    datasets = list(dict.fromkeys(_TWIN + fold(str(name)).rpartition("/")[2] for name in named))
     kept = {key: values[key] for key in ("methods", "sweep") if key in values}
-    return {"summary": summary, **kept, "datasets": list(dict.fromkeys(twins)), **shared, **own}
+    shared = _parse_shipped(_SHIPPED / "twins.yaml", "configs/twins.yaml")
+    return {"summary": summary, **kept, "datasets": datasets, **shared, **own}
 
 
 def names(kind: str) -> list[str]:
@@ -122,24 +128,23 @@ def see(listed: str = "harness list") -> str:
 
 
 def _read_layer(kind: str, name: str) -> tuple[str, dict[str, Any]]:
-    """A preset's (origin, values) without its base; the code that it names becomes trusted. Raises UnknownName."""
+    """A preset's (origin, values) without its base; the code that it names becomes trusted. Raises UserError."""
     name = find(kind, name)
-    files = _preset_files(kind)
-    if name in files:
-        shown = files[name][0]
-        values, code = _preset_values(kind, name)
-        trust(*code)  # shipped, or in the user's own folder
-        own = shown.startswith(f"${ENV}/")
-        return shown, _with_full_paths(values, Path(os.environ[ENV]).absolute()) if own else values
-    target = plugins(GROUPS[kind])[name]
-    trust(target)  # its package was installed
-    if kind == "methods":
-        return target, {"implementation": target}
-    values = load(target)
-    if not isinstance(values, dict):
-        raise UserError(f"'{target}', which an installed package adds as {singular(kind)} '{name}', is no mapping")
-    trust(*code_targets(values))
-    return target, dict(values)
+    if (file := _preset_files(kind).get(name)) is not None:
+        shown, values = file[0], copy.deepcopy(_read_file(*file))
+        if kind == "suites":
+            values.pop("twin", None)
+        if shown.startswith(f"${ENV}/"):
+            values = _with_full_paths(values, Path(os.environ[ENV]).absolute())
+    else:
+        shown = plugins(GROUPS[kind])[name]
+        trust(shown)  # its package was installed
+        values = {"implementation": shown} if kind == "methods" else load(shown)
+        if not isinstance(values, dict):
+            raise UserError(f"'{shown}', which an installed package adds as {singular(kind)} '{name}', is no mapping")
+        values = copy.deepcopy(values)
+    trust(*code_targets(values))  # shipped, in the user's own folder, or of an installed package
+    return shown, values
 
 
 def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
@@ -158,41 +163,18 @@ def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
     return str(folder / values) if here else values
 
 
-@functools.cache
-def _parse_file(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
-    values = read_yaml(path, shown)
-    return values, code_targets(values)
-
-
-def _read_file(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
-    """A file's values, not to be changed, and the code ("module:name") in them; shipped files are parsed once."""
-    return (_parse_file if path.is_relative_to(_SHIPPED) else _parse_file.__wrapped__)(path, shown)
-
-
-def _preset_values(kind: str, name: str) -> tuple[dict[str, Any], Collection[str]]:
-    """A preset's values, not to be changed, and the code ("module:name") in them; suite "pocket-NAME" is made here."""
-    shown, path = _preset_files(kind)[name]
-    values, code = _read_file(path, shown.removesuffix(_IN_FILE))
-    if shown.endswith(_IN_FILE):
-        return _twin_suite(values, shown), code
-    return {key: value for key, value in values.items() if (kind, key) != ("suites", "twin")}, code
-
-
 def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
     """The layers of a preset, base first, as (origin, values); `summary`, `download`, `extends` and such are taken out.
 
     Raises UnknownName, and ConfigError for a file that cannot be read or that extends itself.
     """
     layers: list[tuple[str, dict[str, Any]]] = []
-    seen: list[str] = []
     following: str | None = name
     while following is not None:
-        shown, values = copy.deepcopy(_read_layer(kind, following))
-        if shown in seen:
+        shown, values = _read_layer(kind, following)
+        if shown in (seen := [origin for origin, _ in reversed(layers)]):
             raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
-        seen.append(shown)
-        # Of a base, also its own name in tables.
-        for key in ("summary", "download", "official_questions", *(["name"] if layers else ())):
+        for key in (*_ABOUT, *(["name"] if layers else ())):  # of a base, also its own name in tables
             values.pop(key, None)
         following = values.pop("extends", None)
         if following is not None and not isinstance(following, str):
@@ -203,29 +185,28 @@ def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
 
 def download(dataset: str) -> list[str]:
     """A preset's `download`, or its base's: sentences on what to download, from where, and its size; [] for none."""
-    return [str(line) for line in _preset_value(dataset, "download") or ()]
+    return [str(line) for line in _about_dataset(dataset, "download") or ()]
 
 
 def official_questions(dataset: str) -> int:
     """How many questions the publishers' file has; 0 where no preset says so."""
-    return int(_preset_value(dataset, "official_questions") or 0)
+    return int(_about_dataset(dataset, "official_questions") or 0)
 
 
-def _preset_value(dataset: str, key: str) -> Any:
+def _about_dataset(dataset: str, key: str) -> Any:
     """The value of `key` in a data set's preset, or in the one that it extends; None where neither has it."""
     if fold(dataset) not in map(fold, names("datasets")):
         return None
     _, values = _read_layer("datasets", dataset)
     if key not in values and isinstance(values.get("extends"), str):
-        return _preset_value(values["extends"], key)
+        return _about_dataset(values["extends"], key)
     return values.get(key)
 
 
 def summaries(kind: str) -> dict[str, str]:
     """Name -> one line about it, sorted by name; read from the files, without importing their targets."""
     files = _preset_files(kind)
-    lines = {name: _preset_values(kind, name)[0].get("summary") for name in files}
-    by_name = {name: str(line or f"see {files[name][0]}") for name, line in lines.items()}
+    by_name = {name: str(_read_file(*file).get("summary") or f"see {file[0]}") for name, file in files.items()}
     for name, target in (plugins(GROUPS[kind]) if kind in GROUPS else {}).items():
         by_name.setdefault(name, f"added by {target}")
     return dict(sorted(by_name.items()))

@@ -13,68 +13,65 @@ from typing import Any
 
 from harness.config import presets
 from harness.config.layers import Layer
-from harness.config.registry import method_class, parameters
-from harness.config.schema import MethodChoice
+from harness.config.registry import method_class
 from harness.config.yaml_tree import Raw, read_yaml
-from harness.errors import HarnessError, UserError, close_matches, unknown
+from harness.errors import UserError, close_matches, unknown
 
 
-def settings_for(kind: str, table: dict[str, Any], name: str, origin: str, implementation: str) -> list[dict[str, Any]]:
-    """The settings that a layer gives the preset `name`, as mappings to merge in order; of a method, "*" and its own.
+def expanded_layers(layers: list[Layer], part: str, name: str, implementation: str) -> list[Layer]:
+    """`layers`, where settings by name that hold for the method or data set `name` become settings of this run.
 
-    kind: "methods" or "datasets"; table: what the layer has under `kind`, preset or "*" -> settings; origin: of the
-    layer, for messages; implementation: the method's class, whose parameters alone are taken from "*". Raises UserError
-    for an unknown name, and for what is no mapping of settings.
+    part: "method" or "dataset"; implementation: the method's class, whose parameters alone are taken from "*". In a
+    layer "*" comes first, then the settings by name, then its other settings, then the models for roles.
+    Raises UserError for an unknown name, and for what is no mapping of settings.
     """
-    known = {presets.fold(n): n for n in presets.names(kind)} if table else {}
-    for key, params in table.items():
-        if (kind, key) != ("methods", "*") and presets.fold(key) not in known:
-            raise unknown(f"{presets.singular(kind)} '{key}' ({origin})", key, known.values())
-        if not isinstance(params, dict):
-            raise UserError(f"{origin}: {kind}.{key} must be a mapping of its settings")
-    own = [params for key, params in table.items() if presets.fold(key) == presets.fold(name)]
-    if kind != "methods":
-        return own
-    settings: list[dict[str, Any]] = []
-    if "*" in table:
-        if "roles" in table["*"]:
-            raise UserError(f"{origin}: models for the roles of all methods belong under roles, not under methods.*")
-        fields = parameters(implementation)
-        general = {k: v for k, v in table["*"].items() if k in fields}
-        if "prompts" in general:
-            # Those that this method has, and names close to one (typing errors).
-            cls = method_class(implementation)
-            prompts = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
-            replaced = _replacements(general["prompts"], origin).items()
-            general["prompts"] = {one: turns for one, turns in replaced if close_matches(one, prompts)}
-        settings.append(general)
-    return [{"params": {k: v for k, v in params.items() if k != "roles"}} for params in [*settings, *own]]
-
-
-def role_models(layers: list[Layer], method: MethodChoice | None, problems: list[HarnessError]) -> list[Layer]:
-    """`layers`, each followed by one with the role models that it sets for `method`; mistakes go to `problems`."""
-    out: list[Layer] = []
+    kind, out = f"{part}s", []
+    known = {presets.fold(n): n for n in presets.names(kind)}
     for origin, values in layers:
+        table = values.get(kind, {})
+        for key, own in table.items():
+            if (kind, key) != ("methods", "*") and presets.fold(key) not in known:
+                raise unknown(f"{presets.singular(kind)} '{key}' ({origin})", key, known.values())
+            if not isinstance(own, dict):
+                raise UserError(f"{origin}: {kind}.{key} must be a mapping of its settings")
+        if kind == "methods" and "*" in table:
+            params = _general_params(table["*"], implementation, origin)
+            out.append((origin, {"method": {"params": params}}))
+        named = [(key, own) for key, own in table.items() if presets.fold(key) == presets.fold(name)]
+        for _, own in named:
+            params = {k: v for k, v in own.items() if k != "roles"}
+            out.append((origin, {"method": {"params": params}} if kind == "methods" else {"dataset": own}))
         out.append((origin, values))
-        for name, params in values.get("methods", {}).items():
-            is_run = method is not None and presets.fold(name) == presets.fold(method.name)
-            if not is_run or not isinstance(params, dict) or "roles" not in params:
-                continue
-            roles = params["roles"]
-            if isinstance(roles, dict) and all(isinstance(model, str) for model in roles.values()):
-                out.append((origin, {"roles": {role: {"name": model} for role, model in roles.items()}}))
-            else:
-                sentence = f"{origin}: methods.{name}.roles must be a mapping of roles to model names"
-                problems.append(UserError(sentence))
-    return out
+        for key, own in named if kind == "methods" else ():
+            roles = own.get("roles", {})
+            if not isinstance(roles, dict) or not all(isinstance(model, str) for model in roles.values()):
+                raise UserError(f"{origin}: methods.{key}.roles must be a mapping of roles to model names")
+            out.append((origin, {"roles": {role: {"name": model} for role, model in roles.items()}}))
+    if kind != "methods":
+        return out
+    return [(origin, _with_prompts(values, origin)) for origin, values in out]
 
 
-def with_prompts(values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """`values`, a method's settings, with its `prompts` read as `_replacements` does; origin: of the layer."""
-    params = values.get("params")
+def _general_params(table: dict[str, Any], implementation: str, origin: str) -> dict[str, Any]:
+    """The parameters under "*" that a method has, and of `prompts` those of its own with names close to them."""
+    if "roles" in table:
+        raise UserError(f"{origin}: models for the roles of all methods belong under roles, not under methods.*")
+    cls = method_class(implementation)
+    general = {key: value for key, value in table.items() if key in cls.Config.model_fields}
+    if "prompts" in general:  # also names close to those that this method has: typing errors
+        prompts = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
+        replaced = _replacements(general["prompts"], origin).items()
+        general["prompts"] = {one: turns for one, turns in replaced if close_matches(one, prompts)}
+    return general
+
+
+def _with_prompts(values: dict[str, Any], origin: str) -> dict[str, Any]:
+    """`values`, a layer, with its `method.params.prompts` read as `_replacements` does."""
+    params = values.get("method", {}).get("params")
     if not isinstance(params, dict) or "prompts" not in params:
         return values
-    return {**values, "params": {**params, "prompts": _replacements(params["prompts"], origin)}}
+    params = {**params, "prompts": _replacements(params["prompts"], origin)}
+    return {**values, "method": {**values["method"], "params": params}}
 
 
 def _replacements(prompts: object, origin: str) -> dict[str, dict[str, object]]:
@@ -86,8 +83,8 @@ def _replacements(prompts: object, origin: str) -> dict[str, dict[str, object]]:
         prompts = read_yaml(Path(prompts).expanduser(), prompts)
     if not isinstance(prompts, dict):
         raise UserError(f"{origin}: prompts must be a mapping of names to texts, or a YAML file with one")
-    out: dict[str, dict[str, object]] = {}
-    for name, turns in prompts.items():
-        turns = turns if isinstance(turns, dict) else {"user": turns}
-        out[str(name)] = {turn: str(text) if isinstance(text, Raw) else text for turn, text in turns.items()}
-    return out
+    texts = {str(name): turns if isinstance(turns, dict) else {"user": turns} for name, turns in prompts.items()}
+    return {
+        name: {turn: str(text) if isinstance(text, Raw) else text for turn, text in turns.items()}
+        for name, turns in texts.items()
+    }

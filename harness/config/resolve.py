@@ -21,12 +21,12 @@ from pydantic import create_model
 
 from harness.config import presets, registry
 from harness.config.layers import SCALARS, Choices, Layer, read_layers
-from harness.config.profile_settings import role_models, settings_for, with_prompts
+from harness.config.profile_settings import expanded_layers
 from harness.config.registry import method_class
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
-from harness.config.validation import build, nest_keys
+from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
-from harness.errors import HarnessError, UserError, attempt, raise_all, unknown
+from harness.errors import HarnessError, UserError, attempt, close_matches, raise_all, unknown
 
 # In the order of resolving: a default model follows from the data set, an encoder from the method.
 _PARTS: dict[str, tuple[str, type[Any]]] = {
@@ -94,15 +94,21 @@ def resolve(choices: Choices) -> Resolution:
     r = Resolution(choices)
     layers = read_layers(choices, r.problems)
     for part in _PARTS:
-        attempt(r.problems, _resolve_one, r, layers, part)
-    layers = role_models(layers, r.parts.get("method"), r.problems)
+        layers = attempt(r.problems, _resolve_part, r, layers, part) or layers
     for role in dict.fromkeys(role for _, values in layers for role in values.get("roles", {})):
         attempt(r.problems, _resolve_role, r, layers, role)
     if (reader := r.parts.get("model")) is not None and reader.deterministic:  # of the run, so of every role's model
         for path in [path for path in r.parts if path.startswith("roles.")]:
             r.parts[path] = r.parts[path].model_copy(update={"deterministic": True})
             r.origins[f"{path}.deterministic"] = r.origins["model.deterministic"]
-    attempt(r.problems, _resolve_scalars, r, layers)
+    # Seed, limit, failed, ... and the profile's name are checked by RunConfig's own fields.
+    tree = Tree()
+    for origin, values in layers:
+        attempt(r.problems, tree.merge, {k: values[k] for k in (*SCALARS, "profile") if k in values}, origin)
+    if (scalars := attempt(r.problems, build, _Scalars, tree, "")) is not None:
+        for key in (*SCALARS, *(["profile"] if "profile" in tree.values else [])):
+            value = r.parts[key] = getattr(scalars, key)
+            r.origins[key] = "default" if value is None else tree.origins.get(key, "default")
     return r
 
 
@@ -110,7 +116,7 @@ def resolve_part(kind: str, choices: Choices) -> Resolution:
     """Resolve the part of a kind ("methods", ...) alone. Raises UserError for one mistake, ConfigError for several."""
     r = Resolution(choices)
     layers = read_layers(choices, r.problems)
-    attempt(r.problems, _resolve_one, r, layers, next(part for part, (k, _) in _PARTS.items() if k == kind))
+    attempt(r.problems, _resolve_part, r, layers, next(part for part, (k, _) in _PARTS.items() if k == kind))
     raise_all(r.problems)
     return r
 
@@ -120,83 +126,66 @@ def resolved(kind: str, **choices: Any) -> Any:
     return next(iter(resolve_part(kind, Choices(**choices)).parts.values()))
 
 
-def _resolve_one(r: Resolution, layers: list[Layer], path: str) -> None:
-    """Resolve the part at `path` ("model", "roles.builder") into `r.parts`; a part not asked for is left out."""
-    if path == "encoder":
-        layers = _default_encoder(r, layers)
-    if (chosen := _choose_name(r, layers, path)) is not None:
-        _merge_part(r, layers, path, chosen)
+def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> list[Layer]:
+    """Resolve the part at `path` ("model", "roles.builder") into `r.parts`; a part not asked for is left out.
 
-
-def _choose_name(r: Resolution, layers: list[Layer], path: str) -> str | None:
-    """The name that a layer gives a part, else the method's preset, else the default; None for a part not asked for."""
-    name = _name_in_layers(layers, path) or _name_of_method(r, path) or _default_name(r, path)
-    if name is None and path in ("method", "dataset"):
-        raise UserError(f"name a {presets.singular(_PARTS[path][0])}: --{path} NAME  (harness list {path}s)")
-    if name is None and any(_values_at(values, path) for _, values in layers):
-        raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
-    return name
-
-
-def _merge_part(r: Resolution, layers: list[Layer], path: str, chosen: str) -> None:
-    """Merge the preset `chosen` and what the layers set over it, and add the validated part at `path` to `r`."""
+    Returns the layers, of a method or data set with its settings by name. Raises UserError, ConfigError.
+    """
     noun = "model" if path.startswith("roles.") else path
     kind, model = _PARTS[noun]
-    sections, defining = [_values_at(values, path) for _, values in layers], {_DEFINING[kind], "backend"}
-    defined = any((v.get("name") == chosen and defining & v.keys()) or v.get("backend", "hf") != "hf" for v in sections)
-    tree, named = Tree(), presets.fold(str(_name_in_layers(layers, path)))
-    table_name = _merge_preset(tree, kind, chosen, defined, _name_in_layers(layers, "dataset"))
-    settings = _settings_by_layer(tree, kind, table_name, path, layers)
-    for origin, values in settings:
-        if "name" in values and presets.fold(str(values["name"])) != named:  # a later layer chose another name
-            values = _execution_settings(r, values, origin, noun, table_name)
-            if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
-                values = {key: value for key, value in values.items() if key == "window"}
+    # 1. Its name: of the highest layer, else of the method's preset, else the default.
+    if path == "encoder":
+        layers = _take_default_encoder(r, layers)
+    said, origin = _name_in_layers(layers, path), "default"
+    if (name := said) is None and path in ("encoder", "reranker"):
+        name = getattr(r.parts.get("method"), path, None)
+        origin = "default" if name is None else r.origins[f"method.{path}"]
+    if name is None and path == "model" and "dataset" in r.parts:
+        readers = registry.shipped("readers")
+        name = readers.get(r.parts["dataset"].format, readers["any other"])
+    if (name := name or DEFAULTS.get(path)) is None:
+        if path in ("method", "dataset"):
+            raise UserError(f"name a {presets.singular(kind)}: --{path} NAME  (harness list {path}s)")
+        if any(_values_at(values, path) for _, values in layers):
+            raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
+        return layers
+    # 2. Its preset, or a folder or hub id in the place of one.
+    own = [v for _, values in layers if (v := _values_at(values, path))]
+    defining = {_DEFINING[kind], "backend"}
+    defined = any((v.get("name") == name and defining & v.keys()) or v.get("backend", "hf") != "hf" for v in own)
+    tree = Tree()
+    name = _merge_preset(tree, kind, name, defined, _name_in_layers(layers, "dataset"))
+    # 3. The layers over it. What one sets for another model or encoder than the chosen one is left out.
+    if path in ("method", "dataset"):
+        layers = expanded_layers(layers, path, name, str(tree.values.get("implementation")))
+    settings = [(o, v) for o, values in layers if (v := _values_at(values, path))]
+    if path == "dataset":
+        settings = _nest_options(settings, tree)
+    for each, values in settings:
+        if "name" in values:
+            origin = each
+            if said is not None and presets.fold(str(values["name"])) != presets.fold(said):
+                values = _execution_settings(r, values, each, noun, name)
+                if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
+                    values = {key: value for key, value in values.items() if key == "window"}
         values = {key: value for key, value in values.items() if key != "name"}
         if "source" in values and "package" not in values and tree.values.get("package"):
             # It replaces the preset's package, whose path and sha256 do not hold for it.
             values |= {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
-        attempt(r.problems, tree.merge, values, origin)
-    tree.values["name"] = table_name
-    origin_below = r.origins.get(f"method.{path}", "default") if _name_of_method(r, path) else "default"
-    tree.origins["name"] = next((o for o, v in reversed(settings) if v.get("name")), origin_below)
+        attempt(r.problems, tree.merge, values, each)
+    # 4. Its values, checked, with the origin of each.
+    tree.values["name"], tree.origins["name"] = name, origin
     r.add(path, build(model, tree, path), tree)
+    return layers
 
 
-def _settings_by_layer(tree: Tree, kind: str, name: str, path: str, layers: list[Layer]) -> list[Layer]:
-    """(origin, settings) of the part at `path` by layer; in a layer those by `name` come first. tree: the preset."""
-    implementation = str(tree.values.get("implementation"))
-    settings = [
-        (origin, each)
-        for origin, values in layers
-        for each in (*settings_for(kind, values.get(kind, {}), name, origin, implementation), _values_at(values, path))
-        if each
-    ]
-    if kind == "methods":
-        settings = [(origin, with_prompts(each, origin)) for origin, each in settings]
-    return _nest_options(settings, tree) if kind == "datasets" else settings
-
-
-def _name_of_method(r: Resolution, path: str) -> str | None:
-    """The encoder or reranker that the method's preset names, else None; a name in any layer comes before it."""
-    return getattr(r.parts.get("method"), path, None) if path in ("encoder", "reranker") else None
-
-
-def _default_name(r: Resolution, path: str) -> str | None:
-    """The preset of a part that nothing names, None without one; a model by the data set's format (registry.yaml)."""
-    dataset: DatasetConfig | None = r.parts.get("dataset")
-    if path == "model" and dataset is not None:
-        readers = registry.shipped("readers")
-        return readers.get(dataset.format, readers["any other"])
-    return DEFAULTS.get(path)
-
-
-def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
-    """Give a method that uses an encoder and names none the layers' default; return the layers without that default.
+def _take_default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
+    """If the method needs an encoder and its preset names none, use `encoder.default`; return the layers without it.
 
     From there on it is the method's own, in r.parts["method"], so that a run with another one says so in its name.
     """
-    defaults = [(o, _values_at(v, "encoder")["default"]) for o, v in layers if "default" in _values_at(v, "encoder")]
+    encoders = [(origin, _values_at(values, "encoder")) for origin, values in layers]
+    defaults = [(origin, values["default"]) for origin, values in encoders if "default" in values]
     if not defaults:
         return layers
     origin, name = defaults[-1]
@@ -212,13 +201,24 @@ def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
 
 
 def _nest_options(settings: list[Layer], tree: Tree) -> list[Layer]:
-    """Move options of the format under "options": dataset.tokens becomes dataset.options.tokens; tree: the preset."""
+    """Move options of the format under "options": dataset.tokens becomes dataset.options.tokens; tree: the preset.
+
+    A key that is neither a field nor an option goes where its nearest neighbour is, so that its message names that one.
+    """
     fields = set(DatasetConfig.model_fields)
     if all(fields.issuperset(values) for _, values in settings):
         return settings
     form = next((v["format"] for _, v in reversed(settings) if "format" in v), tree.values.get("format", ""))
-    known = registry.dataset_options(str(form))
-    return [(origin, nest_keys(values, "options", fields, known)) for origin, values in settings]
+    known = set(registry.dataset_options(str(form)))
+    out = []
+    for origin, values in settings:
+        others = {key: (close_matches(key, sorted(fields | known), 1) or [""])[0] for key in values.keys() - fields}
+        own = {key: values[key] for key, nearest in others.items() if key in known or nearest in known}
+        if isinstance(options := values.get("options", {}), dict) and own:  # no mapping: the check will say so
+            kept = {key: value for key, value in values.items() if key not in own}
+            values = {**kept, "options": {**options, **own}}
+        out.append((origin, values))
+    return out
 
 
 def _values_at(values: dict[str, Any], path: str) -> dict[str, Any]:
@@ -238,26 +238,21 @@ def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str 
 
     defined: whether the layers describe the part, so that no preset need exist; dataset: whose `by_dataset` is merged.
     """
-    if kind in ("models", "encoders"):
-        folder = Path(name).expanduser()
-        is_file = kind == "models" and folder.suffix == ".gguf"
-        place = not defined and ("/" in name or folder.is_dir() or is_file)
-        if place and presets.fold(name) not in {presets.fold(n) for n in presets.names(kind)}:
-            is_local = is_file or folder.is_dir() or name.startswith(("/", ".", "~"))
-            how = "file" if is_file else "folder" if is_local else "hub id"
-            tree.merge({"source": name}, f"named by its {how}")
-            return Path(os.path.realpath(folder)).name.removesuffix(".gguf") if is_local else name
-    try:
-        name = presets.find(kind, name)
-    except UserError:
-        if defined:
-            return name
-        raise
-    for origin, values in presets.read(kind, name):
-        tree.merge({k: v for k, v in values.items() if k != "by_dataset" or kind != "methods"}, origin)
-        if kind == "methods" and (params := presets.params_for_dataset(values, dataset)):
-            tree.merge({"params": params}, f"{origin}, by_dataset")
-    return str(tree.values.get("name") or name)  # the name in tables may differ from the file's
+    if known := attempt([], presets.find, kind, name):
+        for origin, values in presets.read(kind, known):
+            tree.merge({k: v for k, v in values.items() if k != "by_dataset" or kind != "methods"}, origin)
+            if kind == "methods" and (params := presets.params_for_dataset(values, dataset)):
+                tree.merge({"params": params}, f"{origin}, by_dataset")
+        return str(tree.values.get("name") or known)  # the name in tables may differ from the file's
+    folder = Path(name).expanduser()
+    is_file = kind == "models" and folder.suffix == ".gguf"
+    if defined:
+        return name
+    if kind not in ("models", "encoders") or not ("/" in name or folder.is_dir() or is_file):
+        return presets.find(kind, name)  # raises
+    is_local = is_file or folder.is_dir() or name.startswith(("/", ".", "~"))
+    tree.merge({"source": name}, f"named by its {'file' if is_file else 'folder' if is_local else 'hub id'}")
+    return Path(os.path.realpath(folder)).name.removesuffix(".gguf") if is_local else name
 
 
 def _execution_settings(r: Resolution, values: dict[str, Any], origin: str, noun: str, name: str) -> dict[str, Any]:
@@ -278,23 +273,10 @@ def _resolve_role(r: Resolution, layers: list[Layer], role: str) -> None:
     if role not in _LANGUAGE_ROLES:
         raise unknown(f"role '{role}'", role, _LANGUAGE_ROLES)
     if _name_in_layers(layers, path):
-        _resolve_one(r, layers, path)
-        return
-    reader: ModelConfig | None = r.parts.get("model")
-    if reader is None:
-        return  # the reader's own mistake is reported already
-    tree = Tree()
-    tree.merge(reader.model_dump(mode="json"), "as the reader")
-    for origin, values in layers:
-        attempt(r.problems, tree.merge, _values_at(values, path), origin)
-    r.add(path, build(ModelConfig, tree, path), tree)
-
-
-def _resolve_scalars(r: Resolution, layers: list[Layer]) -> None:
-    """Resolve seed, limit, failed, ... and the profile's name into `r.parts`, checked by RunConfig's own fields."""
-    tree = Tree()
-    for origin, values in layers:
-        attempt(r.problems, tree.merge, {k: values[k] for k in (*SCALARS, "profile") if k in values}, origin)
-    values = build(_Scalars, tree, "").model_dump()
-    for key in (*SCALARS, *(k for k in ("profile",) if k in tree.values)):
-        r.parts[key], r.origins[key] = values[key], tree.origins.get(key, "default")
+        _resolve_part(r, layers, path)
+    elif (reader := r.parts.get("model")) is not None:  # without one, its own mistake is reported already
+        tree = Tree()
+        tree.merge(reader.model_dump(mode="json"), "as the reader")
+        for origin, values in layers:
+            attempt(r.problems, tree.merge, _values_at(values, path), origin)
+        r.add(path, build(ModelConfig, tree, path), tree)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.config.schema import MethodChoice
-from harness.config.yaml_tree import flatten
+from harness.config.yaml_tree import flatten, value_text
 from harness.errors import UserError
 from harness.method import Method
 
@@ -33,12 +33,9 @@ def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, orig
 
     method: as it runs; choice: its settings; dataset: name; origins: "method.params.k" -> what set it.
     """
-    param_origins = {
-        key.removeprefix(_PARAMS): origin
-        for key, origin in origins.items()
-        if key.startswith(_PARAMS) and origin != "default" and not origin.startswith(("configs/", "$"))
-    }
-    reference = _paper_method(method, choice, dataset) if param_origins else None
+    set_by = {key.removeprefix(_PARAMS): origin for key, origin in origins.items() if key.startswith(_PARAMS)}
+    set_by = {key: o for key, o in set_by.items() if o != "default" and not o.startswith(("configs/", "$"))}
+    reference = _paper_method(method, choice, dataset) if set_by else None
     if reference is None:
         return ""
     ours, theirs = _prediction_settings(method), _prediction_settings(reference)
@@ -48,13 +45,12 @@ def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, orig
     profiles, settings = [], []
     for key in changed:
         prompt = key.removeprefix("prompt ").removesuffix(", system")
-        near = [o for k, o in param_origins.items() if k == key or k.startswith((f"prompts.{prompt}.", f"{key}."))]
-        origin = near[0] if near else ""
+        near = (o for k, o in set_by.items() if k == key or k.startswith((f"prompts.{prompt}.", f"{key}.")))
+        origin = next(near, "")
         if origin.startswith(_PROFILE):
             profiles.append(origin.removeprefix(_PROFILE))
         else:
-            value = ours[key]
-            text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            text = value_text(ours[key])
             text = text if len(text) <= 24 else text[:21] + "..."
             settings.append(key if key.startswith("prompt ") else f"{key}={text}")
     if len(settings) > _NAMED:

@@ -158,42 +158,53 @@ SAMPLING = ("temperature", "top_p", "max_tokens")
 """Settings of how the reader's replies are drawn; where none is set, dumps and run hashes are as they were without."""
 
 
-class ModelConfig(_Frozen):
-    """A language model and how it is run.
+class _Weights(_Frozen):
+    """What language models and encoders share: where their weights are, or which server has them.
 
-    source: hub id or folder (None: `name`); package: an installed package that carries the files under `package_path`,
-    as the embedded default does; sha256: of the GGUF file that `source` or `package_path` names; dtype: of weights and
-    cache, "auto" = the one that the checkpoint's config.json names, else float32; attention: "sdpa" is the session's
-    fused kernel where it is exact for the model, else what transformers picks; window: tokens, None = the model's own;
-    template: "model" (its own chat template), "none", or a path to a jinja file; template_date: shown to templates that
-    print a date; memory_fraction: share of free memory that weights and cache may take before loading is refused;
-    adapter: a folder, or "package:NAME/folder", with the LoRA adapter that is added to the weights; adapters: name ->
-    folder, for methods that switch between some; offers: those of them that come with the package, loaded for a role
-    whose method uses one of that name; small: tables say that the model is a small one; thinking: of a reasoning model,
-    the markers of its thinking and its length: it is cut off before scoring and reported apart; deterministic:
-    predictions do not depend on --parallel or on load; shape: for the FLOPs of a model behind a server, and of a plan
-    where the weights are not here; a model that is here is counted by its own config.json; temperature, top_p: of the
-    reader's replies to a question that its method leaves greedy; max_tokens: most tokens of any of these replies, where
-    the method allows more; extra: further fields of a server's requests (null: a field is left out), or further
-    variables of a loaded model's chat template (enable_thinking).
-
-    backend: "hf", "endpoint", "scripted", "random" or one of your own (harness/llm/backend.py). "endpoint" asks an
-    OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there; api_key_env: name of the
-    environment variable with the key; timeout: seconds for one reply; retries: after the first try; logprobs: how many
-    tokens the server gives probabilities of, 0 for one that gives none; price: of its tokens; tokenizer: None = lengths
-    are estimated (harness/llm/endpoint_tokens.py).
+    source: hub id or folder; package: an installed package that carries the files under `package_path`; sha256: of the
+    file of weights; base_url: of a server that runs it, up to and with /v1, under the name `source`; api_key_env: name
+    of the environment variable with the key; timeout: seconds for one reply; retries: after the first try; shape: for
+    FLOPs and plans where the weights are not here.
     """
 
     name: str
-    backend: str = "hf"
     source: PathOrName | None = None
     package: str | None = None
     package_path: str | None = None
     sha256: str | None = None
     revision: str | None = None
+    device: str = "auto"
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=4, ge=0)
+    shape: Shape | None = None
+
+
+class ModelConfig(_Weights):
+    """A language model and how it is run.
+
+    source: None = `name`, or a GGUF file; dtype: of weights and cache, "auto" = the one that the checkpoint's
+    config.json names, else float32; attention: "sdpa" is the session's fused kernel where it is exact for the model,
+    else what transformers picks; window: tokens, None = the model's own; template: "model" (its own chat template),
+    "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction: share of
+    free memory that weights and cache may take before loading is refused; adapter: a folder, or "package:NAME/folder",
+    with the LoRA adapter that is added to the weights; adapters: name -> folder, for methods that switch between some;
+    offers: those of them that come with the package, loaded for a role whose method uses one of that name; small:
+    tables say that the model is a small one; thinking: of a reasoning model, the markers of its thinking and its
+    length: it is cut off before scoring and reported apart; deterministic: predictions do not depend on --parallel or
+    on load; temperature, top_p: of the reader's replies to a question that its method leaves greedy; max_tokens: most
+    tokens of any of these replies, where the method allows more; extra: further fields of a server's requests (null: a
+    field is left out), or further variables of a loaded model's chat template (enable_thinking).
+
+    backend: "hf", "endpoint", "scripted", "random" or one of your own (harness/llm/backend.py). "endpoint" asks an
+    OpenAI-compatible server. logprobs: how many tokens the server gives probabilities of, 0 for one that gives none;
+    price: of its tokens; tokenizer: None = lengths are estimated (harness/llm/endpoint_tokens.py).
+    """
+
+    backend: str = "hf"
     tokenizer: PathOrName | None = None
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str = "auto"
     device_map: str | None = None
     attention: Literal["sdpa", "eager"] = "sdpa"
     template: PathOrName = "model"
@@ -210,13 +221,8 @@ class ModelConfig(_Frozen):
     embedded: bool = False
     small: bool = False
     thinking: Thinking | None = None
-    base_url: str | None = None
-    api_key_env: str | None = None
-    timeout: float = Field(default=120.0, gt=0)
-    retries: int = Field(default=4, ge=0)
     logprobs: int = Field(default=0, ge=0)
     extra: dict[str, Any] = Field(default_factory=dict)
-    shape: Shape | None = None
     price: Price | None = None
     temperature: float = Field(default=0.0, ge=0)
     top_p: float = Field(default=1.0, gt=0, le=1)
@@ -233,40 +239,27 @@ class ModelConfig(_Frozen):
         return {key: value for key, value in values.items() if key not in SAMPLING or key in self.sampling}
 
 
-class EncoderConfig(_Frozen):
-    """A sentence encoder, with everything about it that changes a vector.
+class EncoderConfig(_Weights):
+    """A sentence encoder, with everything about it that changes a vector; of a server: harness/embed/served.py.
 
-    package: an installed package that carries the weights under `package_path`; sha256: of its model.safetensors.
     pooling: how tokens become one vector, None = as the folder says, else their mean; query_source: where the network
-    for questions is, None = one network for both; shape: for plans where its folder is not here.
-
-    base_url: of a server that runs it, under the name `source` (harness/embed/served.py); api_key_env, timeout,
-    retries: as of a model.
+    for questions is, None = one network for both.
     """
 
-    name: str
     source: PathOrName
     query_source: PathOrName | None = None
-    revision: str | None = None
-    package: str | None = None
-    package_path: str | None = None
-    sha256: str | None = None
     pooling: Literal["mean", "cls"] | None = None
     similarity: Literal["cosine", "dot"] = "cosine"
     query_prefix: str = ""
     passage_prefix: str = ""
     max_length: int | None = Field(default=None, gt=0)
     batch_size: int = Field(default=32, gt=0)
-    device: str = "auto"
-    base_url: str | None = None
-    api_key_env: str | None = None
-    timeout: float = Field(default=120.0, gt=0)
-    retries: int = Field(default=4, ge=0)
-    shape: Shape | None = None
 
 
 class RunConfig(_Frozen):
     """One method over one data set with its models: the complete configuration of a run.
+
+    A plan's has the roles, encoder and reranker that its method uses, and no others.
 
     limit, sample, failed, keep_prompts, cache change no prediction and are left out of the hash. limit: the first
     questions; sample: about so many drawn by sample_seed (question_kinds.py); keep_prompts: whether the run folder
@@ -277,7 +270,7 @@ class RunConfig(_Frozen):
     dataset: DatasetConfig
     model: ModelConfig
     roles: dict[str, ModelConfig] = Field(default_factory=dict)
-    encoder: EncoderConfig
+    encoder: EncoderConfig | None = None
     reranker: EncoderConfig | None = None
     seed: int = Field(default=0, ge=0)
     limit: int | None = Field(default=None, gt=0)

@@ -20,20 +20,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.config import presets
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError, UserError, close_matches, unknown
 
-_LISTS = {
-    "methods": "names, or NAME: {PARAMETER: VALUE}",
-    "datasets": "names",
-    "set": "KEY=VALUE, as after --set",
-    "models": "names",
+_OWN = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
+_Names = Annotated[list[str], Field(min_length=1)]
+_FORMS = {
+    "methods": "a list of names, or NAME: {PARAMETER: VALUE}",
+    "datasets": "a list of names",
+    "set": "a list of KEY=VALUE, as after --set",
+    "models": "a list of names",
+    "profile": "the name of a profile",
+    "sweep": "a mapping of keys to lists of values, method.k: [1, 3]",
+    "parts": "a list of mappings, each with what is its own of a suite's keys",
 }
-_OPTIONAL = ("set", "models")
-_KEYS = (*_LISTS, "profile", "limit", "sweep", "parts")
+
+
+class _File(BaseModel):
+    """The keys of a suite; `limit` is checked by the run's configuration."""
+
+    model_config = ConfigDict(extra="forbid")
+    methods: Annotated[list[str | _OWN], Field(min_length=1)]
+    datasets: _Names
+    set: list[str] = []
+    models: list[str] = []
+    profile: str | None = None
+    limit: Any = None
+    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
+    parts: Annotated[list[dict[str, Any]], Field(min_length=1)] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,11 +87,9 @@ def read_suite(name: str) -> Suite:
     if listed is None:
         return _parse_suite(name, merged, shown)
     if not isinstance(listed, list) or not listed or not all(isinstance(part, dict) for part in listed):
-        raise ConfigError([f"{shown}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"])
-    above, problems = _parse_sets(merged.pop("set", None), shown)
-    if problems:
-        raise ConfigError(problems)
-    own = [_parse_suite(name, {**merged, **part}, shown) for part in listed]
+        raise ConfigError([f"{shown}: 'parts' must be {_FORMS['parts']}"])
+    own = [_parse_suite(name, {**merged, **part, "set": part.get("set")}, shown) for part in listed]
+    above = _parse_suite(name, {**merged, **listed[0], "set": merged.get("set")}, shown).sets
     parts = tuple(replace(part, sets={**above, **part.sets}) for part in own)
     return replace(
         parts[0],
@@ -83,59 +100,43 @@ def read_suite(name: str) -> Suite:
 
 
 def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
-    """The suite `name` without the settings whose keys are `unset`; None where `name` is None. Raises UserError."""
+    """The suite `name` without the settings whose keys are `unset`; None where `name` is None.
+
+    Raises UserError, also for a key that the suite does not set.
+    """
     if name is None:
         if unset:
             raise UserError(f"--unset {','.join(unset)}: leaves out settings of a suite; name one with --suite")
         return None
-    return without_settings(read_suite(name), unset)
-
-
-def without_settings(suite: Suite, keys: Sequence[str]) -> Suite:
-    """The suite without its settings of these keys. Raises UserError for a key that it does not set."""
+    suite = read_suite(name)
     parts = suite.parts or (suite,)
     known = list(dict.fromkeys(key for part in parts for key in part.sets))
-    for key in keys:
+    for key in unset:
         if key not in known:
             near = close_matches(key, known)
             hint = f"did you mean '{near[0]}'?" if near else f"it sets: {', '.join(known) or 'nothing'}"
             raise UserError(f"--unset {key}: suite {suite.name} does not set it; {hint}")
-    left = [replace(part, sets={k: v for k, v in part.sets.items() if k not in keys}) for part in parts]
+    left = [replace(part, sets={k: v for k, v in part.sets.items() if k not in unset}) for part in parts]
     return replace(suite, sets=left[0].sets, parts=tuple(left) if suite.parts else ())
 
 
 def _parse_suite(name: str, merged: dict[str, Any], shown: str) -> Suite:
     """Parse `merged`, the keys of a suite or of one of its parts; shown: its file. Raises ConfigError for mistakes."""
-    problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
-    rows = merged["methods"] if isinstance(merged.get("methods"), list) else []
-    own = [
-        row
-        for row in rows
-        if isinstance(row, dict) and len(row) == 1 and all(isinstance(v, dict) for v in row.values())
-    ]
-    params = {str(method): values for row in own for method, values in row.items()}
-    if rows:
-        merged = {**merged, "methods": [str(*row) if row in own else row for row in rows]}
-    for key, items in _LISTS.items():
-        value = merged.get(key)
-        if not value and key in _OPTIONAL:
-            continue
-        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
-            problems.append(f"{shown}: '{key}' must be a list of {items}")
-    if not isinstance(merged.get("profile"), str | None):
-        problems.append(f"{shown}: 'profile' must be the name of a profile")
-    sweep = merged.get("sweep") or {}
-    if not isinstance(sweep, dict) or not all(isinstance(values, list) and values for values in sweep.values()):
-        problems.append(f"{shown}: 'sweep' must be a mapping of keys to lists of values, method.k: [1, 3]")
-    sets, mistakes = _parse_sets(merged.get("set"), shown)
-    if problems := list(dict.fromkeys(problems + mistakes)):
-        raise ConfigError(problems)
-    lists, models = (merged["methods"], merged["datasets"]), merged.get("models") or ()
-    return Suite(name, *lists, merged.get("profile"), sets, merged.get("limit"), params, models, sweep)
-
-
-def _parse_sets(value: Any, shown: str) -> tuple[dict[str, Any], list[str]]:
-    """Parse a suite's `set`, a list of "KEY=VALUE", into (settings, mistakes); shown: its file, for messages."""
-    if value is not None and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
-        return {}, [f"{shown}: 'set' must be a list of {_LISTS['set']}"]
-    return parse_assignments(value or [], f"{shown}, set: ")
+    try:
+        file = _File.model_validate({key: value for key, value in merged.items() if value is not None})
+    except ValidationError as e:
+        keys = dict.fromkeys(str(error["loc"][0]) for error in e.errors())
+        raise ConfigError(
+            [
+                f"{shown}: '{key}' must be {_FORMS[key]}"
+                if key in _FORMS
+                else str(unknown(f"key '{key}' ({shown})", key, _File.model_fields))
+                for key in keys
+            ]
+        ) from None
+    sets, mistakes = parse_assignments(file.set, f"{shown}, set: ")
+    if mistakes:
+        raise ConfigError(mistakes)
+    params = {method: own for row in file.methods if isinstance(row, dict) for method, own in row.items()}
+    methods = [row if isinstance(row, str) else next(iter(row)) for row in file.methods]
+    return Suite(name, methods, file.datasets, file.profile, sets, file.limit, params, file.models, file.sweep)

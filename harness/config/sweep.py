@@ -18,7 +18,7 @@ from harness.config.registry import parameters
 from harness.config.resolve import resolve_part
 from harness.config.schema import MethodChoice
 from harness.config.suites import Suite
-from harness.config.yaml_tree import Raw, parse_assignments
+from harness.config.yaml_tree import Raw, parse_assignments, value_text
 from harness.errors import ConfigError, UserError, close_matches
 
 Axes = Mapping[str, Sequence[Any]]
@@ -110,13 +110,6 @@ def expand_rows(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
 def point_text(point: Mapping[str, Any]) -> str:
     """A point of a sweep as labels and messages say it: "k=3 chunk_tokens=150", "" without a sweep."""
     return " ".join(f"{key.removeprefix('method.')}={value_text(value)}" for key, value in point.items())
-
-
-def value_text(value: Any) -> str:
-    """A value as one types it: null, true, 3, document, [a, b]."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    return f"[{', '.join(map(value_text, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 def method_of(row: Choices) -> tuple[MethodChoice, set[str]] | None:

@@ -5,14 +5,14 @@ unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens'?
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from harness.config.schema import ELSEWHERE, DatasetConfig
-from harness.config.yaml_tree import Tree
-from harness.errors import ConfigError, UserError, close_matches, unknown
+from harness.config.yaml_tree import Tree, merged, nested
+from harness.errors import ConfigError, UserError, unknown
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -20,23 +20,6 @@ M = TypeVar("M", bound=BaseModel)
 def as_typed(path: str) -> str:
     """A path of RunConfig as `--set` takes it: "method.params.k" -> "method.k"."""
     return re.sub(r"^method\.params\.", "method.", path)
-
-
-def nest_keys(values: dict[str, Any], under: str, fields: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
-    """`values` with the keys among `known`, and not among `fields`, moved into the mapping `under`.
-
-    A key that is in neither goes where its nearest neighbour is, so that the message about it names that one.
-    """
-    fields, known = set(fields), set(known)
-    if not isinstance(values.get(under, {}), dict):
-        return values  # what stands there is no mapping; the check of the whole will say so
-    nearest = {
-        key: key if key in known else next(iter(close_matches(key, sorted(fields | known), 1)), "")
-        for key in values.keys() - fields
-    }
-    own = {key: value for key, value in values.items() if nearest.get(key) in known}
-    kept = {key: value for key, value in values.items() if key not in own}
-    return {**kept, under: {**kept.get(under, {}), **own}} if own else kept
 
 
 def build(model: type[M], tree: Tree, path: str) -> M:
@@ -50,7 +33,7 @@ def build(model: type[M], tree: Tree, path: str) -> M:
     except ValidationError as first:
         locs = [e["loc"] for e in first.errors() if e["type"] == "string_type" and _dotted(e["loc"]) in tree.raw]
     for loc in locs:
-        values = _replace_at(values, loc, tree.raw[_dotted(loc)])
+        values = merged(values, nested(_dotted(loc), tree.raw[_dotted(loc)]))
     try:
         return model.model_validate(values)
     except ValidationError as e:
@@ -77,13 +60,6 @@ def dataset_of_run(config: Mapping[str, Any], place: str) -> DatasetConfig:
 
 def _dotted(loc: tuple[int | str, ...]) -> str:
     return ".".join(str(p) for p in loc)
-
-
-def _replace_at(values: dict[str, Any], loc: tuple[int | str, ...], text: str) -> dict[str, Any]:
-    """A copy of nested mappings with `text` as the value at the keys `loc`."""
-    head, *rest = loc
-    inner = _replace_at(values[str(head)], tuple(rest), text) if rest else text
-    return {**values, str(head): inner}
 
 
 def error_sentences(error: ValidationError, model: type[BaseModel], path: str, origins: dict[str, str]) -> list[str]:

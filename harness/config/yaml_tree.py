@@ -40,18 +40,6 @@ for _tag, (_pattern, _first) in _NUMBERS.items():
     _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first.replace("\0", "")) + [""] * ("\0" in _first))
 
 
-def _parse_integer(loader: Any, node: Any) -> int:
-    try:
-        return int(loader.construct_scalar(node))  # "010" is ten, as YAML 1.2 and every reader expect
-    except ValueError as e:  # thousands of digits
-        raise yaml.MarkedYAMLError(problem="a number with too many digits", problem_mark=node.start_mark) from e
-
-
-def _parse_float(loader: Any, node: Any) -> float:
-    text = str(loader.construct_scalar(node)).lower()
-    return float(text.replace(".inf", "inf").replace(".nan", "nan"))
-
-
 def _parse_mapping(loader: Any, node: Any) -> dict[Any, Any]:
     """A YAML mapping. Raises MarkedYAMLError for a key that is there twice or is no plain text."""
     seen: dict[Any, Any] = {}
@@ -64,8 +52,11 @@ def _parse_mapping(loader: Any, node: Any) -> dict[Any, Any]:
     return seen
 
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _parse_integer)
-_Loader.add_constructor("tag:yaml.org,2002:float", _parse_float)
+# "010" is ten, as YAML 1.2 and every reader expect.
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
+_Loader.add_constructor(
+    "tag:yaml.org,2002:float", lambda loader, node: float(re.sub(r"\.(?=inf|nan)", "", node.value.lower()))
+)
 _Loader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
 
 
@@ -142,6 +133,35 @@ def flatten(value: Any, path: str = "") -> dict[str, Any]:
     return out
 
 
+def value_text(value: Any) -> str:
+    """A value as one types it: null, true, 3, document, [a, b]."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return f"[{', '.join(map(value_text, value))}]" if isinstance(value, list | tuple) else str(value)
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """("a.b", 1) -> {"a": {"b": 1}}."""
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return dict(value)
+
+
+def merged(below: Any, above: Any) -> Any:
+    """Lay `above` over `below`: mappings key by key; any other value replaces what was there."""
+    if not isinstance(above, dict):
+        return above
+    below = below if isinstance(below, dict) else {}
+    return below | {key: merged(below.get(key), value) for key, value in above.items()}
+
+
+def parsed(values: Any) -> Any:
+    """`values` with each text that was typed after --set parsed as YAML. Raises ConfigError."""
+    if isinstance(values, dict):
+        return {key: parsed(value) for key, value in values.items()}
+    return parse_scalar(values) if isinstance(values, Raw) else values
+
+
 class Tree:
     """Nested `values`; by dotted path of a leaf, its origin (file or flag) and, from `--set`, the raw text typed."""
 
@@ -151,30 +171,14 @@ class Tree:
         self.raw: dict[str, str] = {}
 
     def merge(self, values: dict[str, Any], origin: str) -> None:
-        """Lay `values` over the tree: mappings key by key, all else replaced. origin: the file or flag that sets it."""
-        self._merge(self.values, values, "", origin)
-
-    def _merge(self, into: dict[str, Any], values: dict[str, Any], path: str, origin: str) -> None:
-        """Lay `values` over `into`, the mapping at `path`, and note the origin of each leaf."""
-        for key, value in values.items():
-            here = f"{path}.{key}" if path else str(key)
-            if isinstance(value, dict) and value:
-                if not isinstance(into.get(key), dict):
-                    self._forget(here)
-                    into[key] = {}
-                self.origins.pop(here, None)
-                self._merge(into[key], value, here, origin)
-            elif value == {} and isinstance(into.get(key), dict):
-                continue  # merging nothing into a mapping changes nothing
-            else:
-                self._forget(here)
-                into[key] = parse_scalar(value) if isinstance(value, Raw) else value
-                self.origins[here] = origin
-                if isinstance(value, Raw):
-                    self.raw[here] = str(value)
-
-    def _forget(self, path: str) -> None:
-        """Drop origins and typed texts at `path` and below it."""
-        for known in (self.origins, self.raw):
-            for old in [p for p in known if p == path or p.startswith(path + ".")]:
-                del known[old]
+        """Lay `values` over the tree. origin: the file or flag that sets them. Raises ConfigError for no YAML."""
+        if not values:
+            return
+        self.values = merged(self.values, parsed(values))
+        leaves, before = flatten(self.values), self.origins
+        given = {path: value for path, value in flatten(values).items() if value != {} or path in leaves}
+        # A mapping that was typed as one value is given whole: its leaves are below the path that was given.
+        new = {leaf for leaf in leaves if any(f"{leaf}.".startswith(f"{path}.") for path in given)}
+        self.origins = {leaf: origin if leaf in new else before[leaf] for leaf in leaves}
+        self.raw = {leaf: text for leaf, text in self.raw.items() if leaf in leaves.keys() - new}
+        self.raw |= {path: str(value) for path, value in given.items() if isinstance(value, Raw)}

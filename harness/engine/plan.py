@@ -136,7 +136,9 @@ def _make_plan(
     choice: MethodChoice = r.parts["method"]
     label = changes_from_preset(method, choice, dataset.name, r.origins)
     r.parts["method"] = choice.model_copy(update={"mark": label})
-    config, task = r.config, answer_prefix.task(r.parts["dataset"])
+    used = {"roles": {role: config for role, config in r.config.roles.items() if role in method.needs}}
+    used |= {role: encoders.get(role) for role in ("encoder", "reranker")}
+    config, task = r.config.model_copy(update=used), answer_prefix.task(r.parts["dataset"])
     awaits = awaited_params(type(method), choice.params)
     code = own_code(type(method), choice.params.values())
     hash8 = "pending" if awaits else run_hash(config, method, dataset, task, identities, code)

@@ -15,14 +15,14 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from harness.errors import DataError, SaveError
 from harness.storage.files import save_error
 from harness.storage.read_files import as_object
-
-if TYPE_CHECKING:
-    from harness.storage.run_schema import Schema
+from harness.storage.run_schema import WrongValue, check
 
 
 def append_line(fd: int, path: Path, data: bytes) -> None:
@@ -68,14 +68,8 @@ def json_line(value: Any) -> bytes:
         return json.dumps(value, allow_nan=False).encode() + b"\n"
 
 
-def _parse(line: bytes, field: str, schema: Schema | None = None) -> tuple[dict[str, Any] | None, str]:
-    """Return (object, "") or (None, problem); field: as in `read_lines`. Raises WrongValue if one value is wrong."""
-    if schema is not None:
-        try:
-            return schema.parse(line), ""
-        except ValueError as error:
-            if getattr(error, "key", "") not in ("", field):
-                raise
+def _parse(line: bytes, field: str) -> tuple[dict[str, Any] | None, str]:
+    """Return (object, "") or (None, problem); field: as in `read_lines`."""
     try:
         value = as_object(line)
     except ValueError as error:
@@ -87,15 +81,15 @@ def read_lines(
     path: Path,
     field: str,
     notes: list[str] | None = None,
-    schema: Schema | None = None,
+    form: TypeAdapter[Any] | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the object of every line, checked by `schema` where one is given; a missing file has none.
+    """Yield the object of every line, checked by `form` (run_schema.py) where one is given; a missing file has none.
 
     field: a key that must have a text; wanted: called with a line's bytes, False skips the line, also a damaged one.
     A bad last line is what a killed writer leaves: skipped, and reported in `notes`. One before it raises DataError.
     """
-    for _, _, value in indexed_lines(path, field, notes, schema, wanted):
+    for _, _, value in indexed_lines(path, field, notes, form, wanted):
         yield value
 
 
@@ -120,7 +114,7 @@ def indexed_lines(
     path: Path,
     field: str,
     notes: list[str] | None = None,
-    schema: Schema | None = None,
+    form: TypeAdapter[Any] | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Yield (byte offset, length, object) of every line; parameters and errors are those of `read_lines`."""
@@ -135,28 +129,29 @@ def indexed_lines(
                 raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
             if wanted is not None and not wanted(line):
                 continue
-            try:
-                value, problem = _parse(line, field, schema)
-            except ValueError as error:
-                why = f"{error}; such a record cannot be used"
-                raise DataError(path, number, getattr(error, "key", None), why) from None
+            value, problem = _parse(line, field)
             if value is None:
                 bad = (number, problem)
-            else:
-                yield end - len(line), len(line), value
+                continue
+            try:
+                if form is not None:
+                    check(value, form)
+            except WrongValue as error:
+                raise DataError(path, number, error.key, f"{error}; such a record cannot be used") from None
+            yield end - len(line), len(line), value
     if bad is not None and notes is not None:
         notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")
 
 
-def cut_torn_line(path: Path, field: str) -> str | None:
+def cut_torn_line(path: Path, field: str, form: TypeAdapter[Any] | None = None) -> str | None:
     """Repair a torn last line: cut it off, or add its missing line end. Returns a sentence, None if nothing was torn.
 
-    field: as in `read_lines`. Raises DataError for a bad line before the last, SaveError if the file cannot be changed.
+    Arguments as in `read_lines`. Raises DataError for a wrong line before the last, SaveError for a file that stays.
     """
     if not path.exists():
         return None
     number, end = 0, 0
-    for number, (at, size, _) in enumerate(indexed_lines(path, field), start=1):  # noqa: B007 - the last one counts
+    for number, (at, size, _) in enumerate(indexed_lines(path, field, form=form), start=1):  # noqa: B007 - the last one counts
         end = at + size
     try:
         with open(path, "r+b") as file:

@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
+from pydantic import TypeAdapter
+
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
 from harness.storage.json_lines import indexed_lines, read_lines
@@ -136,7 +138,7 @@ class StreamedRecords(Sequence[dict[str, Any]]):
                 at, size = self.offsets[question_id]
                 file.seek(at)
                 try:
-                    row = run_schema.RECORD.parse(file.read(size))
+                    row = run_schema.parse(file.read(size), run_schema.RECORD)
                 except ValueError:
                     row = {}
                 if row.get("question_id") != question_id:
@@ -233,7 +235,12 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence
     """Read a run folder. records(path, notes, texts) reads records.jsonl and fills the other two."""
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
-    run = run_yaml(folder)
+    run, manifest = run_yaml(folder), read_json(folder / MANIFEST, run_schema.MANIFEST)
+    origins, models = run.get("origins") or {}, manifest.get("models") or {}
+    # Runs of before December 2026 list every setting, also of models that they do not use.
+    unused = [role for role in ("encoder", "reranker") if models and role not in models]
+    listed = {key: value for key, value in run["config"].items() if key not in unused}
+    config, origins = used_settings(listed, origins)
     notes: list[str] = []
     texts: _Pointers = {}
     with _os_error_as_data_error(folder):
@@ -243,14 +250,35 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence
         notes += [lost] if lost else []
     return StoredRun(
         path=folder,
-        config=run["config"],
-        manifest=read_json(folder / MANIFEST, run_schema.MANIFEST),
+        config=config,
+        manifest=manifest,
         records=rows,
         documents=documents,
         summary=read_json(folder / SUMMARY, run_schema.SUMMARY),
-        origins=run.get("origins") or {},
+        origins=origins,
         notes=tuple(notes),
     )
+
+
+def used_settings(
+    config: Mapping[str, Any], origins: Mapping[str, str], path: str = ""
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Settings of a run and their origins, without values that are null or empty because nothing set them.
+
+    path: of `config` in the whole configuration, before each key; origins: path of a value -> what set it.
+    """
+    used: dict[str, Any] = {}
+    known: dict[str, str] = {}
+    for key, value in config.items():
+        here = f"{path}.{key}" if path else key
+        inner = {here: origins[here]} if here in origins else {}
+        if isinstance(value, dict):
+            value, own = used_settings(value, origins, here)
+            inner |= own
+        if value not in (None, {}) or origins.get(here, "default") != "default":
+            used[key] = value
+            known |= inner
+    return used, known
 
 
 def run_yaml(folder: Path) -> dict[str, Any]:
@@ -266,20 +294,20 @@ def run_yaml(folder: Path) -> dict[str, Any]:
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         raise DataError(path, None, "config", "missing; the run folder was not written by this program")
     try:
-        run_schema.RUN.check(value)
+        run_schema.check(value, run_schema.RUN)
     except run_schema.WrongValue as error:
         raise DataError(path, None, error.key, f"{error}; the run folder was not written by this program") from None
     return value
 
 
-def read_json(path: Path, schema: run_schema.Schema | None = None) -> dict[str, Any]:
+def read_json(path: Path, form: TypeAdapter[Any] | None = None) -> dict[str, Any]:
     """The object in a file, {} where there is none. Raises DataError for a damaged one."""
     if not path.exists():
         return {}
     try:
         with _os_error_as_data_error(path):
             data = path.read_bytes()
-        return as_object(data) if schema is None else schema.parse(data)
+        return as_object(data) if form is None else run_schema.parse(data, form)
     except ValueError as error:
         key = getattr(error, "key", None)
         problem = "not valid JSON" if key is None else "a wrong value"

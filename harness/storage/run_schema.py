@@ -1,13 +1,15 @@
 """What a reader needs of the files of a run folder: which keys must be there, and of which type.
 
-    RECORD.parse(line)       a line as a dict; raises ValueError (no JSON) or WrongValue (a key is missing, or wrong)
-    DOCUMENT, MANIFEST, SUMMARY, RUN     the other files
+    parse(line, RECORD)      a line as a dict; raises ValueError (no JSON) or WrongValue (a key is missing, or wrong)
+    check(values, RUN)       the same check of values that are read already
 
 Other keys are kept as they are, so a folder of an older or newer version still loads.
 """
 
-from types import NoneType
-from typing import Any
+from typing import Any, NotRequired
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypeAliasType, TypedDict
 
 from harness.storage.read_files import as_object
 
@@ -15,6 +17,48 @@ from harness.storage.read_files import as_object
 PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
 LOGGED = "logged."
 """The start of the names of scores that another tool gave (harness import); nothing here can compute them."""
+
+# Mappings of any depth whose innermost values are numbers, null where one is unknown.
+_NUMBERS = TypeAliasType("_NUMBERS", "dict[str, float | _NUMBERS | None]")
+_MAPPING = dict[str, Any]
+
+
+def _form(kinds: dict[str, Any]) -> Any:
+    """The type of an object with these keys; one with "?" behind it may be missing or null."""
+    fields = {key.rstrip("?"): NotRequired[kind | None] if key.endswith("?") else kind for key, kind in kinds.items()}
+    return TypedDict("_form", fields)
+
+
+_NAMED = _form({"name": str})
+_SPAN = {**dict.fromkeys(("kind?", "document_id?", "text?"), str), **dict.fromkeys(("start?", "end?"), int)}
+_SHOWN = _form({**_SPAN, "sources?": list[list[Any]]})
+_STEP = _form(
+    dict.fromkeys(("action?", "note?", "answer?"), str)
+    | dict.fromkeys(("node?", "level?", "tokens?"), int)
+    # FLOPs are a plain number in older runs.
+    | {"scores?": _NUMBERS, "p_yes?": float, "shown?": _SHOWN, "flops?": _NUMBERS | float}
+)
+_GOLD = _form({"answers?": list[str], "supporting?": list[_MAPPING], "extra?": _MAPPING})
+
+RECORD: TypeAdapter[Any] = TypeAdapter(
+    _form(
+        dict.fromkeys(("question_id", "prediction", "stop_reason"), str)
+        | {"document_ids": list[str], "shown": list[_SHOWN], "steps": list[_STEP], "notes": _MAPPING}
+        | {"scores": dict[str, float], "usage": dict[str, _NUMBERS], "gold?": _GOLD, "options?": list[str]}
+        | dict.fromkeys(("truncated?", "error?"), _MAPPING)
+    )
+)
+DOCUMENT: TypeAdapter[Any] = TypeAdapter(_form({"document_id": str, "status": str, "usage": dict[str, _NUMBERS]}))
+_DESCRIBED = ("dataset?", "models?", "scorers?", "judges?", "packages?", "prompts?", "first_prompts?", "imported?")
+MANIFEST: TypeAdapter[Any] = TypeAdapter(
+    _form(dict.fromkeys(_DESCRIBED, _MAPPING) | {"starts?": list[_MAPPING], "warnings?": list[str], "started?": str})
+)
+SUMMARY: TypeAdapter[Any] = TypeAdapter(
+    _form({"state?": str, "n_total?": int, "scores?": dict[str, _NUMBERS], "index?": _form({"documents?": int})})
+)
+_DATASET = _form({"name": str, "scorers": list[str]})
+_CONFIG = _form({"method": _NAMED, "dataset": _DATASET, "model": _NAMED, "seed": int})
+RUN: TypeAdapter[Any] = TypeAdapter(_form({"config": _CONFIG, "origins?": dict[str, str]}))
 
 
 class WrongValue(ValueError):
@@ -25,58 +69,20 @@ class WrongValue(ValueError):
         self.key = key
 
 
-class Schema:
-    """Parses and checks one kind of file or line.
-
-    kinds: "config.dataset.name" -> type, or types, of that key; one with "?" behind it may be missing or null.
-    """
-
-    def __init__(self, kinds: dict[str, Any]) -> None:
-        self._kinds = [(key.rstrip("?").split("."), kind, key.endswith("?")) for key, kind in kinds.items()]
-
-    def parse(self, data: bytes) -> dict[str, Any]:
-        """Parse JSON and check it. Raises WrongValue, or ValueError for no JSON object."""
-        value = as_object(data)
-        self.check(value)
-        return value
-
-    def check(self, value: Any) -> None:
-        """Raise WrongValue where a key is missing or not of its type."""
-        for path, kind, optional in self._kinds:
-            found = value
-            for key in path:
-                found = found.get(key) if isinstance(found, dict) else None
-            if not isinstance(found, kind) and not (optional and found is None):
-                named = " or ".join(_NAMES[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
-                raise WrongValue(".".join(path), f"should be {named}")
+def parse(data: bytes, form: TypeAdapter[Any]) -> dict[str, Any]:
+    """Parse a JSON object and check it. Raises WrongValue, or ValueError for no JSON object."""
+    value = as_object(data)
+    check(value, form)
+    return value
 
 
-_NAMES = {str: "a text", dict: "an object", list: "a list", int: "a whole number", NoneType: "null"}
-_OBJECT_OR_NULL = (dict, NoneType)
-
-RECORD = Schema(
-    {
-        **dict.fromkeys(("question_id", "prediction", "stop_reason"), str),
-        **dict.fromkeys(("document_ids", "shown", "steps"), list),
-        **dict.fromkeys(("scores", "usage", "notes"), dict),
-        **dict.fromkeys(("truncated", "error"), _OBJECT_OR_NULL),
-        "gold?": dict,
-        "options?": list,
-    }
-)
-DOCUMENT = Schema({"document_id": str, "status": str, "usage": dict})
-MANIFEST = Schema(
-    dict.fromkeys(
-        ("dataset?", "models?", "scorers?", "judges?", "packages?", "prompts?", "first_prompts?", "imported?"), dict
-    )
-    | {"starts?": list, "warnings?": list, "started?": str}
-)
-SUMMARY = Schema({"state?": str, "n_total?": int, "scores?": dict, "index?": dict, "index.documents?": int})
-RUN = Schema(
-    {
-        **dict.fromkeys(("config.method.name", "config.dataset.name", "config.model.name"), str),
-        "config.dataset.scorers": list,
-        "config.seed": int,
-        "origins?": dict,
-    }
-)
+def check(value: Any, form: TypeAdapter[Any]) -> None:
+    """Raise WrongValue where a key is missing or not of its type."""
+    try:
+        form.validate_python(value, strict=True)
+    except ValidationError as e:
+        # Of the types that a value may have, the innermost and last one tells most; their names are no keys.
+        found = max(reversed(e.errors()), key=lambda error: len(error["loc"]))
+        place = [str(key) for key in found["loc"] if key != "float" and not str(key).startswith("dict[")]
+        problem = found["msg"].replace("Input should be", "should be").replace("Field required", "is missing")
+        raise WrongValue(".".join(place), problem.replace("dictionary", "object")) from None

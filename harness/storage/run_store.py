@@ -33,8 +33,9 @@ from harness.storage.json_lines import (
 )
 from harness.storage.kept_requests import REQUESTS, without_requests
 from harness.storage.paths import without_home
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, UNSCORED, read_json
+from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, UNSCORED, read_json, used_settings
 from harness.storage.run_place import RunPlace
+from harness.storage.run_schema import DOCUMENT, RECORD
 from harness.storage.shown_texts import TEXTS, lost_texts, text_pointers
 
 Note = Callable[[str], None]
@@ -75,7 +76,7 @@ class RunStore:
         with ExitStack() as stack:
             place.enter(stack)
             for name, key in _KEYS.items():
-                if problem := cut_torn_line(place.path(name), key):
+                if problem := cut_torn_line(place.path(name), key, {RECORDS: RECORD, DOCUMENTS: DOCUMENT}.get(name)):
                     note(problem)
             for path in dict.fromkeys([place.folder / MANIFEST, place.path(MANIFEST)]):
                 before = read_json(path).get("dataset", {}).get("fingerprint")
@@ -120,6 +121,7 @@ class RunStore:
         """Write run.yaml: the settings and where each came from. Raises SaveError."""
         import yaml
 
+        config, origins = used_settings(config, origins)
         plain = without_home({"config": config, "origins": origins})
         if self.place.run_yaml_is_shared(plain["config"]):
             return

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.config.sweep import value_text
+from harness.config.yaml_tree import value_text
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun

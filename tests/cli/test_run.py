@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from harness.cli import run as run_verb
+from harness.config.yaml_tree import flatten
 from harness.engine import runner
 from harness.errors import CannotRun
 from harness.tracking.mlflow_process import BackgroundTracking
@@ -44,6 +45,10 @@ def test_json_is_the_last_line_and_names_the_folder(cli, tmp_path):
     assert stored["origins"]["method.params.rate"] == "default"
     assert stored["origins"]["method.implementation"] == "$HARNESS_CONFIGS/methods/echo.yaml"
     assert stored["origins"]["limit"] == "--limit"
+    # Echo loads no encoder; what is null here was set by nobody.
+    assert "encoder" not in stored["config"]
+    assert not [key for key, value in flatten(stored["config"]).items() if value is None]
+    assert stored["origins"].keys() == flatten(stored["config"]).keys()
     told = "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model"
     assert [line for line in done.stderr.splitlines() if "--model" in line] == [told]
     assert json.loads((folder / "manifest.json").read_text())["command"][:2] == ["harness", "run"]

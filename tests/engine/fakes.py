@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.config.schema import DatasetConfig as Data
-from harness.config.schema import EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
+from harness.config.schema import MethodChoice, ModelConfig, RunConfig, digest
 from harness.cost.events import Event
 from harness.cost.flops import ModelShape
 from harness.datasets.base import Dataset
@@ -178,7 +178,6 @@ def make_plan(dataset=None, method=None, *, limit=None, view="document", seed=0,
         method=MethodChoice(name="words", implementation="fakes:Words", view=view, params=params),
         dataset=Data(name="tiny", format="tiny", scorers=(SCORER, "evidence_recall"), **asked),
         model=model,
-        encoder=EncoderConfig(name="none", source="none"),
         seed=seed,
         limit=limit,
         failed=failed,

@@ -13,7 +13,7 @@ from harness.datasets.base import Dataset
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
-from harness.storage.run_folder import read_run
+from harness.storage.run_folder import read_run, used_settings
 from harness.types import Answer, Document, Example, Gold, Question, Shown, Support
 from tests.engine.fakes import SCORER, FakeModel, Plain, Words, World, comparable, go, make_plan
 
@@ -31,8 +31,7 @@ def test_a_whole_run(tmp_path):
     assert stored.records[0]["shown"] == [shown]
     assert stored.records[0]["scores"]["evidence_recall"] == 1.0
     assert [(d["document_id"], d["status"]) for d in stored.documents] == [("d0", "built"), ("d1", "built")]
-    assert stored.config == plan.config.model_dump(mode="json")
-    assert stored.origins == plan.origins
+    assert (stored.config, stored.origins) == used_settings(plan.config.model_dump(mode="json"), plan.origins)
     assert stored.manifest["first_prompts"]["reader"] == {"text": "w0 alpha beta", "ids": [1, 2]}
     assert stored.manifest["finished"] is not None
     assert stored.summary == result.summary

@@ -1,6 +1,7 @@
 """The run folder: torn and damaged files, what readers get, and files that are replaced whole."""
 
 import errno
+import functools
 import gzip
 import json
 
@@ -13,7 +14,7 @@ from harness.errors import DataError, SaveError, UserError
 from harness.storage import files
 from harness.storage.json_lines import json_line, read_with_older
 from harness.storage.run_folder import find_runs, read_question, read_run
-from tests.engine.fakes import comparable, go, make_plan
+from tests.engine.fakes import SCORER, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
 
@@ -91,6 +92,28 @@ def test_a_damaged_line_before_the_last_is_named(bad, finished):
     with pytest.raises(UserError, match=r"records\.jsonl, line 3: not "):
         go(make_plan(), finished.parents[1])
     assert path.read_bytes() == damaged, "nothing was touched"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "told"),
+    [
+        ("usage.answer.tokens_in", "many", "should be a valid number"),
+        ("usage.answer.flops.full", [1], "should be a valid number"),
+        ("scores", {SCORER: "high"}, "should be a valid number"),
+        ("steps", ["go"], "should be a valid object"),
+        ("shown", [{"start": "first"}], "should be a valid integer"),
+        ("gold.answers", "x", "should be a valid list"),
+    ],
+)
+def test_a_wrong_value_at_any_depth_of_a_record_is_named_with_its_line(place, value, told, finished):
+    lines = (finished / "records.jsonl").read_bytes().splitlines(keepends=True)
+    record = json.loads(lines[1])
+    *above, last = place.split(".")
+    functools.reduce(dict.__getitem__, above, record)[last] = value
+    (finished / "records.jsonl").write_bytes(b"".join([lines[0], json_line(record), *lines[2:]]))
+    for use in (lambda: read_run(finished), lambda: go(make_plan(), finished.parents[1])):
+        with pytest.raises(DataError, match=rf"records\.jsonl, line 2, field '{place}\S*': {told}; such a record"):
+            use()
 
 
 DAMAGED = [(name, content) for name in ("manifest.json", "run.yaml", "summary.json") for content in ("{", "[]")]
