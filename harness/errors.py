@@ -180,7 +180,7 @@ class RequestFailed(QuestionError):
 
 
 class WorkerLost(QuestionError):
-    """Worker processes ended, one after the other, while they answered this question (scale/schedule_shards.py)."""
+    """Worker processes ended, one after the other, while they answered this question (scale/ray_engine.py)."""
 
 
 class RowWaits(HarnessError):

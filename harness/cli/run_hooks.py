@@ -64,7 +64,7 @@ class Attachments:
     def track(self) -> None:
         """Set up the trackers, before rows are planned. Raises ConfigError for one that cannot be used, UnknownName."""
         options = self._options
-        alike: dict[str, Any] = {"note": say, "shared": self._scaling.divided}
+        alike: dict[str, Any] = {"note": say, "shared": self._scaling.shard is not None}
         trackers = BackgroundTracking(options.folder, options.mlflow, self._suite, options.traces, **alike)
         self.hooks = [self._numbers, trackers]
         if options.track is not None:
@@ -79,8 +79,7 @@ class Attachments:
         """The rows are planned: print their warnings, the forecast of a suite, and each row's name before it runs."""
         self._plans = plans
         print_warnings(plans, self._unlogged)
-        live = sys.stderr.isatty() and self._scaling.engine == "local"  # a live line begins with the row's name
-        if len(plans) > 1 and not live:
+        if len(plans) > 1 and not sys.stderr.isatty():  # a live line begins with the row's name
             self.hooks.insert(0, _Heading())
         if self._suite is not None or self._scaling.budget.limits:
             self._forecast(plans)
@@ -99,7 +98,7 @@ class Attachments:
 
     def executor(self) -> AbstractContextManager[Callable[[Plan], RunResult]]:
         """A context manager that yields the function which runs a plan: here, as one shard, or by workers."""
-        return self._scaling.executor(self._options, self._command, self._plans, self._numbers.choices_with_sources)
+        return self._scaling.executor(self._options, self._command, self._plans)
 
 
 class _Heading(Hook):

@@ -9,16 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution
-from harness.errors import HarnessError, UnknownName, UserError
+from harness.errors import UnknownName, UserError
 
 if TYPE_CHECKING:
     from harness.cli.run_options import Execution
-    from harness.config.layers import Choices
     from harness.engine.plan import Plan
-    from harness.engine.progress import Progress
     from harness.engine.runner import RunResult
     from harness.engine.spending_limits import Budget
-    from harness.scale.schedule_shards import Driver
 
 _ENGINES = ("local", "ray")
 
@@ -73,12 +70,7 @@ class WorkerOptions:
 
         named = {"tokens": self.max_tokens, "tflops": self.max_tflops}
         named |= {"hours": self.max_hours, "money": self.max_money}
-        return Budget(named, self.price, shared=self.divided)
-
-    @property
-    def divided(self) -> bool:
-        """Whether several processes answer a row."""
-        return self.engine != "local" or self.shard is not None
+        return Budget(named, self.price)
 
     def check(self, plan: bool = False) -> None:
         """Raise UserError for options that do not fit together; plan: for a forecast, which may name workers anyway."""
@@ -94,38 +86,28 @@ class WorkerOptions:
             from harness.scale.shard import parse_shard
 
             parse_shard(self.shard)
-        hours = {"--max-hours": self.max_hours, "--price-per-gpu-hour": self.max_money and self.price}
-        if self.divided and (timed := next((flag for flag, value in hours.items() if value is not None), None)):
-            raise UserError(f"{timed} counts the time of one process; leave it out, or --engine and --shard")
+            limits = ("max_tokens", "max_tflops", "max_hours", "max_money")
+            if limited := next((name for name in limits if getattr(self, name) is not None), None):
+                flag = "--" + limited.replace("_", "-")
+                raise UserError(f"{flag} counts one process; leave it out, or --shard: --engine ray counts all workers")
+        elif self.engine != "local" and self.price is not None:
+            raise UserError("--price-per-gpu-hour counts the time of one process; leave it out, or --engine")
 
     @contextlib.contextmanager
     def executor(
-        self, options: Execution, command: list[str], plans: Sequence[Plan], chain: Callable[[Plan], list[Choices]]
+        self, options: Execution, command: list[str], plans: Sequence[Plan]
     ) -> Iterator[Callable[[Plan], RunResult]]:
-        """Yield the function that runs a plan: in this process, one shard of it, or by the workers of an engine.
+        """Yield the function that runs a plan: in this process, one shard of it, or by Ray's workers.
 
-        command: for the manifest; plans: of all rows, which workers begin before their turn; chain: gives the choices
-        from which a worker makes a plan again (NumbersFromRows.choices_with_sources).
+        command: for the manifest; plans: of all rows.
         """
         from harness.engine import runner
+        from harness.engine.progress import Progress, Quiet
 
-        asking = {"command": command, **options.asking}
-        if self.engine != "local":
-            with contextlib.closing(self._driver(options, asking)) as driver:
-                for plan in plans:
-                    if not plan.awaits:
-                        with contextlib.suppress(HarnessError):  # raised again when it is this row's turn
-                            driver.add(plan, [plan.choices])
+        asking: dict[str, Any] = {"command": command, **options.asking}
 
-                def by_workers(plan: Plan) -> RunResult:
-                    driver.add(plan, chain(plan))
-                    return driver.wait(plan)
-
-                yield by_workers
-            return
-
-        def here(plan: Plan) -> RunResult:
-            progress = _make_progress(options, plan.row_name if len(plans) > 1 else "")
+        def execute(plan: Plan) -> RunResult:
+            progress = Quiet() if options.quiet else Progress(name=plan.row_name if len(plans) > 1 else "")
             progress.budget = self.budget
             if self.shard is None:
                 return runner.run(plan, options.folder, progress=progress, **asking)
@@ -133,21 +115,12 @@ class WorkerOptions:
 
             return run_shard(plan, options.folder, *parse_shard(self.shard), progress=progress, **asking)[0]
 
-        yield here
-
-    def _driver(self, options: Execution, asking: dict[str, Any]) -> Driver:
-        """The driver of the engine: it gives plans to workers and waits for them. asking: for runner.run."""
-        out, progress = options.folder, _make_progress(options)
+        if self.engine == "local":
+            yield execute
+            return
         from harness.scale.ray_engine import connect
-        from harness.scale.schedule_shards import Driver
 
-        own = {key: asking[key] for key in ("command", "retry_failed", "parallel")}
-        asking = {**asking, "limits": self.budget.limits}
-        pool = connect(out, workers=self.workers, gpus=self.gpus_per_worker, address=self.ray_address, options=asking)
-        return Driver(pool, out, progress, **own)
-
-
-def _make_progress(options: Execution, name: str = "") -> Progress:
-    from harness.engine.progress import Progress, Quiet
-
-    return Quiet() if options.quiet else Progress(name=name)
+        count, gpus, address = self.workers, self.gpus_per_worker, self.ray_address
+        with connect(workers=count, gpus=gpus, address=address, parallel=options.parallel) as workers:
+            asking |= {"spread": workers, "parallel": workers.parallel}
+            yield execute

@@ -53,8 +53,6 @@ class LimitHook(Hook):
 
     def closed(self) -> int:
         """Print the command that resumes, where a limit was hit. Returns 0."""
-        if self._budget.shared:
-            self._budget.may_continue()  # workers have budgets of their own
         if self._budget.hit:
             self._note("what was answered is saved; the same command with a higher limit resumes:")
             self._note(shlex.join(map(masked, self._budget.command_with_higher_limit(self._command))))

@@ -98,7 +98,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "scorers": {name: scorers.version(name) for name in plan.config.dataset.scorers},
         **({"code": plan.code} if plan.code else {}),
         "git": _own_git_state(),
-        "packages": dict(_packages()),
+        "packages": dict(packages()),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
@@ -167,7 +167,7 @@ def with_start(
 
 
 def changes(before: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """What in the manifest `other`, of a later start or another shard, is otherwise than `before`: code, packages."""
+    """What in the manifest `other`, of a later start or another process, is otherwise than `before`: code, packages."""
     left_out = _FIXED if "shapes" in before else _FIXED | {"shapes"}  # older runs have the sizes of servers alone
     return {key: value for key, value in other.items() if key not in left_out and before.get(key) != value}
 
@@ -199,7 +199,7 @@ def with_end(manifest: dict[str, Any], state: str, extra: dict[str, Any] | None 
 
 
 @cache
-def _packages() -> dict[str, str]:
+def packages() -> dict[str, str]:
     """Version by package, read once a process: parsing the metadata took a quarter of the time of a short run."""
     return {"longdoc-harness": VERSION, **installed(_PACKAGES.split())}
 

@@ -138,11 +138,6 @@ class NumbersFromRows(Hook):
         self._before[row_key(plan.choices)] = ready
         return ready
 
-    def choices_with_sources(self, plan: Plan) -> list[Choices]:
-        """The choices of the rows that `plan` takes numbers from, then its own: all that another process needs."""
-        rows = _sources(plan, self._before).values()
-        return [*(self._before[row].choices for row in rows if row in self._before), plan.choices]
-
 
 def _finished_run(name: str, preset: str, source: Plan | None, out: Path) -> StoredRun:
     """The run of `source` in `out`, with the records of its plan. Raises RowWaits where an answer is missing."""

@@ -21,7 +21,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ class Interrupted(KeyboardInterrupt):
 
 # Questions in flight on a GPU, where --parallel says nothing: a document's construction took 39.7 s at 1, 3.0 at 16 and
 # 1.0 at 64 (bench/README.md).
-_ON_A_GPU = 64
+ON_A_GPU = 64
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,14 @@ class AskOptions:
     retry_failed: ask failed questions again, and score again the answers that a scorer failed on; parallel: questions
     in flight at once, which changes no prediction in float32; None: 1, or many where a model runs on a GPU;
     fail_fast: stop at the first question that fails; place: makes the RunPlace (storage/run_place.py) of the run's
-    folder.
+    folder; spread: called by Job.ask with the job, the questions and its two halves, to answer them elsewhere.
     """
 
     retry_failed: bool = False
     parallel: int | None = None
     fail_fast: bool = False
     place: Callable[[Path], RunPlace] = RunPlace
+    spread: Callable[..., None] | None = None
 
 
 def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> RunResult:
@@ -146,16 +147,6 @@ def _runs_on_gpu(plan: Plan) -> bool:
     return torch.cuda.is_available()
 
 
-def _longest_context(examples: Sequence[Example], documents: Mapping[str, Document]) -> int:
-    """Tokens of the longest context that a question needs, about: its documents' bytes / 3, and 1,024 more.
-
-    A token of English text has 4 to 5 bytes, one of Chinese 3 to 5; instructions and replies fit into the rest.
-    """
-    sizes = {name: len(document.text.encode()) for name, document in documents.items()}
-    longest = max((sum(map(sizes.__getitem__, e.question.document_ids)) for e in examples), default=0)
-    return longest // 3 + 1024
-
-
 def _check_ids(plan: Plan) -> None:
     """Raise UserError where two questions share an id, which alone identifies one, or a document is missing."""
     seen: set[str] = set()
@@ -174,15 +165,14 @@ class Job:
     def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], asking: AskOptions) -> None:
         self.plan, self.store, self.progress, self.asking = plan, store, progress, asking
         self.models = Models(plan)
-        self.indexer = Indexer(
-            plan, self.models, open_cache(progress.note, server_shapes(plan.models)), store, progress
-        )
+        cache = open_cache(progress.note, server_shapes(plan.models))
+        self.indexer = Indexer(plan, self.models, cache, store, progress)
         asked = plan.dataset.examples[: plan.config.limit]
         self.examples = store.place.questions(asked)
         self.problems: list[str] = []
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
-        self._tried: dict[str, dict[str, Any]] = {}  # what earlier tries of a question sent
+        self.tried: dict[str, dict[str, Any]] = {}  # what earlier tries of a question sent
         self._in_flight: int | None = None  # questions in flight, once the models are loaded
         self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, asking.parallel or 1)
         self.manifest |= store.place.manifest(len(asked))
@@ -205,7 +195,7 @@ class Job:
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         starts = self.manifest["starts"][:-1]
         retry = self.asking.retry_failed
-        self._known, self._tried = answered_ids(self.store, self.examples, starts, self.progress, retry)
+        self._known, self.tried = answered_ids(self.store, self.examples, starts, self.progress, retry)
         if all(example.question.id in self._known for example in self.examples):
             self.manifest["starts"][-1].pop("changed", None)  # it asks nothing, so its code made no answer
         else:
@@ -216,7 +206,7 @@ class Job:
     @cached_property
     def _parallel(self) -> int:
         """Questions in flight at most; found out only where one is asked, as it may take the import of torch."""
-        return self.asking.parallel or (_ON_A_GPU if _runs_on_gpu(self.plan) else 1)
+        return self.asking.parallel or (ON_A_GPU if _runs_on_gpu(self.plan) else 1)
 
     def ask(self, examples: Sequence[Example]) -> None:
         """Answer the questions that are not answered yet, and append each record as it is finished.
@@ -227,7 +217,7 @@ class Job:
         plan, config, store = self.plan, self.plan.config, self.store
         keep_texts = config.dataset.keep_texts
 
-        def answer_question(example: Example) -> tuple[Example, dict[str, Any]] | None:
+        def answer_question(example: Example, why: Exception | None = None) -> tuple[Example, dict[str, Any]] | None:
             # 1. No further question begins once a limit of the command is reached.
             if not self.progress.budget.may_continue():
                 return None
@@ -237,7 +227,8 @@ class Job:
             notes: dict[str, Any] = {}
             answer, error = Answer(""), NOT_YET  # a kill before step 7 leaves "not scored yet"
             try:
-                store.place.check_not_given_up(question.id)  # raises for one that ended several workers
+                if why is not None:  # it was tried elsewhere, and cannot be answered
+                    raise why
                 # 2. The documents as the method sees them. A question for which nothing was retrieved is answered from
                 # an empty text, so that it counts.
                 documents = [plan.dataset.documents[d] for d in question.document_ids] or [Document("no document", "")]
@@ -271,7 +262,7 @@ class Job:
                 error = describe_failure(e)
             # 5. What it cost: the meter saw every call to a model.
             notes["seconds"] = round(time.perf_counter() - begun, 6)
-            if earlier := self._tried.get(question.id):
+            if earlier := self.tried.get(question.id):
                 notes["earlier"] = earlier
             question = example.question
             record = Record(
@@ -311,26 +302,37 @@ class Job:
             self.progress.done(row)
             # 9. The first prompts of each model go into the manifest.
             if keep_texts:
-                described = manifests.with_first_prompts(self.manifest, self.models.first_prompts())
-                if described is not self.manifest:
-                    self.manifest = described
-                    store.write(MANIFEST, described)
+                self.keep_first_prompts(self.models.first_prompts())
             if self.asking.fail_fast and (failure := row["error"]) is not None:
                 sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {one_line(failure)}"
                 raise FirstFailure(sentence, failure.get("traceback", ""))
 
         examples = [example for example in examples if example.question.id not in self._known]
         self._known |= {example.question.id for example in examples}
-        if not examples or self._parallel == 1:
+        if self.asking.spread is not None:
+            self.asking.spread(self, examples, answer_question, score_and_record)
+        elif not examples or self._parallel == 1:
             for example in examples:
                 score_and_record(answer_question(example))
-            return
-        if self._in_flight is None:
-            longest = partial(_longest_context, self.examples, plan.dataset.documents)
-            self._in_flight = places_for(self.models.load_all(), self._parallel, self.progress.note, longest)
-        self.indexer.kept = max(self.indexer.kept, self._in_flight)
-        with warn_of_global_draws(self.progress.note, derived_seed(config.seed, "in flight")):
-            in_flight(examples, self._in_flight, answer_question, score_and_record, self.indexer.choose_next)
+        else:
+            if self._in_flight is None:
+                loaded = self.models.load_all()
+                self._in_flight = places_for(loaded, self._parallel, self.progress.note, self.longest_context)
+            self.indexer.kept = max(self.indexer.kept, self._in_flight)
+            with warn_of_global_draws(self.progress.note, derived_seed(config.seed, "in flight")):
+                in_flight(examples, self._in_flight, answer_question, score_and_record, self.indexer.choose_next)
+
+    def longest_context(self) -> int:
+        """About the tokens of the longest context: bytes of a question's documents / 3 (a token has 3 to 5) + 1,024."""
+        sizes = {name: len(document.text.encode()) for name, document in self.plan.dataset.documents.items()}
+        needs = (sum(map(sizes.__getitem__, e.question.document_ids)) for e in self.examples)
+        return max(needs, default=0) // 3 + 1024
+
+    def keep_first_prompts(self, prompts: Mapping[str, dict[str, Any]]) -> None:
+        """Write the first prompts of roles that the manifest has none of."""
+        before, self.manifest = self.manifest, manifests.with_first_prompts(self.manifest, prompts)
+        if self.manifest is not before:
+            self.store.write(MANIFEST, self.manifest)
 
     def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:
         """Write summary and manifest of the finished run; early_stop: keys for both that say why questions are left."""

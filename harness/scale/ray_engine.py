@@ -1,9 +1,15 @@
-"""Workers as Ray actors: `harness run --engine ray`.
+"""Questions answered by other processes, also on other machines, as Ray actors: `harness run --engine ray`.
 
-pool = connect(out, workers=4, gpus=1, address=None, options)     RayPool for harness/scale/schedule_shards.py
+    with connect(workers=4, gpus=1, address=None, parallel=None) as workers:
+        runner.run(plan, out, spread=workers, parallel=workers.parallel, ...)
 
-Ray starts the processes, finds their machines and sees them die. It holds no result: an order is settings and ids, and
-what was answered is in the run folder. Nothing is uploaded: the machines of a cluster have the package and the folders.
+    driver                                     worker (an actor; it keeps its models loaded)
+      the plan, once, by ray.put     ──────►     its Job
+      the number of a question       ──────►     steps 1 to 6 of Job.ask
+      run folder, scores, limits     ◄──────     what this question would write: texts, indexes, answer
+
+Ray starts the workers, restarts those that die, and carries the messages. The driver alone writes the run folder, as a
+run of one process does, so limits, progress and resuming are the same.
 """
 
 from __future__ import annotations
@@ -11,24 +17,52 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import time
+import platform
+import queue
+import socket
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from harness.errors import CannotRun, UserError
-from harness.scale.schedule_shards import Event
-from harness.scale.worker import Order, Worker, versions
+from harness.embed.encoder_info import encoder_facts
+from harness.engine.manifest import changes, packages, with_first_prompts
+from harness.engine.plan import Plan
+from harness.engine.progress import Silent
+from harness.engine.runner import ON_A_GPU, AskOptions, Job
+from harness.engine.tools import seed_everything
+from harness.errors import CannotRun, HarnessError, SaveError, UserError, WorkerLost
+from harness.llm.model_info import model_facts
+from harness.parallel.in_flight import places_for
+from harness.parallel.scheduler import Scheduler
+from harness.stats.rng import derived_seed
+from harness.storage.own_code_hash import installed
+from harness.storage.run_place import RunPlace
+from harness.storage.run_store import RunStore
+from harness.types import Example
 
 _START = 120.0  # seconds for the first worker to be ready
-_RESTARTS = 3  # of one actor by Ray; then the driver starts another
-_MOST_LOST = 20  # actors that may be lost, one after the other, without one that becomes ready
+_TRIES = 3  # a question that ended as many workers is recorded as failed
+
+_Step = Callable[..., Any]  # of Job.ask: a question's answer; its scores and record
 
 
-def connect(out: Path, *, workers: int | None, gpus: float, address: str | None, options: dict[str, Any]) -> RayPool:
-    """Connect to a cluster, or start one on this machine, and start the workers.
+@contextlib.contextmanager
+def connect(*, workers: int | None, gpus: float, address: str | None, parallel: int | None) -> Iterator[Workers]:
+    """Connect to a cluster, or start one on this machine, and start the workers; the block's end ends them.
 
-    workers: default one for each CPU, or each `gpus` GPUs; gpus: for each worker; address: default RAY_ADDRESS;
-    options: for runner.run. Raises CannotRun, UserError: no Ray, no such cluster, too few GPUs or CPUs, other versions.
+    Args:
+        workers: How many; by default one for each CPU, or for each `gpus` GPUs.
+        gpus: GPUs of each worker, also a part of one.
+        address: Of the cluster; by default RAY_ADDRESS.
+        parallel: Questions in flight in each worker; by default 1, on a GPU as many as fit, up to ON_A_GPU.
+
+    Raises:
+        CannotRun: Ray is not installed.
+        UserError: There is no such cluster, it has too few CPUs or GPUs, or its workers have other versions.
     """
     if importlib.util.find_spec("ray") is None:
         raise CannotRun("--engine ray needs Ray, which is not installed; pip install 'longdoc-harness[ray]'")
@@ -41,23 +75,18 @@ def connect(out: Path, *, workers: int | None, gpus: float, address: str | None,
         settings |= {"num_cpus": max(workers or 1, os.cpu_count() or 1), "include_dashboard": False}
     try:
         ray.init(address=address, **settings)
-    except (RuntimeError, ConnectionError, ValueError, OSError, ray.exceptions.RayError) as error:
+    except Exception as error:  # Ray raises a bare Exception, too
         first = " ".join(str(error).split())[:300]
         raise UserError(f"no Ray cluster can be used at {address or 'this machine'}: {first}") from error
-    if address is None:
-        # Its autoscaler has nothing to do on one machine, and ray.shutdown waits a second for it.
-        with contextlib.suppress(Exception):
-            ray._private.worker._global_node.kill_monitor(check_alive=False)
     try:
-        return RayPool(ray, _worker_count(ray, workers, gpus), gpus, out, options)
-    except BaseException:
+        count = worker_count(ray.cluster_resources(), workers, gpus)
+        yield Workers(ray, count, gpus, parallel or (ON_A_GPU if gpus else 1))
+    finally:
         ray.shutdown()
-        raise
 
 
-def _worker_count(ray: Any, workers: int | None, gpus: float) -> int:
-    """How many workers to start. Raises UserError if the cluster can never hold them."""
-    has = ray.cluster_resources()
+def worker_count(has: Mapping[str, float], workers: int | None, gpus: float) -> int:
+    """How many workers to start. has: resources of the cluster. Raises UserError if it can never hold them."""
     cpus, own = int(has.get("CPU", 0)), has.get("GPU", 0)
     count = workers if workers is not None else int(own // gpus) if gpus else cpus
     if count < 1 or count * gpus > own:
@@ -70,102 +99,316 @@ def _worker_count(ray: Any, workers: int | None, gpus: float) -> int:
     return count
 
 
-class RayPool:
-    """A WorkerPool of Ray actors, restarted by Ray and then by this class. ray: the module; others: see `connect`."""
+def versions() -> dict[str, str]:
+    """Versions that have to be equal in all processes of a run."""
+    return {"Python": platform.python_version(), **packages(), **installed(["ray"])}
 
-    def __init__(self, ray: Any, count: int, gpus: float, out: Path, options: dict[str, Any]) -> None:
-        self.count = count
+
+class Workers:
+    """The actors of one command; called by Job.ask, which leaves its questions to them (AskOptions.spread)."""
+
+    def __init__(self, ray: Any, count: int, gpus: float, parallel: int) -> None:
+        """ray: the module; the others as for `connect`. Waits for the first worker. Raises UserError as `connect`."""
+        self.parallel = parallel
         self._ray = ray
-        self._made = (str(out.absolute()), os.getcwd(), options)
-        self._kind = ray.remote(
-            num_cpus=1, num_gpus=gpus, max_restarts=_RESTARTS, max_task_retries=0, max_concurrency=1
-        )(Worker)
-        self._actors: dict[str, Any] = {}
-        self._waiting: dict[Any, tuple[str, str]] = {}  # reference -> worker, "hello" or "run"
-        self._again: dict[str, float] = {}  # worker -> when to greet it again
-        self._lost, self._alive = 0, time.monotonic()
-        for number in range(1, count + 1):
-            self._start(f"worker-{number}")
-        self._check_first_worker()
-
-    def _start(self, worker: str) -> None:
-        self._actors[worker] = self._kind.remote(worker, *self._made)
-        self._greet(worker)
-
-    def _greet(self, worker: str) -> None:
-        self._waiting[self._actors[worker].hello.remote()] = (worker, "hello")
-
-    def _check_first_worker(self) -> None:
-        """Wait for the first worker. Raises UserError if none comes, or it cannot work."""
-        ready, _ = self._ray.wait(list(self._waiting), timeout=_START)
-        if not ready:
+        kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_concurrency=parallel)(_Worker)
+        self._load: dict[Any, int] = {}  # worker that is ready -> questions that it has
+        self._calls: dict[Any, tuple[Any, int, int]] = {}  # call under way -> worker, question, load; -1: a greeting
+        for _ in range(count):
+            self._greet(kind.remote(os.getcwd(), parallel))
+        if not ray.wait(list(self._calls), timeout=_START)[0]:
             raise UserError(f"no worker was ready after {_START:.0f} seconds; the cluster is busy: ray status")
-        try:
-            _check_same(self._ray.get(ready[0]))
-        except self._ray.exceptions.RayError as error:
-            raise UserError(f"a worker cannot start: {' '.join(str(error).split())[-300:]}") from error
 
-    def submit(self, worker: str, order: Order) -> None:
-        """Give a worker that is ready an order."""
-        self._waiting[self._actors[worker].run.remote(order)] = (worker, "run")
+    def _greet(self, worker: Any) -> None:
+        """Ask for the worker's versions; Ray answers once it runs, also after a restart."""
+        self._calls[worker.versions.options(max_task_retries=-1).remote()] = (worker, -1, 0)
 
-    def poll(self, timeout: float) -> list[Event]:
-        """What happened since the last call. Raises UserError for a worker that differs, or if no worker is left."""
-        now = time.monotonic()
-        for worker in [worker for worker, at in self._again.items() if at <= now]:
-            del self._again[worker]
-            self._greet(worker)
-        if not self._waiting:
-            time.sleep(timeout)
-            return []
-        self._check_alive(now)
-        ready, _ = self._ray.wait(list(self._waiting), num_returns=1, timeout=timeout)
-        if ready:  # take all that are there
-            ready, _ = self._ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)
-        return [event for reference in ready if (event := self._event_of(reference)) is not None]
+    def __call__(
+        self, job: Job, examples: Sequence[Example], answer: Callable[..., Any], finish: Callable[..., Any]
+    ) -> None:
+        """Have the workers answer the questions, and store and score each answer as it arrives.
 
-    def _check_alive(self, now: float) -> None:
-        """Raise UserError where workers end all the time, or none comes back."""
-        if any(call == "run" for _, call in self._waiting.values()):
-            self._alive = now
-        again = f"see the logs in {self._made[0]}/workers, then run the same command again"
-        if self._lost > _MOST_LOST:
-            raise UserError(f"{self._lost} workers ended one after the other; {again}")
-        if now - self._alive > _START:
-            raise UserError(f"no worker is left and none could be started for {_START:.0f} seconds; {again}")
+        A dead worker's questions are asked again, each alone on its worker; one that ends _TRIES workers is recorded as
+        failed. Raises what Job.ask raises, and UserError for a worker that cannot work.
+        """
+        ray, plan, budget = self._ray, job.plan, job.progress.budget
+        for module in filter(None, map(sys.modules.get, plan.code)):  # the user's own: workers have no such file
+            ray.cloudpickle.register_pickle_by_value(module)
+        row = [ray.put(plan)]  # in a list, as Ray would send the plan itself with each question
+        waiting = _Waiting(plan, examples)
+        deaths: Counter[int] = Counter()  # question -> workers that it ended
+        running: set[Any] = set()
+        told: dict[str, None] = {}  # notes of workers
+        problems: dict[Any, list[str]] = {}  # worker -> what it could not save
 
-    def _event_of(self, reference: Any) -> Event | None:
-        """The event that an ended call (a Ray reference) means for its worker; None for a greeting that failed."""
-        worker, call = self._waiting.pop(reference)
-        errors = self._ray.exceptions
-        try:
-            value = self._ray.get(reference)
-        except errors.RayError as error:
-            self._lost += 1
-            if call == "hello" and isinstance(error, errors.ActorDiedError):
-                self._start(worker)  # Ray does not restart it any more
+        def take(call: Any) -> None:
+            worker, number, load = self._calls.pop(call)
+            mine = call in running
+            running.discard(call)
+            try:
+                answered = ray.get(call)
+            except ray.exceptions.RayTaskError as error:
+                self._load[worker] -= load
+                if mine:
+                    raise (error.cause if isinstance(error.cause, HarnessError) else error) from None
+            except ray.exceptions.RayError as error:
+                if number < 0:
+                    raise UserError(f"a worker cannot start: {' '.join(str(error).split())[-300:]}") from error
+                if self._load.pop(worker, None) is not None:
+                    self._greet(worker)
+                if mine:
+                    deaths[number] += 1
+                    if deaths[number] < _TRIES:
+                        job.progress.note(f"a worker ended; its question '{waiting.asked[number].question.id}' waits")
+                        waiting.put_back(number)
+                        return
+                    lost = WorkerLost(f"{_TRIES} workers ended while they answered this question")
+                    waiting.ended(number)
+                    finish(answer(waiting.asked[number], lost))
             else:
-                self._again[worker] = time.monotonic() + 1.0
-            return Event(worker, died=True) if call == "run" else None
-        self._lost, self._alive = 0, time.monotonic()
-        if call == "run":
-            return Event(worker, value)
-        _check_same(value)
-        return Event(worker)
+                if number < 0:
+                    _check_versions(answered)
+                    self._load[worker] = 0
+                    return
+                self._load[worker] -= load
+                if mine:
+                    waiting.ended(number)
+                    problems[worker] = answered.problems
+                    for note in answered.notes:
+                        if note not in told:
+                            job.progress.note(note)
+                        told[note] = None
+                    _store(job, answered)
+                    finish((waiting.asked[number], answered.row))
 
-    def close(self) -> None:
-        """End all workers at once, and a cluster that was started for them."""
-        for actor in self._actors.values():
-            with contextlib.suppress(Exception):
-                self._ray.kill(actor, no_restart=True)
-        self._ray.shutdown()
+        try:
+            while True:
+                while waiting.left and budget.may_continue() and (chosen := self._choose(waiting, deaths)):
+                    worker, number, load = chosen
+                    tried = job.tried.get(waiting.asked[number].question.id)
+                    call = worker.answer.remote(row, waiting.position[number], tried)
+                    self._load[worker] += load
+                    self._calls[call] = chosen
+                    running.add(call)
+                if not running and (not waiting.left or budget.hit):
+                    break
+                ray.wait(list(self._calls), timeout=1.0)
+                for call in ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)[0]:
+                    take(call)
+        except KeyboardInterrupt:
+            for call in ray.wait(list(running), num_returns=len(running), timeout=0)[0] if running else ():
+                take(call)
+            raise
+        job.problems += dict.fromkeys(sentence for own in problems.values() for sentence in own)
+
+    def _choose(self, waiting: _Waiting, deaths: Mapping[int, int]) -> tuple[Any, int, int] | None:
+        """(A worker that has room, its next question, how much of its room that takes); None if all have to wait."""
+        for worker, load in sorted(self._load.items(), key=lambda each: each[1]):
+            number = waiting.next_for(worker, alone=load == 0) if load < self.parallel else None
+            if number is not None:
+                return worker, number, self.parallel if deaths[number] else 1
+        return None
 
 
-def _check_same(hello: dict[str, Any]) -> None:
-    """Raise UserError for a worker whose `Worker.hello` names a problem or other versions than this process's."""
-    where = f"the worker on {hello['host']}"
-    if hello["problem"]:
-        raise UserError(f"{where} cannot work: {hello['problem']}")
-    own, there = versions(), hello["versions"]
-    if different := [f"{k} {there.get(k)} there, {own.get(k)} here" for k in own | there if own.get(k) != there.get(k)]:
-        raise UserError(f"{where} has other versions: {'; '.join(different)}; install the same on all machines")
+def _check_versions(there: Mapping[str, str]) -> None:
+    """Raise UserError for a worker with other versions than this process's."""
+    own = versions()
+    keys = sorted(own.keys() | there.keys() - {"host"})
+    if different := [f"{k} {there.get(k)} there, {own.get(k)} here" for k in keys if own.get(k) != there.get(k)]:
+        what = "; ".join(different)
+        raise UserError(f"the worker on {there['host']} has other versions: {what}; install the same on all machines")
+
+
+def _store(job: Job, answered: _Answered) -> None:
+    """Write what a worker's question would have written, and count its cost."""
+    for name, value in answered.calls:
+        getattr(job.store, name)(value)
+        if name == "add_document":
+            job.progress.budget.spend_index(value)
+    job.progress.budget.spend(answered.row["usage"])
+    if there := answered.manifest:
+        job.manifest = {**job.manifest, "gpu": job.manifest.get("gpu") or there.get("gpu")}
+        if changed := changes(job.manifest, there):
+            *starts, last = job.manifest["starts"]
+            job.manifest["starts"] = [*starts, {**last, "changed": last.get("changed", {}) | changed}]
+        if job.plan.config.dataset.keep_texts:
+            job.keep_first_prompts(there.get("first_prompts", {}))
+
+
+@dataclass(eq=False)
+class _Group:
+    """Questions about the same documents, by number. home: the worker that indexes these; indexed: whether it has."""
+
+    numbers: deque[int] = field(default_factory=deque)
+    home: Any = None
+    indexed: bool = False
+
+
+class _Waiting:
+    """The questions that no worker has yet. One worker indexes a document; others help once it did, if they are idle.
+
+    asked: the questions by number; position: of each in the data set; left: how many wait.
+    """
+
+    def __init__(self, plan: Plan, examples: Sequence[Example]) -> None:
+        self.asked, self.left = examples, len(examples)
+        places = {example.question.id: n for n, example in enumerate(plan.dataset.examples)}
+        self.position = [places[example.question.id] for example in examples]
+        groups: dict[Any, _Group] = {}
+        self._group: list[_Group] = []
+        for number, example in enumerate(examples):
+            key = example.question.document_ids if plan.method.scope == "document" else number
+            self._group.append(groups.setdefault(key, _Group()))
+            self._group[-1].numbers.append(number)
+        self._fresh = deque(groups.values())
+        self._open: list[_Group] = []  # begun, with questions left
+        self._again: deque[int] = deque()  # of workers that died
+
+    def next_for(self, worker: Any, alone: bool) -> int | None:
+        """The number of the worker's next question; alone: it has none, so it may get one that ended a worker."""
+        indexed = [group for group in self._open if group.indexed]
+        own = next((group for group in indexed if group.home is worker), None)
+        if alone and self._again:
+            self.left -= 1
+            return self._again.popleft()
+        if own is None and self._fresh:
+            own = self._fresh.popleft()
+            own.home = worker
+            self._open.append(own)
+        own = own or max(indexed, key=lambda group: len(group.numbers), default=None)
+        if own is None:
+            return None
+        number = own.numbers.popleft()
+        if not own.numbers:
+            self._open.remove(own)
+        self.left -= 1
+        return number
+
+    def put_back(self, number: int) -> None:
+        """Have a question asked again, whose worker died."""
+        self.left += 1
+        self._again.append(number)
+
+    def ended(self, number: int) -> None:
+        """Note that a question was answered, or given up: its documents are indexed, or cannot be."""
+        self._group[number].indexed = True
+
+
+@dataclass
+class _Answered:
+    """What a worker's question would have written: calls of RunStore, the last one with its answer.
+
+    manifest: of the worker, where it is new: its machine, code and first prompts.
+    """
+
+    calls: list[tuple[str, Any]]
+    manifest: dict[str, Any] | None
+    notes: list[str]
+    problems: list[str]
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The answer, a record without scores."""
+        return cast(dict[str, Any], self.calls[-1][1])
+
+
+class _Calls(threading.local):
+    """Stands for RunStore in a worker: keeps the calls of the thread that answers a question, for the driver."""
+
+    place = RunPlace(Path())
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, Any]] = []
+
+    def manifest(self) -> dict[str, Any]:
+        """No manifest: the driver has it."""
+        return {}
+
+    def __getattr__(self, name: str) -> Callable[[Any], None]:
+        """Keep the call of any other method of RunStore."""
+        return lambda value: self.made.append((name, value))
+
+
+class _Worker:
+    """An actor, which works in `cwd` and answers `parallel` questions at a time."""
+
+    def __init__(self, cwd: str, parallel: int) -> None:
+        with contextlib.suppress(OSError):  # a machine that lacks it may need no file of it
+            os.chdir(cwd)
+        self._parallel = parallel
+        self._lock = threading.Lock()
+        self._row: Any = None  # reference of the plan that `_job` is of
+        self._sent: dict[str, Any] | None = None  # the manifest that the driver has
+
+    def versions(self) -> dict[str, str]:
+        """`versions` of this process, and the host's name."""
+        return {**versions(), "host": socket.gethostname()}
+
+    def answer(self, row: list[Any], position: int, tried: dict[str, Any] | None) -> _Answered:
+        """Answer a question. row: [reference of its plan]; position: in the data set; tried: see Job.tried."""
+        try:
+            with self._lock:
+                if self._row != row[0]:
+                    self._open_row(row[0])
+                job, progress, calls = self._job, self._progress, self._calls
+                ask, scheduler = self._ask, self._scheduler
+            example = job.plan.dataset.examples[position]
+            if tried:
+                job.tried[example.question.id] = tried
+
+            def work() -> list[tuple[str, Any]]:
+                calls.made = []
+                ask(example)
+                return calls.made
+
+            made = work() if scheduler is None else _as_member(scheduler, work)
+        except HarnessError as error:  # its own class may not survive the way
+            kind = next(kind for kind in (UserError, SaveError, HarnessError) if isinstance(error, kind))
+            raise kind(f"worker on {socket.gethostname()}: {error}") from None
+        with self._lock:
+            job.manifest = with_first_prompts(job.manifest, job.models.first_prompts())
+            manifest = None if self._sent is job.manifest else job.manifest
+            self._sent = job.manifest
+            notes, progress.notes = progress.notes, []
+        return _Answered(made, manifest, notes, job.indexer.problems)
+
+    def _open_row(self, reference: Any) -> None:
+        """Get a plan ready. Raises UserError where its weights are others than the driver's, CannotRun from loading."""
+        import ray
+
+        plan: Plan = ray.get(reference)
+        facts = {role: model_facts(config).identity for role, config in plan.models.items()}
+        facts |= {role: encoder_facts(config, role).identity for role, config in plan.encoders.items()}
+        if other := [role for role, fact in facts.items() if fact != plan.facts[role]]:
+            raise UserError(f"the weights of its {other[0]} are not those of the driver's machine; make them equal")
+        self._calls, self._progress = _Calls(), Silent()
+
+        def keep_step(_job: Job, _examples: Sequence[Example], answer: _Step, _finish: _Step) -> None:
+            self._ask = answer
+
+        job = Job(plan, cast(RunStore, self._calls), self._progress, [], AskOptions(parallel=1, spread=keep_step))
+        job.ask([])
+        self._scheduler = None
+        if self._parallel > 1:
+            seed_everything(derived_seed(plan.config.seed, "in flight"))
+            places = places_for(job.models.load_all(), self._parallel, job.progress.note, job.longest_context)
+            job.indexer.kept = max(job.indexer.kept, places)
+            self._scheduler = Scheduler(places)
+        self._job, self._row = job, reference
+
+
+def _as_member(scheduler: Scheduler, work: Callable[[], Any]) -> Any:
+    """Return work(), run in a thread of the scheduler, which batches its requests with those of other threads."""
+    outcome: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def member() -> None:
+        try:
+            outcome.put((work(), None))
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            outcome.put((None, error))
+
+    scheduler.start_threads(member)
+    value, error = outcome.get()
+    if error is not None:
+        raise error
+    return value

@@ -21,7 +21,7 @@ from harness.engine import runner
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress
 from harness.engine.runner import RunResult
-from harness.errors import RunLocked, UserError, WorkerLost
+from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
 from harness.storage.files import check_writable, delete_drafts
 from harness.storage.json_lines import read_lines
@@ -29,7 +29,7 @@ from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, read_json, run_yaml
 from harness.storage.run_place import RunPlace
-from harness.storage.shard_files import TRIES, Part, part_name, parts_in, write_order
+from harness.storage.shard_files import Part, part_name, parts_in, write_order
 from harness.storage.shown_texts import TEXTS
 from harness.types import Document, Example
 
@@ -140,8 +140,7 @@ class PartPlace(RunPlace):
         if not self.holds_run():  # else its manifest, which comes before any question, proves that it can be written
             check_writable(self.folder)
         stack.enter_context(FolderLock(self.folder, self.part))
-        if not self._part.driven:
-            FolderLock(self.folder).check_free()  # a writer of the whole run would ask the same questions
+        FolderLock(self.folder).check_free()  # a writer of the whole run would ask the same questions
         delete_drafts(self.folder, [self.path(name).name for name in _REPLACED])
 
     def check_fits(self) -> None:
@@ -174,11 +173,6 @@ class PartPlace(RunPlace):
     def records_of_others(self) -> Iterator[dict[str, Any]]:
         """The merged records of the part's questions."""
         return (r for r in read_lines(self.folder / RECORDS, "question_id") if self.is_mine(r["question_id"]))
-
-    def check_not_given_up(self, question_id: str) -> None:
-        """Raise WorkerLost for a question that several workers in a row did not survive."""
-        if question_id in self._part.given_up:
-            raise WorkerLost(f"{TRIES} workers in a row ended while they answered this question")
 
     def manifest(self, asked: int) -> dict[str, Any]:
         """{"shard": {"number", "of", "asked"}} for manifest.json: the part, of how many, of how many questions."""

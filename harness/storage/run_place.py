@@ -74,9 +74,6 @@ class RunPlace:
         """Yield records of this writer's questions from files of other writers."""
         return iter(())
 
-    def check_not_given_up(self, question_id: str) -> None:
-        """Raise HarnessError for a question that is recorded as failed without being asked."""
-
     def manifest(self, asked: int) -> dict[str, Any]:
         """Keys that this writer adds to manifest.json. asked: number of questions of the whole run."""
         return {}

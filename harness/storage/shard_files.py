@@ -8,7 +8,6 @@ part_name("records.jsonl", 3)   "records.3.jsonl"
 parts_in(folder)                [1, 2, 3]        parts whose files are not merged yet
 """
 
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -21,8 +20,6 @@ from harness.storage.files import write_atomic
 from harness.storage.json_lines import json_line, read_lines
 
 ORDER = "order.jsonl"
-TRIES = 3
-"""A question that ended as many workers is recorded as failed."""
 _PART = re.compile(r"(?:records|documents|answered|manifest|summary)\.([1-9]\d{0,6})\.jsonl?")
 
 
@@ -30,15 +27,12 @@ _PART = re.compile(r"(?:records|documents|answered|manifest|summary)\.([1-9]\d{0
 class Part:
     """One part of a run.
 
-    number: from 1; of: how many parts there are; ids: its questions; driven: a driver that holds the folder's lock
-    started the process (harness/scale/schedule_shards.py); given_up: questions to record as failed without another try.
+    number: from 1; of: how many parts there are; ids: its questions.
     """
 
     number: int
     of: int
     ids: frozenset[str]
-    driven: bool = False
-    given_up: frozenset[str] = frozenset()
 
 
 def part_name(name: str, part: int | None) -> str:
@@ -76,32 +70,3 @@ def write_order(folder: Path, question_ids: Sequence[str]) -> None:
 def read_order(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of order.jsonl, {"question_id"}; none without the file."""
     return read_lines(folder / ORDER, "question_id")
-
-
-class PartsFollower:
-    """Follow the lines that processes write into the parts of a run's file `name`, for a display or a sum of all."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self._folder, self._name = folder, name
-        self._read: dict[Path, int] = {}  # bytes
-
-    def new_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows that were completed since the last call."""
-        for number in parts_in(self._folder):
-            path = self._folder / part_name(self._name, number)
-            start = self._read.get(path, 0)
-            try:
-                if path.stat().st_size <= start:
-                    continue
-                with open(path, "rb") as file:
-                    file.seek(start)
-                    lines = file.read()
-            except OSError:  # not begun, or merged already
-                continue
-            whole = lines[: lines.rfind(b"\n") + 1]
-            self._read[path] = start + len(whole)
-            for line in whole.splitlines():
-                try:
-                    yield json.loads(line)
-                except ValueError:  # its worker died while it wrote
-                    continue

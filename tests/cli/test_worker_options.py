@@ -1,13 +1,10 @@
-"""`harness run --shard`, `--engine` and `harness merge` on the command line: mistakes in one sentence, and one Ray run."""
+"""`harness run --shard`, `--engine` and `harness merge` on the command line; Ray itself is in tests/scale."""
 
 import json
 import sys
 from pathlib import Path
 
 import pytest
-
-from harness.storage.json_lines import read_lines
-from harness.storage.shard_files import parts_in
 
 # A scripted model needs no torch, which each of the processes here would import.
 ROW = ["run", "-m", "bm25", "-d", "pocket/musique", "--model", "scripted", "--mlflow", "off"]
@@ -60,23 +57,3 @@ def test_a_merge_by_hand(called):
     assert code == 0
     assert json.loads(printed.splitlines()[0])["summary"]["state"] == "interrupted"
     assert called(*ROW, "--limit", "4")[0] == 0
-
-
-def same_answers(alone, other):
-    (path,) = Path(alone).rglob("records.jsonl")
-    copy = Path(other) / path.relative_to(alone)
-    kept = ("question_id", "prediction", "scores", "shown", "steps", "error")
-    ours, theirs = ([[r[k] for k in kept] for r in read_lines(p, "question_id")] for p in (copy, path))
-    assert ours == theirs
-    assert not parts_in(copy.parent)
-
-
-def test_a_row_over_ray_equals_that_of_one_process(called, monkeypatch):
-    """The one test with a real cluster; faults are in tests/scale/test_schedule_shards.py."""
-    pytest.importorskip("ray")
-    monkeypatch.setenv("RAY_TMPDIR", "/tmp")  # a socket's path has 107 bytes at most
-    code, printed = called(*ROW, "--limit", "2", "--engine", "ray", "--workers", "1", "--out", "ray")
-    assert code == 0, printed
-    assert called(*ROW, "--limit", "2", "--out", "alone")[0] == 0
-    same_answers("alone", "ray")
-    assert (Path("ray") / "workers" / "worker-1.log").read_text().count(" answered") == 2

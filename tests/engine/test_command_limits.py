@@ -202,9 +202,9 @@ def test_the_command_ends_with_3_and_the_command_that_resumes(command, tmp_path,
     [
         (["--max-money", "3"], "--price-per-gpu-hour P"),
         (["--max-hours", "0"], "should be more than 0"),
-        (["--max-hours", "9", "--shard", "1/2"], "--max-hours counts the time of one process; leave it out, or"),
+        (["--max-hours", "9", "--shard", "1/2"], "--max-hours counts one process; leave it out, or --shard"),
         (
-            ["--max-money", "9", "--price-per-gpu-hour", "2", "--shard", "1/2"],
+            ["--max-money", "9", "--price-per-gpu-hour", "2", "--engine", "ray"],
             "--price-per-gpu-hour counts the time of",
         ),
     ],

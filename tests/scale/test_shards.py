@@ -1,15 +1,12 @@
 """Shards of a run, and their merge: the same records as one process writes, whatever happens in between."""
 
-import contextlib
 import json
 from dataclasses import replace
 
 import pytest
 
-from harness.cost.usage import sent
 from harness.engine.progress import Silent
-from harness.engine.spending_limits import Budget
-from harness.errors import LimitReached, RunLocked, UserError
+from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.shard import parse_shard, partition, run_shard
 from harness.storage.json_lines import json_line, read_lines
@@ -18,11 +15,14 @@ from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, read_run
 from harness.storage.shard_files import part_name, parts_in
 from reports import facts
 from tests.engine.fakes import World, comparable, go, make_plan
-from tests.scale.test_schedule_shards import records
 
 pytestmark = pytest.mark.usefixtures("fake_model")
 
 WORLD = World(questions=12, documents=5)
+
+
+def records(folder):
+    return [comparable(row) for row in read_lines(folder / RECORDS, "question_id")]
 
 
 def shard(out, number, of=3, **more):
@@ -130,40 +130,6 @@ def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path):
         shard(tmp_path, number, plan=plan)
     assert rows[-1]["question_id"] not in {q.id for q, _ in plan.method.seen}
     assert len(records(folder)) == 12
-
-
-def budget(out, plan, limit, name="tokens"):
-    """The budget of one of several processes of the same command."""
-    made = Budget({name: limit}, shared=True)
-    made.open_row(out / plan.folder, plan.config.model_dump())
-    return made
-
-
-def test_limits_hold_for_the_sum_of_all_shards(tmp_path):
-    plan = make_plan(WORLD.dataset())
-    go(plan, tmp_path / "whole")
-    whole = read_run(tmp_path / "whole" / plan.folder)
-    used = [sent(row["usage"])["tokens"] for row in (*whole.records, *whole.documents)]
-    limit, stopped = 0.5 * sum(used), 0
-    for number in (1, 2, 3):
-        progress = Silent()
-        progress.budget = budget(tmp_path, plan, limit)
-        with contextlib.suppress(LimitReached):
-            run_shard(plan, tmp_path, number, 3, progress=progress, command=["harness", "run"])
-        stopped += bool(progress.budget.hit)
-    summary = merge(tmp_path / plan.folder, lambda _: None)
-    now = budget(tmp_path, plan, 1e9)
-    assert now.may_continue()
-    assert limit <= now.spent()["tokens"] < limit + 2 * max(used), "the last question, and its index"
-    assert (stopped > 0, summary["n_total"] < 12) == (True, True)
-    for number in (1, 2, 3):  # what another process writes is seen while this one runs
-        progress = Silent()
-        progress.budget = budget(tmp_path, plan, sum(used) + 1)
-        run_shard(plan, tmp_path, number, 3, progress=progress, command=["harness", "run"])
-    assert read_run(tmp_path / plan.folder).summary["n_total"] == 12
-    final = budget(tmp_path, plan, 1e9)
-    assert final.may_continue()
-    assert final.spent()["tokens"] == pytest.approx(sum(used))
 
 
 def test_the_first_complete_record_wins(tmp_path):

@@ -1,7 +1,6 @@
 """A disk that fails, or a kill, at every file operation of a short run: the same command then ends with equal records.
 
-A run of one process; two shards with their merge, and a driver with its workers, at every fifth operation
-(HARNESS_EVERY_OPERATION=1: at all).
+A run of one process; two shards with their merge at every fifth operation (HARNESS_EVERY_OPERATION=1: at all).
 """
 
 import contextlib
@@ -23,7 +22,6 @@ from harness.storage.json_lines import read_lines
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
 from tests.engine.fakes import Quiet, World, comparable, go, make_plan
-from tests.scale.test_schedule_shards import drive
 
 pytestmark = pytest.mark.usefixtures("fake_model")
 
@@ -55,12 +53,7 @@ def _shards(out):
     return folder
 
 
-def _driven(out):
-    """The driver of Ray, over workers in this process."""
-    return drive(out, plan=_plan(out))[0].folder
-
-
-RUNS = {"one process": (_run, 1), "shards": (_shards, STEP), "driver": (_driven, STEP)}
+RUNS = {"one process": (_run, 1), "shards": (_shards, STEP)}
 
 
 def _patched(patch, root, fault):
