@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import canonical
 from harness.cost.prices import price_of
 from harness.cost.usage import texts_and_cut
+from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
@@ -283,9 +284,7 @@ def _run_notes(run: StoredRun) -> list[str]:
             f"gold answers of {told['questions']} questions were corrected on {told['at'][:10]} ({told['file']}); the "
             f"means before: {means}"
         )
-    if skipped := (run.manifest.get("dataset") or {}).get("skipped"):
-        reasons = ", ".join(f"{number} {reason}" for reason, number in skipped.items())
-        found.append(f"{sum(skipped.values())} rows of the data set were left out by the loader: {reasons}")
+    found += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
     if (state := run.summary.get("state", "running")) != "finished":
         asked = run.summary.get("n_asked")
         found.append(f"the run is {state}, not finished: {total} questions" + (f" of {asked}" if asked else " so far"))

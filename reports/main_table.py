@@ -166,7 +166,7 @@ def _score_columns(
             missing.setdefault(column.missing, []).append(name)
     for count, without in missing.items():
         are = "is" if len(without) == 1 else "are"
-        notes.append(f"{', '.join(without)} {are} missing for {count} answered questions and left out for them")
+        notes.append(f"{', '.join(without)} {are} missing for {count} of the answered questions and left out for them")
     return out
 
 

@@ -24,6 +24,7 @@ A column of tuples is footnotes. A column without any value is left out, unless 
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import math
@@ -69,11 +70,11 @@ def render_sections(sections: Sequence[tuple[str, pd.DataFrame]], form: str = "t
     return "\n".join(writers[form](title, frame) for title, frame in sections)
 
 
-def _three_digits(value: float) -> str:
-    """Three significant digits without an exponent where that is readable: 0.0123, 4.56, 108, 12300."""
+def three_digits(value: float, least: float = 1e-4) -> str:
+    """Three significant digits: 0.0123, 4.56, 108, 12300; with an exponent below `least` and from a million on."""
     if value == 0:
         return "0"
-    if not 1e-4 <= abs(value) < 1e6:
+    if not least <= abs(value) < 1e6:
         return f"{value:.2e}"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:.{digits}f}"
@@ -88,10 +89,11 @@ _WRITERS: dict[str, Callable[[float], str]] = {
     **dict.fromkeys(
         ("n", "failed", "truncated", "left_out", "texts_cut", "declined", "documents", "tokens"), "{:.0f}".format
     ),
-    **dict.fromkeys(("tflops", "seconds", "money", "ours"), _three_digits),
+    **dict.fromkeys(("tflops", "seconds", "ours"), three_digits),
+    "money": functools.partial(three_digits, least=1e-9),  # sums of money are not written with exponents
     **dict.fromkeys(("p", "p_holm"), lambda value: "<0.001" if value < 0.001 else f"{value:.3f}"),
     "printed": "{:g}".format,
-    "apart": lambda value: ("+" if value > 0 else "") + _three_digits(value),
+    "apart": lambda value: ("+" if value > 0 else "") + three_digits(value),
     "ratio": "{:.2f}x".format,
     **dict.fromkeys(("mean", "reference mean", "difference", "detectable"), _percent),
 }

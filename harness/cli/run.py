@@ -124,9 +124,9 @@ def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int
     assert result is not None  # no error: it is there
     for problem in result.save_problems:
         say(f"error: {problem}")
+    print_result(result, outcome.plan, options.json)
     if result.failed:
         say(failure_text(result, f"{name}: " if several else "", options.debug))
-    print_result(result, outcome.plan.config.model_dump(mode="json"), options.json)
     why = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
     why += result.save_problems
     return (3, "; ".join(why)) if why else (0, None)

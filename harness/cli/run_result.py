@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.output import mean_texts
 
 if TYPE_CHECKING:
+    from harness.engine.plan import Plan
     from harness.engine.rows_in_turn import Lost
     from harness.engine.runner import RunResult
 
 
 def failure_text(result: RunResult, row: str, debug: bool) -> str:
-    """The error line of a run: how many questions failed, why the first one did, and how to run or score them again.
+    """The error line of a run: how many questions failed, the most frequent reason, and how to run or score them again.
 
-    row: goes in front; debug: adds the traceback of the first one.
+    row: goes in front; debug: adds the traceback of the first question that failed for this reason.
     """
     from harness.storage.failures import lacks_only_scores, one_line
     from harness.storage.json_lines import read_lines
@@ -26,7 +28,12 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
 
     records = result.folder / part_name(RECORDS, result.part)
     errors = {r["question_id"]: r["error"] for r in read_lines(records, "question_id")}
-    question, error = next((q, e) for q, e in errors.items() if e is not None)
+    alike: dict[str, list[str]] = {}  # questions by reason; numbers, such as sizes of texts, make no other one
+    for question, error in errors.items():
+        if error is not None:
+            alike.setdefault(re.sub(r"\d+", "", one_line(error)), []).append(question)
+    question, *others = max(alike.values(), key=len)
+    error, which = errors[question], f"{len(others) + 1} of them like" if others else "the first,"
     ways = []
     answered = sum(lacks_only_scores(e) for e in errors.values())
     if answered < result.failed:
@@ -38,11 +45,12 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
     if "traceback" in error and not debug:
         ways.append("--debug prints the traceback")
     count = f"{result.failed} of {result.summary['n_total']} questions failed"
-    return f"{shown}error: {row}{count}; the first, '{question}': {one_line(error)}  ({'; '.join(ways)})"
+    return f"{shown}error: {row}{count}; {which} '{question}': {one_line(error)}  ({'; '.join(ways)})"
 
 
-def print_result(result: RunResult, config: Mapping[str, Any], json: bool) -> None:
-    """Print the scores and counts of a run on stdout, as lines or as one object of JSON. config: as in run.yaml."""
+def print_result(result: RunResult, plan: Plan, json: bool) -> None:
+    """Print the scores and counts of a run on stdout, as lines or as one object of JSON."""
+    from harness.datasets.base import left_out_note
     from harness.storage.run_summary import reply_sentences
 
     if json:
@@ -55,10 +63,12 @@ def print_result(result: RunResult, config: Mapping[str, Any], json: bool) -> No
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
     bare = summary.get("n_without_prefix")
     note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
+    note += f", {summary['n_truncated']} answered from a truncated context" if summary.get("n_truncated") else ""
     note += f", {summary['n_left_out']} left out by the loader" if summary.get("n_left_out") else ""
     note += _cached_requests_note(summary)
     lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
-    lines += [f"  {sentence}" for sentence in reply_sentences(summary.get("replies", {}), config)]
+    told = reply_sentences(summary.get("replies", {}), plan.config.model_dump(mode="json"))
+    lines += [f"  {sentence}" for sentence in [*left_out_note(plan.dataset.skipped), *told]]
     print("\n".join(lines), flush=True)
 
 

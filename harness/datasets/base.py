@@ -39,3 +39,13 @@ class Dataset:
     def left_out(self) -> int:
         """The number of `skipped` rows."""
         return sum(self.skipped.values())
+
+
+def left_out_note(skipped: Mapping[str, int]) -> list[str]:
+    """A sentence on the rows that a loader left out, with its reasons; none where it left out none.
+
+    Args:
+        skipped: Reason -> count, as in `Dataset.skipped` and in a run's manifest.
+    """
+    reasons = ", ".join(f"{number} ({reason})" for reason, number in skipped.items())
+    return [f"rows of the data set that the loader left out: {reasons}"] if skipped else []

@@ -35,7 +35,6 @@ from harness.stats.clusters import WHOLE_FOLDER
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 SEPARATOR = "\n\n"
-NO_PAGE = "question names a page that is not in the folder"  # the reason of a Skip
 _MARKDOWN, _PLAIN, _HTML, _ROWS = (".md", ".markdown"), (".txt", ".rst"), (".html", ".htm"), (".jsonl",)
 _PDF = ".pdf"
 _NEEDS_PYPDF = "needs pypdf: pip install 'longdoc-harness[pdf]'"
@@ -123,6 +122,7 @@ def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
         DataError: The folder has no page, or two pages have one id.
     """
     pages: dict[str, Page] = {}
+    files: dict[str, str] = {}  # a page's id -> its file
     unread = []
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = path.relative_to(folder).as_posix()
@@ -149,9 +149,10 @@ def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
             if not any(heading.strip() or text.strip() for heading, text in page.sections):
                 unread.append(f"{name} (empty)")
             elif page.id in pages:
-                raise DataError(name, None, None, f"two pages have the id '{page.id}'; rename or remove one")
+                other = f", the other in {files[page.id]}"
+                raise DataError(name, None, None, f"two pages have the id '{page.id}'{other}; rename or remove one")
             else:
-                pages[page.id] = page
+                pages[page.id], files[page.id] = page, name
     if not pages:
         raise DataError(folder.name, None, None, "the folder has no page (.md, .txt, .rst, .html, .pdf or .jsonl)")
     return list(pages.values()), unread
@@ -238,10 +239,9 @@ class _Questions:
         row = parse_question({key: value for key, value in raw.items() if value not in (None, "")})
         named = [*_names(raw, "document"), *_names(raw, "documents")]
         gold = _names(raw, "gold_pages")
-        ids = [self._ids.get(name) for name in named]
-        if None in ids:
-            return Skip(NO_PAGE)
-        key = tuple(str(name) for name in ids)
+        if gone := [name for name in named if name not in self._ids]:
+            return _no_page(gone[0])
+        key = tuple(self._ids[name] for name in named)
         if key not in self._joined:
             chosen = [self._pages[name] for name in key] or list(self._pages.values())
             self._joined[key] = joined_document(" + ".join(key) or WHOLE_FOLDER, chosen)
@@ -251,10 +251,14 @@ class _Questions:
             page, mark, heading = name.partition("#")
             span = spans.get(f"{self._ids.get(page, page)}{mark}{heading}")
             if span is None:
-                return Skip(NO_PAGE)
+                return _no_page(name)
             supporting.append(span)
         question = Question(row.id, row.question, (document.id,))
         return Group(document, (Example(question, Gold(row.answers, tuple(supporting), row.extra)),))
+
+
+def _no_page(name: str) -> Skip:
+    return Skip(f"page '{name}' is not in the folder")
 
 
 def _names(raw: dict[str, Any], key: str) -> list[str]:

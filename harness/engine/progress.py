@@ -3,7 +3,7 @@
     42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 41.2 · 3 min left · indexing 12/40 chunks
     200/200 · 1 failed · 1.5M tokens · 19.6 TFLOPs · 14 min                                  the result follows
 
-"FLOPs unknown" if the sizes of a model are not known, for instance behind an endpoint: a partial sum would mislead.
+No TFLOPs where the sizes of a model are not known, for instance behind a server: a partial sum would mislead.
 A terminal rewrites the line in place after a bar, a notebook has a widget; a log file gets a line about every 10 %,
 and every minute of a long index.
 """
@@ -101,8 +101,9 @@ class Progress:
         parts = [f"{self._done}/{self._total}"]
         if self._failed:
             parts.append(f"{self._failed} failed")
-        flops = "FLOPs unknown" if self._uncounted else f"{self._flops / 1e12:.3g} TFLOPs"
-        parts += [f"{short_count(self._tokens)} tokens", flops]
+        parts.append(f"{short_count(self._tokens)} tokens")
+        if not self._uncounted:
+            parts.append(f"{self._flops / 1e12:.3g} TFLOPs")
         result = self._result_follows and self._done >= self._total
         if self._headline and self._done and not result:
             parts.append(f"{self._headline} {100 * self._score / self._done:.1f}")

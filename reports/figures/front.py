@@ -28,6 +28,7 @@ from reports.figures.figure import Figure
 from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, paper_style, set_axis, wrapped
 from reports.main_table import frame
 from reports.markup import Html, el, joined
+from reports.table_formats import three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -250,7 +251,7 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _tooltip(point: Mapping[str, Any]) -> str:
     """The text that a pointer over a mark reads: method, score, cost, and what the mark says of them."""
-    spent = f"{point['tflops']:.3g} {COSTS[point['cost']][1]}"
+    spent = f"{three_digits(point['tflops'], least=1e-9)} {COSTS[point['cost']][1]}"
     value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {spent}"
     if point["ceiling"]:
         return f"{value}; a ceiling, it was shown the evidence"

@@ -246,6 +246,11 @@ def wrapped(name: str, longest: int) -> str:
     return textwrap.fill(printable(name), longest)
 
 
+def _in_full(value: float, _: int | None = None) -> str:
+    """A number without an exponent: "0.00005", "12,000"."""
+    return f"{value:,.12f}".rstrip("0").rstrip(".")
+
+
 def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
     """Name, scale, ends and ticks of an axis, once everything is drawn on it; numbers are written out in full."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
@@ -273,7 +278,7 @@ def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
         axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axis.set_minor_locator(NullLocator())
     texts = [wrapped(label.replace("/", "/ ") if len(label) > 16 else label, 16) for label in wanted.labels]
-    axis.set_major_formatter(FixedFormatter(texts) if texts else FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_major_formatter(FixedFormatter(texts) if texts else FuncFormatter(_in_full))
 
 
 def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: int = _ROOM) -> None:

@@ -76,7 +76,7 @@ def _rule_rows(
             missing += value is None
             values += [] if value is None else [(float(value), cluster)]
         covered = failed + len(reached)
-        notes = [f"{score} is missing for {missing} answered questions and left out for them"] if missing else []
+        notes = [f"{score} is missing for {missing} of the answered questions and left out for them"] if missing else []
         if covered < whole:
             values, reached, notes = [], [], rule.uncovered(recorded.most, whole - covered, broken, whole)
         yield {

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from harness.cli import run as run_verb
+from harness.cli.run_result import failure_text
 from harness.config.yaml_tree import flatten
 from harness.engine import runner
 from harness.errors import CannotRun
@@ -52,6 +53,17 @@ def test_json_is_the_last_line_and_names_the_folder(cli, tmp_path):
     told = "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model"
     assert [line for line in done.stderr.splitlines() if "--model" in line] == [told]
     assert json.loads((folder / "manifest.json").read_text())["command"][:2] == ["harness", "run"]
+
+
+def test_the_most_frequent_reason_of_failed_questions_is_told(tmp_path):
+    reasons = ["gone", "the window of 7 is full", None, "the window of 9 is full"]
+    errors = [reason and {"type": "QuestionError", "message": reason} for reason in reasons]
+    rows = [{"question_id": f"q{n}", "error": error} for n, error in enumerate(errors)]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = failure_text(runner.RunResult(tmp_path, {"n_total": 4}, failed=3), "", debug=False)
+    assert told.startswith(
+        "error: 3 of 4 questions failed; 2 of them like 'q1': QuestionError: the window of 7 is full"
+    )
 
 
 def test_several_methods_run_in_turn_and_the_worst_code_wins(here):

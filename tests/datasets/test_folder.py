@@ -9,7 +9,7 @@ import yaml
 from harness.cli.main import main
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.datasets.folder import NO_PAGE, markdown_sections
+from harness.datasets.folder import markdown_sections
 from harness.errors import ConfigError, DataError
 from harness.stats.clusters import WHOLE_FOLDER, question_labels
 from harness.storage.run_folder import read_run
@@ -116,7 +116,8 @@ def test_a_page_that_is_not_there_is_counted(wiki):
     rows = [{"question": "a?", "answer": "b", "document": "gone"}, {"question": "c?", "answer": "d"}]
     rows.append({"question": "e?", "answer": "f", "gold_pages": ["office#No such heading"]})
     data = load(config(wiki, rows))
-    assert (len(data), data.skipped) == (1, {NO_PAGE: 2})
+    reasons = ("page 'gone' is not in the folder", "page 'office#No such heading' is not in the folder")
+    assert (len(data), data.skipped) == (1, dict.fromkeys(reasons, 1))
 
 
 def test_files_that_cannot_be_read_are_named(wiki):
@@ -175,7 +176,7 @@ def test_without_pypdf_a_pdf_is_named(wiki, monkeypatch):
 
 def test_two_pages_with_one_id_are_refused(wiki):
     (wiki / "office.md").write_text("Elsewhere.")
-    with pytest.raises(DataError, match="two pages have the id 'office'"):
+    with pytest.raises(DataError, match="office.txt: two pages have the id 'office', the other in office.md; rename"):
         load(config(wiki, [{"question": "a?", "answer": "b"}]))
 
 
@@ -256,13 +257,16 @@ def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(wik
     assert "2 questions (2 more left out by the loader)" in capsys.readouterr().out
     for limit, left in (("2", 1), ("9", 2)):  # the same folder
         assert code_of(["run", *words, "--mlflow", "off", "--limit", limit, "--out", str(tmp_path / "out")]) == 0
-        assert f"2 questions, 0 failed, {left} left out by the loader" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert f"2 questions, 0 failed, {left} left out by the loader" in told
+        assert f"that the loader left out: {left} (page 'gone' is not in the folder)" in told
         (folder,) = (tmp_path / "out/folder").iterdir()
         summary = read_run(folder).summary
         assert [summary[name] for name in ("n_scored", "n_failed", "n_left_out", "n_asked")] == [2, 0, left, 2 + left]
     assert code_of(["report", str(tmp_path / "out")]) == 0
     told = capsys.readouterr().out
-    assert f"2 rows of the data set were left out by the loader: 2 {NO_PAGE}" in told
+    assert told.count("rows of the data set that the loader left out: 2 (page 'gone' is not in the folder)") == 1
+    assert told.count("that the loader left out") == 1
     assert "left_out" in told
     table = frame([read_run(folder)])
     assert final_metrics(read_run(folder), table)["left_out"] == 2

@@ -35,6 +35,7 @@ def test_docstring_shows_what_is_printed():
         ("tflops", 108.4, "108"),
         ("tflops.index", 0.01234, "0.0123"),
         ("tflops.index", 1.5e-7, "1.50e-07"),
+        ("money", 4.1e-5, "0.0000410"),
         ("tflops", 0.0, "0"),
         ("tflops", 123456.0, "123456"),
         ("tokens.answer", 1234.6, "1235"),
