@@ -16,6 +16,7 @@ from harness.storage.run_folder import read_run
 from harness.tracking.metrics import final_metrics
 from reports.leaderboard import leaderboard
 from reports.main_table import frame
+from tests.llm.loopback import Loopback, completion
 
 SETUP = """---
 title: Setting up
@@ -174,12 +175,6 @@ def test_without_pypdf_a_pdf_is_named(wiki, monkeypatch):
     assert note.endswith("manual.pdf (needs pypdf: pip install 'longdoc-harness[pdf]')")
 
 
-def test_two_pages_with_one_id_are_refused(wiki):
-    (wiki / "office.md").write_text("Elsewhere.")
-    with pytest.raises(DataError, match="office.txt: two pages have the id 'office', the other in office.md; rename"):
-        load(config(wiki, [{"question": "a?", "answer": "b"}]))
-
-
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
@@ -227,18 +222,68 @@ def code_of(words):
     return ended.value.code
 
 
+def asking(wiki, method="bm25"):
+    """The command that asks the questions of `config`."""
+    return ["run", "-m", method, "--documents", str(wiki), "--questions", str(wiki.parent / "q.jsonl")]
+
+
+def answering(reply, tmp_path):
+    """Options: a model that always replies this."""
+    (tmp_path / "replies.yaml").write_text(f"replies: [{{reply: {reply}}}]")
+    words = ["--model", "scripted", "--set", f"model.script={tmp_path / 'replies.yaml'}"]
+    return [*words, "--mlflow", "off", "--out", str(tmp_path / "out")]
+
+
+def without_usage(_):
+    return {key: value for key, value in completion("Turin").items() if key != "usage"}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "more", "code", "told", "counts"),
+    [
+        (
+            {},
+            ["model.price.input=-1", "model.price.output=1"],
+            2,
+            "model.price.input=-1 (--set): should be greater",
+            None,
+        ),
+        ({"office.md": b"Two"}, [], 2, "office.txt: two pages have the id 'office', the other in office.md", None),
+        ({"": b'{"question": "", "answer": "b"}'}, [], 2, "q.jsonl, line 3, field 'question': is missing", None),
+        ({"": b'{"question": "a?", "answer": "b", "document": "gone"}'}, [], 0, "1 (page 'gone' is not in", (2, 0, 1)),
+        ({"logo.md": b"a\0b"}, [], 0, "1 file was not read, or not in full, in wiki: logo.md (not text", (2, 0)),
+        ({"long.txt": b"many words " * 4000}, [], 0, "1 answered from a truncated context", (2, 0)),
+        ({}, [], 0, "4 token counts of the server are missing or cannot be true; those made here are used", (2, 0)),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_lost(wiki, tmp_path, capsys, spoil, more, code, told, counts):
+    config(wiki, [{"question": "Where?", "answer": "Turin"}, {"question": "Who?", "answer": "b", "document": "office"}])
+    for name, content in spoil.items():
+        with (wiki / name if name else tmp_path / "q.jsonl").open("ab") as file:
+            file.write(content)
+    with Loopback([without_usage]) as server:
+        words = [
+            *asking(wiki, "full-context"),
+            "--model",
+            "endpoint",
+            "--mlflow",
+            "off",
+            "--out",
+            str(tmp_path / "out"),
+        ]
+        got = code_of([*words, "--set", f"model.base_url={server.url}", "model.source=m", "model.window=4000", *more])
+    assert got == code
+    if counts is not None:
+        assert code_of(["report", str(tmp_path / "out")]) == 0
+        (folder,) = (tmp_path / "out/folder").iterdir()
+        summary = read_run(folder).summary
+        assert tuple(summary[name] for name in ("n_scored", "n_failed", "n_left_out") if name in summary) == counts
+    assert told in "".join(capsys.readouterr())
+
+
 def test_a_folder_is_asked_from_the_command_line(wiki, tmp_path, capsys):
     config(wiki, [{"question": "Where?", "answer": "Turin", "gold_pages": "office"}])
-    (tmp_path / "replies.yaml").write_text("replies: [{reply: Turin}]")
-    words = ["run", "-m", "bm25", "--documents", str(wiki), "--questions", str(tmp_path / "q.jsonl"), "--mlflow", "off"]
-    words += [
-        "--model",
-        "scripted",
-        "--set",
-        f"model.script={tmp_path / 'replies.yaml'}",
-        "--out",
-        str(tmp_path / "out"),
-    ]
+    words = [*asking(wiki), *answering("Turin", tmp_path)]
     assert code_of(words) == 0
     assert "flashrag.em                  100.0" in capsys.readouterr().out
     assert code_of([*words[:5], "--mlflow", "off"]) == 2
@@ -250,13 +295,11 @@ def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(wik
     config(
         wiki, [{"question": "Where?", "answer": "Turin"}, gone[0], {"question": "Which town?", "answer": "x"}, gone[1]]
     )
-    (tmp_path / "replies.yaml").write_text("replies: [{reply: Turin}]")
-    words = ["-m", "bm25", "--documents", str(wiki), "--questions", str(tmp_path / "q.jsonl"), "--model", "scripted"]
-    words += ["--set", f"model.script={tmp_path / 'replies.yaml'}"]
-    assert code_of(["validate", *words]) == 0
+    words = [*asking(wiki), *answering("Turin", tmp_path)]
+    assert code_of(["validate", *words[1:-4]]) == 0
     assert "2 questions (2 more left out by the loader)" in capsys.readouterr().out
     for limit, left in (("2", 1), ("9", 2)):  # the same folder
-        assert code_of(["run", *words, "--mlflow", "off", "--limit", limit, "--out", str(tmp_path / "out")]) == 0
+        assert code_of([*words, "--limit", limit]) == 0
         told = capsys.readouterr().out
         assert f"2 questions, 0 failed, {left} left out by the loader" in told
         assert f"that the loader left out: {left} (page 'gone' is not in the folder)" in told
@@ -279,17 +322,8 @@ def test_a_question_that_retrieval_found_nothing_for_is_answered_from_no_text(tm
         {"id": "b", "question": "Who?", "answer": ["Ada"], "ctxs": [{"title": "Mill", "text": "Ada built it."}]}
     )
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "replies.yaml").write_text("replies: [{reply: Ada}]")
-    words = ["run", "-m", "bm25,full-context", "-d", "nq", "--data", str(tmp_path / "rows.jsonl"), "--mlflow", "off"]
-    words += [
-        "--model",
-        "scripted",
-        "--set",
-        f"model.script={tmp_path / 'replies.yaml'}",
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    assert code_of(words) == 0
+    words = ["run", "-m", "bm25,full-context", "-d", "nq", "--data", str(tmp_path / "rows.jsonl")]
+    assert code_of([*words, *answering("Ada", tmp_path)]) == 0
     for folder in (tmp_path / "out/nq").iterdir():
         run = read_run(folder)
         assert (run.records[0]["document_ids"], run.records[0]["error"]) == ([], None)
@@ -304,16 +338,7 @@ def test_retriever_k_and_chunk_size_are_swept_and_scored_by_page(wiki, tmp_path,
     (wiki / "far.md").write_text("The pump stands in Kelford. " * 9)
     rows = [{"question": "Where does the red pump of the mill stand?", "answer": "Kelford", "gold_pages": ["far"]}]
     config(wiki, [*rows, {"question": "What is the code?", "answer": "77", "gold_pages": ["k1"]}])
-    (tmp_path / "replies.yaml").write_text("replies: [{reply: Kelford}]")
-    words = ["run", "-m", "bm25", "--documents", str(wiki), "--questions", str(tmp_path / "q.jsonl"), "--mlflow", "off"]
-    words += [
-        "--model",
-        "scripted",
-        "--set",
-        f"model.script={tmp_path / 'replies.yaml'}",
-        "--out",
-        str(tmp_path / "out"),
-    ]
+    words = [*asking(wiki), *answering("Kelford", tmp_path)]
     assert code_of([*words, "--sweep", "method.k=1,3", "method.chunk_tokens=60"]) == 0
     capsys.readouterr()
     assert code_of(["report", str(tmp_path / "out"), "--format", "json"]) == 0
