@@ -24,7 +24,7 @@ from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture
-from harness.llm.kv import Arena, rewind
+from harness.llm.kv import KVPool, rewind
 from harness.llm.load import load_model
 from harness.models import LanguageModel
 from harness.parallel.scheduler import Scheduler
@@ -92,7 +92,7 @@ def appending(model: Any, cached: int, spans: int, size: int = 1) -> tuple[Run, 
 def eager(model: Any, cached: int, new: int) -> Run:
     """A run that appends `new` tokens behind `cached` ones with transformers' own output_attentions=True."""
     ids = torch.tensor([model.text.plain(text_of_tokens(model, cached + new))])
-    past = Arena(model.layers).cache()
+    past = KVPool(model.layers).cache()
     with torch.inference_mode():
         model.net.get_decoder()(ids[:, :cached], past_key_values=past, use_cache=True)
 

@@ -65,10 +65,10 @@ def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> No
         return writing_seconds(model, contexts, new, contexts > 1)
 
     def eagerly() -> float:
-        model._lanes.clear()  # a lane keeps its recordings
+        model._queues.clear()  # a queue keeps its recordings
         with unittest.mock.patch.object(type(model), "recorded_steps", return_value=None):
             took = write()
-        model._lanes.clear()
+        model._queues.clear()
         return took
 
     def with_recordings() -> float:
@@ -76,7 +76,7 @@ def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> No
         return write()
 
     paired(f"{contexts} contexts write {new} tokens: eager / recorded steps", eagerly, with_recordings, repeats, ">= 1")
-    if model.in_one_call and (problem := model._lanes[None]._steps.problem):
+    if model.in_one_call and (problem := model._queues[None]._steps.problem):
         print(f"    no step was recorded: {problem}", flush=True)
 
 

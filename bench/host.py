@@ -86,8 +86,8 @@ def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
 
     Contexts have the room already: one that must move costs two more a layer, each time its length doubles.
     """
-    arena = model.arena
-    caches = [arena.cache() for _ in range(contexts)]
+    pool = model.pool
+    caches = [pool.cache() for _ in range(contexts)]
     for cache in caches:
         run_packed(model.net, model.device, [Ask([5] * (400 + rows), cache)], True)
         rewind(cache, 400)

@@ -148,7 +148,7 @@ def _smoothed(rows: Rows, found: Found) -> None:
 
 def _captured(model: Any, ids: list[int], rows: int | None) -> list[torch.Tensor]:
     """Our sums [heads, tokens] of each layer, over the last `rows` of the prompt or all."""
-    capture, cache = HeadCapture((0, len(ids))), model.arena.cache()
+    capture, cache = HeadCapture((0, len(ids))), model.pool.cache()
     begin = len(ids) - rows if rows else 0
     if begin:
         model.forward(Ask(ids[:begin], cache), None)

@@ -17,7 +17,7 @@ from harness.engine.progress import Progress
 from harness.engine.tools import EngineTools, IndexBuild, Models
 from harness.errors import SaveError
 from harness.method import Index, Method
-from harness.parallel.scheduler import Claims, current
+from harness.parallel.scheduler import KeyedLocks, current
 from harness.storage.failures import STOPS, Failed, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, key_digest
 from harness.storage.kept_requests import request_rows
@@ -34,7 +34,7 @@ class Indexer:
         self._plan, self._models, self._cache = plan, models, cache
         self._store, self._progress = store, progress
         self.kept = _KEPT
-        self._building = Claims()
+        self._building = KeyedLocks()
         self._lock = threading.Lock()  # for what all questions share: the recent indexes, documents.jsonl
         self._recent: OrderedDict[str, Entry] = OrderedDict()
         self._failed: dict[str, dict[str, str]] = {}

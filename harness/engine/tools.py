@@ -19,7 +19,7 @@ from harness.llm import load
 from harness.method import Encoder, Reranker, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.in_flight import map_together
-from harness.parallel.scheduler import Claims, current
+from harness.parallel.scheduler import KeyedLocks, current
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import Parts, Shared, cache_root
 from harness.storage.reply_cache import ReplyCache
@@ -89,7 +89,7 @@ class Models:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._loaded: dict[str, LanguageModel] = {}
-        self._loading = Claims()
+        self._loading = KeyedLocks()
         self.seed = 0
 
     def reseed(self, *parts: str) -> None:
@@ -136,11 +136,11 @@ def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class IndexBuild:
-    """What building an index may use. roles: in its cache key; parts: store of finished parts; claims: their locks."""
+    """What building an index may use. roles: in its cache key; parts: store of finished parts; locks: their locks."""
 
     roles: tuple[str, ...]
     parts: Parts
-    claims: Claims = field(default_factory=Claims)
+    locks: KeyedLocks = field(default_factory=KeyedLocks)
 
 
 class EngineTools:
@@ -222,7 +222,7 @@ class EngineTools:
         """
         if self._build is None:
             raise LookupError("tools.keep stores parts of an index; it cannot be used while answering")
-        with self._build.claims.hold(key):
+        with self._build.locks.hold(key):
             return self._build.parts.keep(key, lambda: self._with_own_draws(key, fn), self.meter)
 
     def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:

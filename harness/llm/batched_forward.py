@@ -56,10 +56,10 @@ def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
 def run_packed(
     net: Any, device: torch.device, asks: Sequence[Ask], in_one_call: bool = False, longest: int = 0
 ) -> list[Tensor | None]:
-    """Run several contexts of one arena in one pass; returns the logits of each of `asks`, as `run_alone` does.
+    """Run several contexts of one pool in one pass; returns the logits of each of `asks`, as `run_alone` does.
 
     in_one_call: whether one attention call serves all (kernels.packed_attention); longest: most tokens of a context.
-    Raises MemoryError in a full arena.
+    Raises MemoryError in a full pool.
     """
     make_room(asks)
     order = list(range(len(asks)))
@@ -87,7 +87,7 @@ def run_packed(
         "use_cache": True,
     }
     found: list[Tensor | None] = [None] * len(asks)
-    pack = Pack(parts, slots[0].arena, at if in_one_call else None)
+    pack = Pack(parts, slots[0].pool, at if in_one_call else None)
     with torch.inference_mode(), attention_calls(pack=pack):
         if logit_rows:
             labels = [asks[n].labels for n in order for _ in range(asks[n].logits)]
@@ -142,7 +142,7 @@ def run_in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) 
     wanted = any(ask.logits for ask in asks)
     padded = [replace(ask, logits=len(ask.ids) if wanted else 0) for ask in asks]
     if missing := rows - sum(len(ask.ids) for ask in asks):
-        padding = slot_of(asks[0].cache).arena.cache()
+        padding = slot_of(asks[0].cache).pool.cache()
         padded.append(Ask([0] * missing, padding, missing if wanted else 0))
     outs = run_packed(net, device, padded)
     return [
@@ -152,10 +152,10 @@ def run_in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) 
 
 
 def make_room(asks: Sequence[Ask]) -> None:
-    """Reserve room in the arena for `asks`; captures reduce their rows before their keys leave. Raises MemoryError."""
-    arena = slot_of(asks[0].cache).arena
-    with arena.lock:
-        arena.clock += 1
+    """Reserve room in the pool for `asks`; captures reduce their rows before their keys leave. Raises MemoryError."""
+    pool = slot_of(asks[0].cache).pool
+    with pool.lock:
+        pool.clock += 1
         for ask in asks:
             slot = slot_of(ask.cache)
             slot.reserve(slot.used[0] + len(ask.ids))

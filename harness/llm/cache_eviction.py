@@ -48,16 +48,16 @@ def cut_cache(cache: Cache, scores: dict[int, Tensor], limit: CacheLimit) -> Kep
     """
     slot = slot_of(cache)
     held = slot.used[0]
-    with slot.arena.lock, torch.inference_mode():
+    with slot.pool.lock, torch.inference_mode():
         if held > limit.budget:
-            first = slot.arena.keys[0]
+            first = slot.pool.keys[0]
             assert first is not None
             # Query heads of a key/value head.
             copies = next(iter(scores.values())).shape[0] // first.shape[1] if limit.by_query_head else 1
             room = copies * limit.budget
             slot.reserve(max(held, room))
             for layer in range(len(slot.used)):
-                keys, values = slot.arena.keys[layer], slot.arena.values[layer]
+                keys, values = slot.pool.keys[layer], slot.pool.values[layer]
                 assert keys is not None
                 assert values is not None
                 rows = slot.rows(0, held)
@@ -65,7 +65,7 @@ def cut_cache(cache: Cache, scores: dict[int, Tensor], limit: CacheLimit) -> Kep
                 chosen = kept_tokens(scores.get(layer), held, limit, heads * copies).to(keys.device)
                 chosen = chosen.view(heads, room).T[:, :, None]
                 kept = [states[rows].gather(0, chosen.expand(-1, -1, states.shape[2])) for states in (keys, values)]
-                slot.arena.write(layer, slot.rows(0, room), *kept)
+                slot.pool.write(layer, slot.rows(0, room), *kept)
             slot.dropped += held - room
             slot.copies, slot.kept = copies, limit.budget
             slot.names, slot.before_leaving = [], None

@@ -37,7 +37,7 @@ from harness.llm.attention_weights import (
     weight_blocks,
 )
 from harness.llm.kernels import PackLayout, cpu_attention, one_row_attention, packed_attention
-from harness.llm.kv import Arena, slot_of
+from harness.llm.kv import KVPool, slot_of
 
 NAME = "harness"
 # Arguments of an attention call that leave its scores alone; a sliding window works through the mask.
@@ -288,13 +288,13 @@ class Part:
 class Pack:
     """The contexts of one packed pass, in the order of their tokens.
 
-    arena: holds their keys; at: device -> where they stand in it, for one kernel call over all; None: a call for each.
+    pool: holds their keys; at: device -> where they stand in it, for one kernel call over all; None: a call for each.
     writing: rows of the contexts whose written tokens are watched; calls: layers that attended in one call; queries,
     sums: of the rows `writing`, a layer each ([heads, rows, size] and [heads, rows]).
     """
 
     parts: list[Part]
-    arena: Arena
+    pool: KVPool
     at: Callable[[torch.device], PackLayout] | None = None
     writing: Tensor | slice | None = None
     calls: int = 0
@@ -311,7 +311,7 @@ class Pack:
                 for part, capture in feeds
                 for request in capture.watched(part.start, slot_of(part.cache).start, part.end - part.start)
             ]
-            self._watched = WatchedRows(requests, len(self.arena.keys)) if requests else None
+            self._watched = WatchedRows(requests, len(self.pool.keys)) if requests else None
             rows = [part.start for part in self.parts if isinstance(part.capture, WriteCapture)]
             self.writing = torch.tensor(rows) if rows else self.writing
 
@@ -335,8 +335,8 @@ class Pack:
         return torch.cat(outs, dim=1)
 
     def _in_one_call(self, layer: int, query: Tensor, scaling: float, at: PackLayout) -> Tensor:
-        """As `attend`, for the layer of this number by one kernel call; at: where the contexts stand in the arena."""
-        keys, values = self.arena.keys[layer], self.arena.values[layer]
+        """As `attend`, for the layer of this number by one kernel call; at: where the contexts stand in the pool."""
+        keys, values = self.pool.keys[layer], self.pool.values[layer]
         assert keys is not None
         assert values is not None
         out, lse = packed_attention(query[0].transpose(0, 1), keys, values, at, scaling)

@@ -4,7 +4,7 @@
     recorded  Python fills one small tensor, and one call starts them all
 
 A recording has fixed addresses and a fixed number of contexts, a power of two; missing ones are filled up with tokens
-that are thrown away. When the arena of keys grows its addresses change, and the recordings are made anew.
+that are thrown away. When the pool of keys grows its addresses change, and the recordings are made anew.
 
 A step also leaves the queries of every layer and the log-sum-exps of their scores: the attention of watched contexts
 (capture.py) is computed from them later. The first step of each size also runs eagerly. Where the two differ or
@@ -21,7 +21,7 @@ from transformers.cache_utils import Cache
 
 from harness.llm.capture import Pack, WriteCapture, attention_calls, keep_steps
 from harness.llm.kernels import PackLayout
-from harness.llm.kv import BLOCK, Arena, PackedLayer, Slot, slot_of
+from harness.llm.kv import BLOCK, KVPool, PackedLayer, Slot, slot_of
 
 MAX_CONTEXTS = 2 * BLOCK  # missing ones, fewer than half of a power of two, have one place each in a slot of BLOCK
 
@@ -41,12 +41,12 @@ class RecordedSteps:
     eager step, relative to their size; problem: why steps are no longer recorded, None while they are.
     """
 
-    def __init__(self, net: Any, arena: Arena, longest: int, tolerance: float) -> None:
-        self._net, self._arena = net, arena
+    def __init__(self, net: Any, pool: KVPool, longest: int, tolerance: float) -> None:
+        self._net, self._pool = net, pool
         self._longest, self._tolerance = longest, tolerance
         self._recordings: dict[int, tuple[Tensor, Callable[[], Step]]] = {}
         self._scaling = 1.0
-        self._filling = arena.cache()
+        self._filling = pool.cache()
         self._growths = 0
         self.problem: str | None = None
 
@@ -66,15 +66,15 @@ class RecordedSteps:
             return eagerly()
         size = 1 << (len(tokens) - 1).bit_length()
         filling = slot_of(self._filling)
-        # Another thread may make the arena grow; what is started before that still finds the old buffers.
-        with self._arena.lock:
+        # Another thread may make the pool grow; what is started before that still finds the old buffers.
+        with self._pool.lock:
             try:
                 if size > len(tokens):
                     filling.reserve(BLOCK)
             except MemoryError:  # the contexts themselves have room
                 return eagerly()
-            if self._arena.growths != self._growths:
-                self._recordings, self._growths = {}, self._arena.growths
+            if self._pool.growths != self._growths:
+                self._recordings, self._growths = {}, self._pool.growths
             # As `_input_rows` takes them, of each context and of the filling; attention wants them by their places.
             rows = [
                 (slot.start, token, slot.used[0], slot.tokens_read()) for slot, token in zip(slots, tokens, strict=True)
@@ -139,8 +139,8 @@ class RecordedSteps:
             mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=numbers.device)
             ids, positions, places, keys, written = numbers
             at = PackLayout(first, places.int(), keys[:size].int(), 1, self._longest)
-            layers = [PackedLayer(n, self._arena, written[:size]) for n in range(len(self._arena.keys))]
-            pack = Pack([], self._arena, lambda _device: at, writing=slice(size))
+            layers = [PackedLayer(n, self._pool, written[:size]) for n in range(len(self._pool.keys))]
+            pack = Pack([], self._pool, lambda _device: at, writing=slice(size))
             with attention_calls(pack=pack):
                 out = self._net(
                     input_ids=ids[None, :size],
@@ -167,7 +167,7 @@ class RecordedSteps:
 def _input_rows(rows: Sequence[tuple[int, int, int, int]]) -> Tensor:
     """int64 [5, contexts + 1]: token, position, place, number of keys and place of the new token of each context.
 
-    rows: (place of its keys in the arena, new token, keys before it, position) of each context; a bounded cache holds
+    rows: (place of its keys in the pool, new token, keys before it, position) of each context; a bounded cache holds
     fewer keys than were read. The last column only ends the places.
     """
     place, _, before, _ = rows[-1]
@@ -179,7 +179,7 @@ def record_graph(step: Callable[[], Step]) -> Callable[[], Step]:
     """Record what `step` does on the current GPU; returns a function that replays it and returns the tensors, refilled.
 
     Each recording has memory of its own: torch refuses a shared pool once all recordings in it are gone, as they are
-    when the arena grows.
+    when the pool grows.
     """
     graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:

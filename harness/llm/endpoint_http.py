@@ -209,7 +209,7 @@ class Server:
             headers["Content-Type"] = "application/json"
         try:
             with (
-                contextlib.nullcontext() if scheduler is None else scheduler.outside(),
+                contextlib.nullcontext() if scheduler is None else scheduler.waiting_for_server(),
                 self._client.stream(method, url, content=content, headers=headers, timeout=timeout) as reply,
             ):
                 if not reply.is_success:
@@ -333,7 +333,7 @@ class Server:
                 scheduler.check()
             if left <= 0:
                 return
-            with contextlib.nullcontext() if scheduler is None else scheduler.outside():
+            with contextlib.nullcontext() if scheduler is None else scheduler.waiting_for_server():
                 time.sleep(min(left, _POLL))
             add_queued(min(left, _POLL))
 

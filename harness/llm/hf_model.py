@@ -174,8 +174,8 @@ class LoadedModel(Network, LanguageModel):
     def forget(self) -> None:
         """Drop first prompts and kept contexts, so that another run does not depend on an earlier one."""
         self.first_prompts = {}
-        if self._arena is not None:  # it is made when the first context begins
-            self._arena.forget()
+        if self._pool is not None:  # it is made when the first context begins
+            self._pool.forget()
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
         """Keep the first context that `role` ran, for the manifest: its text and its token ids."""

@@ -41,7 +41,7 @@ class HFSession(Context):
 
     def __init__(self, model: LoadedModel, meter: Meter, role: str, adapter: str | None = None) -> None:
         super().__init__(model, meter, role, adapter)
-        self._cache = model.arena.cache()
+        self._cache = model.pool.cache()
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
         self._reply_logits: Tensor | None = None  # where the reply begins, if the cache was bounded there
 
@@ -340,10 +340,10 @@ class HFSession(Context):
         )
 
     def close(self) -> None:
-        """Free keys and values, but for the blocks that the arena keeps for later contexts."""
+        """Free keys and values, but for the blocks that the pool keeps for later contexts."""
         super().close()
         if self._cache.layers:
-            self._model.arena.keep(slot_of(self._cache))
+            self._model.pool.keep(slot_of(self._cache))
         self._cache = Cache(layers=[])
 
 

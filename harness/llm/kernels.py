@@ -1,10 +1,10 @@
 """Attention that gives the log-sum-exp of its scores, for capture, and 16-bit products on CPUs that lack them.
 
-On the CPU each context has a call of its own. On CUDA there is one for all contexts of a pass, over the arena that
+On the CPU each context has a call of its own. On CUDA there is one for all contexts of a pass, over the pool that
 holds their keys (harness/llm/kv.py):
 
     queries of the pass   | a | b b b b b | c |              one row a new token
-    the arena             | a a a a . . | b b b b b b . | . . . | c c c . |
+    the pool             | a a a a . . | b b b b b b . | . . . | c c c . |
     PackLayout            starts 0, 6, 16; lengths 4, 6, 3: no padding, no copy of keys
 """
 
@@ -81,7 +81,7 @@ def _float32_product(layer: torch.nn.Linear, inputs: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PackLayout:
-    """Where the contexts of a pass stand in the arena, in the order of their places; int32 tensors on one device.
+    """Where the contexts of a pass stand in the pool, in the order of their places; int32 tensors on one device.
 
     rows, places [contexts + 1]: where each context's new tokens and its keys begin, and the end; keys [contexts]: how
     many keys it has, the new ones included; most_new, most_keys: of one context, at most.
@@ -97,7 +97,7 @@ class PackLayout:
 def pack_layout(
     new: Sequence[int], starts: Sequence[int], keys: Sequence[int], longest: int, device: torch.device
 ) -> PackLayout:
-    """The PackLayout of contexts with these numbers of new tokens, first positions in the arena, numbers of keys.
+    """The PackLayout of contexts with these numbers of new tokens, first positions in the pool, numbers of keys.
 
     longest: bound of the keys of a context. Where each has one new token the kernel splits the keys by it, so that a
     recorded step, whose bound is fixed, splits and rounds as this one does.
@@ -113,7 +113,7 @@ def packed_attention(
 ) -> tuple[Tensor, Tensor]:
     """Causal attention of the last new tokens of each context, in one call.
 
-    query: [new tokens, heads, size]; key, value: [tokens of the arena, kv_heads, size]. Returns the output
+    query: [new tokens, heads, size]; key, value: [tokens of the pool, kv_heads, size]. Returns the output
     [new tokens, heads, size] and the log-sum-exp [heads, new tokens] in float32.
     """
     from torch.nn.attention.varlen import AuxRequest, varlen_attn

@@ -1,4 +1,4 @@
-"""The key/value caches of all contexts of a model: an arena of tokens in which every context has a slot.
+"""The key/value caches of all contexts of a model: an pool of tokens in which every context has a slot.
 
     layer 0 keys  [tokens, kv_heads, size]   | context a . . | context b . | free ... | context c . . . . | free ──►
     layer 0 values                           the same places; every other layer the same places
@@ -25,7 +25,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 BLOCK = 256  # tokens; the smallest slot, and what is shared is whole blocks
 
 
-class Arena:
+class KVPool:
     """Buffers of every layer, and which of their tokens are free.
 
     limit: most tokens that it may hold (None: any number); contexts that have waited longest then move to the host's
@@ -158,7 +158,7 @@ class Arena:
         min(idle, key=lambda s: s.last).evict()
 
     def write(self, layer: int, rows: Tensor | slice, keys: Tensor, values: Tensor) -> None:
-        """Put keys and values [new, kv_heads, size] at the arena's positions `rows` of `layer`."""
+        """Put keys and values [new, kv_heads, size] at the pool's positions `rows` of `layer`."""
         # A pass made the buffers in inference mode; torch allows no write to such ones outside of it, where `_move` is.
         with self.lock, torch.inference_mode():
             for buffers, states in ((self.keys, keys), (self.values, values)):
@@ -179,17 +179,17 @@ class Slot:
     copies: how many choices of `kept` tokens stand first, one for each query head of a group (cache_eviction.py), or 1.
     """
 
-    def __init__(self, arena: Arena) -> None:
-        self.arena, self.start, self.capacity = arena, 0, 0
-        self.used = [0] * len(arena.keys)
+    def __init__(self, pool: KVPool) -> None:
+        self.pool, self.start, self.capacity = pool, 0, 0
+        self.used = [0] * len(pool.keys)
         self.dropped, self.copies, self.kept = 0, 1, 0
-        self.last = arena.clock
+        self.last = pool.clock
         self.before_leaving: Callable[[], None] | None = None
         self.names: list[bytes] = []
         self._away: list[tuple[int, Tensor, Tensor]] | None = None
 
     def __del__(self) -> None:
-        self.arena.release_later(self.start, self.start + self.capacity)
+        self.pool.release_later(self.start, self.start + self.capacity)
 
     def tokens_read(self) -> int:
         """Tokens read so far, those that were dropped included: the position of the next one."""
@@ -201,14 +201,14 @@ class Slot:
 
     def reserve(self, tokens: int) -> None:
         """Make room for `tokens` tokens in all; the context moves if what follows it is taken."""
-        with self.arena.lock:
-            self.last = self.arena.clock
+        with self.pool.lock:
+            self.last = self.pool.clock
             if tokens <= self.capacity and self._away is None:
                 return
             size = max(BLOCK, tokens, 2 * self.capacity)
-            if self.arena.limit is not None:
-                size = max(min(size, self.arena.limit), tokens)
-            if self.capacity and self.arena.extend(self.start + self.capacity, size - self.capacity):
+            if self.pool.limit is not None:
+                size = max(min(size, self.pool.limit), tokens)
+            if self.capacity and self.pool.extend(self.start + self.capacity, size - self.capacity):
                 self.capacity = size
             else:
                 self._move(size, tokens)
@@ -216,32 +216,32 @@ class Slot:
     def _move(self, size: int, tokens: int) -> None:
         """Move to `size` new positions; if these do not fit beside the old ones, to `tokens`, via the host's memory."""
         try:
-            start = self.arena.allocate(size)
+            start = self.pool.allocate(size)
         except MemoryError:
             if self.capacity:
                 self.evict()
             size = tokens
-            start = self.arena.allocate(size)
+            start = self.pool.allocate(size)
         states = self._away or self.states()
         old = self.start, self.start + self.capacity
         self.start, self.capacity, self._away = start, size, None
         for layer, keys, values in states:
             kept = self.used[layer]  # it may have been rolled back while it was away
-            self.arena.write(layer, self.rows(0, kept), keys[:kept], values[:kept])
-        self.arena.release(*old)
+            self.pool.write(layer, self.rows(0, kept), keys[:kept], values[:kept])
+        self.pool.release(*old)
 
     def evict(self) -> None:
         """Move keys and values to the host's memory and free the positions; the next `reserve` brings them back."""
         if self.before_leaving is not None:
             self.before_leaving()
         self._away = [(n, keys.to("cpu", copy=True), values.to("cpu", copy=True)) for n, keys, values in self.states()]
-        self.arena.release(self.start, self.start + self.capacity)
+        self.pool.release(self.start, self.start + self.capacity)
         self.start = self.capacity = 0
 
     def shrink(self, tokens: int) -> None:
         """Keep only the first `tokens` tokens; the other positions are released."""
         self.used = [min(used, tokens) for used in self.used]
-        self.arena.release(self.start + tokens, self.start + self.capacity)
+        self.pool.release(self.start + tokens, self.start + self.capacity)
         self.capacity = tokens
 
     def copy(self, source: Slot, tokens: int, room: int) -> bool:
@@ -249,7 +249,7 @@ class Slot:
 
         Returns False, with nothing copied, where there is no memory for both.
         """
-        with self.arena.lock:
+        with self.pool.lock:
             try:
                 self.reserve(room)
             except MemoryError:  # its own pass says so, to this context alone
@@ -257,10 +257,10 @@ class Slot:
             if not source.capacity:
                 return False
             for layer, used in enumerate(self.used):
-                keys, values = self.arena.keys[layer], self.arena.values[layer]
+                keys, values = self.pool.keys[layer], self.pool.values[layer]
                 if keys is not None and values is not None:
                     rows = source.rows(used, tokens)
-                    self.arena.write(layer, self.rows(used, tokens), keys[rows], values[rows])
+                    self.pool.write(layer, self.rows(used, tokens), keys[rows], values[rows])
                     self.used[layer] = tokens
         return True
 
@@ -268,13 +268,13 @@ class Slot:
         """(layer, keys, values), [used, kv_heads, size] each, of the layers that hold any."""
         found = []
         for layer, used in enumerate(self.used):
-            keys, values = self.arena.keys[layer], self.arena.values[layer]
+            keys, values = self.pool.keys[layer], self.pool.values[layer]
             if used and keys is not None and values is not None:
                 found.append((layer, keys[self.rows(0, used)], values[self.rows(0, used)]))
         return found
 
     def rows(self, start: int, end: int) -> slice:
-        """Positions in the arena of the context's tokens [start, end)."""
+        """Positions in the pool of the context's tokens [start, end)."""
         return slice(self.start + start, self.start + end)
 
 
@@ -289,7 +289,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
     @property
     def keys(self) -> Tensor:
         """Keys [1, kv_heads, used, size], a view."""
-        return self._view(self.slot.arena.keys)
+        return self._view(self.slot.pool.keys)
 
     @keys.setter
     def keys(self, _: Any) -> None:  # transformers' constructor sets None
@@ -298,7 +298,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
     @property
     def values(self) -> Tensor:
         """Values [1, kv_heads, used, size], a view."""
-        return self._view(self.slot.arena.values)
+        return self._view(self.slot.pool.values)
 
     @values.setter
     def values(self, _: Any) -> None:
@@ -306,7 +306,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 
     def _view(self, buffers: list[Tensor | None]) -> Tensor:
         """The context's part of `buffers` (keys or values, one buffer a layer) as a view [1, kv_heads, used, size]."""
-        with self.slot.arena.lock:
+        with self.slot.pool.lock:
             slot, used = self.slot, self.slot.used[self._layer]
             slot.reserve(used)  # a context that was away comes back, perhaps into larger buffers
             buffer = buffers[self._layer]
@@ -319,10 +319,10 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         """Append states of shape [1, kv_heads, new, size]; returns views of the whole cache."""
         used = self.slot.used[self._layer]
         end = used + key_states.shape[2]
-        with self.slot.arena.lock:
+        with self.slot.pool.lock:
             self.slot.reserve(end)
             rows = self.slot.rows(used, end)
-            self.slot.arena.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
+            self.slot.pool.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
             self.slot.used[self._layer] = end
         return self.keys, self.values
 
@@ -342,18 +342,18 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
     """One layer of several contexts' caches: writes the tokens of a packed pass to the slots they belong to.
 
-    rows: the arena's position of each new token; slots: (slot, number of new tokens), () where the caller counts these.
+    rows: the pool's position of each new token; slots: (slot, number of new tokens), () where the caller counts these.
     """
 
-    def __init__(self, layer: int, arena: Arena, rows: Tensor, slots: Sequence[tuple[Slot, int]] = ()) -> None:
+    def __init__(self, layer: int, pool: KVPool, rows: Tensor, slots: Sequence[tuple[Slot, int]] = ()) -> None:
         super().__init__()
-        self._layer, self._arena, self._rows, self._slots = layer, arena, rows, slots
+        self._layer, self._pool, self._rows, self._slots = layer, pool, rows, slots
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Append each context's share of [1, kv_heads, sum of new, size]; attention then reads the contexts' slots."""
         rows = self._rows.to(key_states.device, non_blocking=True)
-        self._arena.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
+        self._pool.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
         for slot, new in self._slots:
             slot.used[self._layer] += new
         return key_states, value_states
@@ -375,8 +375,8 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
     firsts = [slot.start + slot.used[0] for slot, _ in slots]
     rows = [row for first, (_, new) in zip(firsts, slots, strict=True) for row in range(first, first + new)]
     index = torch.tensor(rows, device=device)
-    arena = slots[0][0].arena
-    return Cache(layers=[PackedLayer(layer, arena, index, slots) for layer in range(len(arena.keys))])
+    pool = slots[0][0].pool
+    return Cache(layers=[PackedLayer(layer, pool, index, slots) for layer in range(len(pool.keys))])
 
 
 def rewind(cache: Cache, length: int) -> None:

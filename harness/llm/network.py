@@ -28,7 +28,7 @@ from harness.errors import CannotRun, ModelOutputError
 from harness.llm.batched_forward import Ask, make_room, run_alone, run_in_rows, run_packed
 from harness.llm.capture import WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
-from harness.llm.kv import Arena, rewind, slot_of
+from harness.llm.kv import KVPool, rewind, slot_of
 from harness.llm.model_facts import ModelFacts
 from harness.llm.prefix_sharing import copy_shared, shared_prefix
 from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack_problem
@@ -60,9 +60,9 @@ class Network:
         self._positions = facts.window + (config.thinking.tokens if config.thinking else 0)
         self._deterministic, self._fraction = config.deterministic, config.memory_fraction
         self._lock = threading.RLock()
-        self._arena: Arena | None = None
-        self._arena_lock = threading.Lock()
-        self._lanes: dict[str | None, ForwardLane] = {}
+        self._pool: KVPool | None = None
+        self._pool_lock = threading.Lock()
+        self._queues: dict[str | None, ForwardQueue] = {}
         self._adapters = set(config.adapters)
         self._active_adapter: str | None = None  # they are loaded disabled
 
@@ -105,13 +105,13 @@ class Network:
 
         An ask with a reply that is being written runs on to the end of the reply, and returns None.
         """
-        if adapter not in self._lanes:
+        if adapter not in self._queues:
             with self.adapter(adapter):  # an adapter that is not there is this question's error alone
-                self._lanes.setdefault(adapter, ForwardLane(self, adapter))
-        scheduler, lane = current(), self._lanes[adapter]
-        outcome = lane.run([ask])[0] if scheduler is None else scheduler.do(lane, ask)
+                self._queues.setdefault(adapter, ForwardQueue(self, adapter))
+        scheduler, queue = current(), self._queues[adapter]
+        outcome = queue.run([ask])[0] if scheduler is None else scheduler.do(queue, ask)
         while isinstance(outcome, Again):
-            outcome = lane.run([outcome.ask])[0]
+            outcome = queue.run([outcome.ask])[0]
         if isinstance(outcome, Exception):
             raise outcome
         return outcome  # type: ignore[no-any-return]
@@ -140,7 +140,7 @@ class Network:
         """CUDA graphs of decode steps with the active adapter; None without `in_one_call` or on several devices."""
         if not self.in_one_call or self._is_spread:
             return None
-        return RecordedSteps(self.net, self.arena, self._positions, TOLERANCE[self.dtype])
+        return RecordedSteps(self.net, self.pool, self._positions, TOLERANCE[self.dtype])
 
     @functools.cached_property
     def pack_problem(self) -> str | None:
@@ -167,17 +167,17 @@ class Network:
         return isinstance(getattr(self.net, "hf_device_map", None), dict)
 
     @property
-    def arena(self) -> Arena:
+    def pool(self) -> KVPool:
         """Keys and values of all contexts; on a GPU at most the memory that was free when the first context began."""
-        with self._arena_lock:  # cached_property has none since Python 3.12: two questions would begin in two arenas
-            if self._arena is None:
+        with self._pool_lock:  # cached_property has none since Python 3.12: two questions would begin in two arenas
+            if self._pool is None:
                 free = free_gpu_bytes(self.device)
                 # What one of several devices has free says little.
                 limit = None if free is None or self._is_spread else int(free * self._fraction / self._token_size())
                 fit = self._tokens_that_fit()
                 kept = 0 if fit is not None and fit < 2 * self._positions else self._positions
-                self._arena = Arena(self.layers, limit, kept)
-            return self._arena
+                self._pool = KVPool(self.layers, limit, kept)
+            return self._pool
 
     @property
     def contexts_make_room(self) -> bool:
@@ -209,8 +209,8 @@ def free_gpu_bytes(device: torch.device) -> int | None:
     return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
-class ForwardLane:
-    """Chooses and runs the passes of one model with one adapter; a Lane of harness.parallel.scheduler."""
+class ForwardQueue:
+    """Chooses and runs the passes of one model with one adapter; a RequestQueue of harness.parallel.scheduler."""
 
     ahead = False
 
@@ -330,7 +330,7 @@ class ForwardLane:
         if self._steps is None or any(not _recordable(ask) for ask in asks):
             return eagerly()
         slots = [slot_of(ask.cache) for ask in asks]
-        with slots[0].arena.lock:
+        with slots[0].pool.lock:
             make_room(asks)
             captures = [ask.capture for ask in asks]
             return self._steps.run([ask.ids[0] for ask in asks], slots, captures, eagerly)  # type: ignore[arg-type]

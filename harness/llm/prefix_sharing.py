@@ -50,7 +50,7 @@ def shared_prefix(ask: Ask) -> SharedPrefix:
     slot = slot_of(ask.cache)
     used, known = slot.used[0], len(slot.names)
     sharable = max((used + len(ask.ids) - ask.logits) // BLOCK - known, 0)
-    source, same = slot.arena.longest_match(ask.blocks[:sharable], known)
+    source, same = slot.pool.longest_match(ask.blocks[:sharable], known)
     tokens = max((known + same) * BLOCK - used, 0) if same else 0
     return SharedPrefix(source, same, tokens, next(iter(ask.blocks[same:sharable]), None))
 
@@ -58,7 +58,7 @@ def shared_prefix(ask: Ask) -> SharedPrefix:
 def copy_shared(ask: Ask) -> Ask:
     """Copy the `shared_prefix` into the ask's cache; returns the ask for the rest, `ask` itself where none fits."""
     slot = slot_of(ask.cache)
-    with slot.arena.lock:  # the source may be rolled back, or end
+    with slot.pool.lock:  # the source may be rolled back, or end
         prefix, used = shared_prefix(ask), slot.used[0]
         if prefix.source is None:
             return ask

@@ -6,7 +6,7 @@ import torch
 
 from harness.llm.batched_forward import Ask, run_alone, run_in_rows, run_packed
 from harness.llm.capture import NAME
-from harness.llm.kv import Arena, rewind
+from harness.llm.kv import KVPool, rewind
 
 # Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
 TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
@@ -18,11 +18,11 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
     Tried are 1 and 3 new tokens of a short context behind 0, 1, half and all possible rows of a longer one.
     """
     short, long = ([(7 * n + k) % net.config.vocab_size for n in range(9)] for k in (3, 5))
-    arena = Arena(layers)
+    pool = KVPool(layers)
     seen: dict[int, torch.Tensor] = {}
     for new in (1, 3):
         for before in sorted({0, 1, rows // 2, rows - new}):
-            neighbour, context = arena.cache(), arena.cache()
+            neighbour, context = pool.cache(), pool.cache()
             run_alone(net, device, Ask(long, neighbour))
             run_alone(net, device, Ask(short, context))
             others = [Ask([before + 1] * before, neighbour, 1)] if before else []
@@ -49,9 +49,9 @@ def trial_pack_problem(
         return "its queries are scaled by positions that a packed pass does not carry"
     texts = [[(7 * n + k) % config.vocab_size for n in range(size)] for k, size in ((11, 12), (5, 5), (3, 9))]
     try:
-        arena = Arena(layers)
-        own = [run_alone(net, device, Ask(text, arena.cache(), len(text))) for text in texts]
-        both = [(text, arena.cache()) for text in texts]
+        pool = KVPool(layers)
+        own = [run_alone(net, device, Ask(text, pool.cache(), len(text))) for text in texts]
+        both = [(text, pool.cache()) for text in texts]
         first = run_packed(net, device, [Ask(text[:4], cache, 4) for text, cache in both], in_one_call)
         second = run_packed(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both], in_one_call)
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
@@ -66,7 +66,7 @@ def trial_pack_problem(
 def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
     """Why sessions cannot use this model's cache; None where passes in pieces, one of them undone, equal one pass."""
     text = [(7 * n + 11) % net.config.vocab_size for n in range(24)]
-    cache = Arena(layers).cache()
+    cache = KVPool(layers).cache()
     try:
         with torch.inference_mode():
             whole = net(input_ids=torch.tensor([text], device=device), use_cache=False).logits[0].float()

@@ -35,7 +35,7 @@ def map_together(scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T],
     job = _Map(scheduler, fn, items, meter)
     job.work()
     if job.others:
-        with scheduler.aside():
+        with scheduler.without_slot():
             job.wait()
     meter.join(job.branches)
     if job.errors:

@@ -1,23 +1,23 @@
 """Threads that work in parallel, and one thread that runs their requests as batches.
 
     question 1 ──method code──┐ forward pass
-    question 2 ──method code──┤ forward pass  ──► when every thread waits: lane.run([...]) ──► those go on
+    question 2 ──method code──┤ forward pass  ──► when every thread waits: queue.run([...]) ──► those go on
     map item 2 ──method code──┘ forward pass
 
-    scheduler = Scheduler(4)                   at most 4 threads work at once; each holds a place
-    scheduler.start_threads(work, work)   members: each work() has its own thread, which first waits for a place
-    current()                             the Scheduler of the calling thread, None outside of one
-    scheduler.do(lane, ask)               lane.run([ask, ...]) with asks of other members; the result of this ask
-    scheduler.call(fn)                    fn() in the thread that runs the passes
-    with scheduler.aside(): ...           wait for another member; the place is free meanwhile
-    with scheduler.outside(): ...         wait for a server; no pass waits for this member meanwhile
-    scheduler.stop(); scheduler.wait()    members end with Stopped at their next call; then wait for their end
-    with timed() as took: ...             took.seconds that the block ran, took.queued that it waited for others
+    scheduler = Scheduler(4)                 at most 4 threads work at once; each holds a slot
+    scheduler.start_threads(work, work)      members: each work() has its own thread, which first waits for a slot
+    current()                                the Scheduler of the calling thread, None outside of one
+    scheduler.do(queue, ask)                 queue.run([ask, ...]) with asks of other members; the result of this ask
+    scheduler.call(fn)                       fn() in the thread that runs the batches
+    with scheduler.without_slot(): ...       wait for another member; the slot is free meanwhile
+    with scheduler.waiting_for_server(): ... wait for a server; no batch waits for this member meanwhile
+    scheduler.stop(); scheduler.wait()       members end with Stopped at their next call; then wait for their end
+    with timed() as took: ...                took.seconds that the block ran, took.queued that it waited for others
 
-Method code stays sequential. A pass waits until all members wait, so that it holds as many asks as possible, and its
-lane takes as many of them as one pass holds (`Lane.take`), the one that waits longest among them; the others stay
-queued. A member at work for longer than MAX_WAIT seconds delays one pass by that much, and no further one until it asks
-again.
+Method code stays sequential. A batch waits until all members wait, so that it holds as many asks as possible, and its
+queue takes as many of them as one batch holds (`RequestQueue.take`), the one that waits longest among them; the others
+stay queued. A member at work for longer than MAX_WAIT seconds delays one batch by that much, and no further one until
+it asks again.
 """
 
 from __future__ import annotations
@@ -76,20 +76,20 @@ class Again(NamedTuple):
     ask: Any
 
 
-class Lane(Protocol):
-    """Runs asks (requests) of one kind together. ahead: whether they run before those of other lanes."""
+class RequestQueue(Protocol):
+    """Runs asks (requests) of one kind together. ahead: whether they run before those of other queues."""
 
     ahead: bool
 
     def take(self, asks: Sequence[Any]) -> Sequence[int]:
-        """Indices of the asks of the next pass, the first one (which waits longest) among them."""
+        """Indices of the asks of the next batch, the first one (which waits longest) among them."""
 
     def run(self, asks: Sequence[Any]) -> list[Any]:
         """The result of each ask, in order; the exception where one failed, an Again where one goes on."""
 
 
-class _CallLane:
-    """The lane whose asks are functions without arguments: it calls them one after the other."""
+class _CallQueue:
+    """The queue whose asks are functions without arguments: it calls them one after the other."""
 
     ahead = True
 
@@ -100,7 +100,7 @@ class _CallLane:
         return [result_or_error(fn) for fn in asks]
 
 
-_CALLS = _CallLane()
+_CALLS = _CallQueue()
 
 
 def result_or_error(fn: Callable[[], Any]) -> Any:
@@ -134,13 +134,13 @@ def _openmp(function: str, *numbers: int) -> None:
 
 
 class _WaitingAsk:
-    """A queued ask, its member and lane, when it was asked and since when it waits.
+    """A queued ask, its member and queue, when it was asked and since when it waits.
 
     gate: released once `outcome` is set; ran: seconds.
     """
 
-    def __init__(self, member: object, lane: Lane, ask: Any) -> None:
-        self.member, self.lane, self.ask = member, lane, ask
+    def __init__(self, member: object, queue: RequestQueue, ask: Any) -> None:
+        self.member, self.queue, self.ask = member, queue, ask
         self.asked = self.since = time.monotonic()
         self.outcome: Any = None
         self.ran = 0.0
@@ -150,59 +150,59 @@ class _WaitingAsk:
 
 
 class Scheduler:
-    """At most `places` threads at work; see the module's docstring."""
+    """At most `slots` threads at work; see the module's docstring."""
 
-    def __init__(self, places: int) -> None:
-        self.places = places
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
         self.stopped = False
-        self._working: set[object] = set()  # members that hold a place and wait for nothing
-        self._late: set[object] = set()  # those of them that no pass waits for any more
-        self._held = 0  # places that are taken
+        self._working: set[object] = set()  # members that hold a slot and wait for nothing
+        self._late: set[object] = set()  # those of them that no batch waits for any more
+        self._held = 0  # slots that are taken
         self._asks: list[_WaitingAsk] = []
-        self._ended = 0.0  # when the last pass did
+        self._ended = 0.0  # when the last batch did
         self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)  # notifies the thread that runs the passes
-        self._free = threading.Condition(self._lock)  # notifies members that wait for a place
+        self._idle = threading.Condition(self._lock)  # notifies the thread that runs the batches
+        self._free = threading.Condition(self._lock)  # notifies members that wait for a slot
         self._members: list[threading.Thread] = []
         # OpenMP keeps helper threads for each thread that ever computed. With more of them than cores they sleep
-        # between two products instead of waiting: a pass of 8 contexts of SmolLM2-135M took 109 ms instead of 41 on two
-        # cores. So this thread gives its helpers up (1: softly, all else stays), and members never get any.
+        # between two products instead of waiting: a batch of 8 contexts of SmolLM2-135M took 109 ms instead of 41 on
+        # two cores. So this thread gives its helpers up (1: softly, all else stays), and members never get any.
         _openmp("omp_pause_resource_all", 1)
-        self._passes = threading.Thread(target=self._run_passes, name="passes", daemon=True)
-        self._passes.start()
+        self._batches = threading.Thread(target=self._run_batches, name="batches", daemon=True)
+        self._batches.start()
 
     def start_threads(self, *works: Callable[[], None]) -> None:
-        """Run each work() in a thread of its own as soon as there is a place. It may raise nothing but Stopped."""
+        """Run each work() in a thread of its own as soon as there is a slot. It may raise nothing but Stopped."""
         with self._lock:
             for work in works:
-                self._start_member(work, reserved=self._held < self.places)
+                self._start_member(work, reserved=self._held < self.slots)
 
     def start_thread_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
-        """Start one thread as `start_threads` does, unless every place is taken; returns whether it began. Never waits.
+        """Start one thread as `start_threads` does, unless every slot is taken; returns whether it began. Never waits.
 
         ended() is called when the member ends, even if the run ended before its work began.
         """
         with self._lock:
-            if self._held >= self.places or self.stopped:
+            if self._held >= self.slots or self.stopped:
                 return False
             self._start_member(work, reserved=True, ended=ended)
         return True
 
-    def _reserve(self, member: object) -> None:  # give it a place that is free
+    def _reserve(self, member: object) -> None:  # give it a slot that is free
         self._held += 1
         self._working.add(member)
 
     def _start_member(self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None) -> None:
-        """Start a thread that takes a place unless `reserved`, runs work(), calls ended() and gives the place back."""
+        """Start a thread that takes a slot unless `reserved`, runs work(), calls ended() and gives the slot back."""
         member = object()  # stands for the thread, before and while it works
-        if reserved:  # counted before it runs: the next pass waits for what the new member will ask
+        if reserved:  # counted before it runs: the next batch waits for what the new member will ask
             self._reserve(member)
 
         def body() -> None:  # of the thread
             _local.scheduler, _local.member = self, member
             _openmp("omp_set_num_threads", 1)
             if not reserved:
-                self._take_place()
+                self._take_slot()
             try:
                 with contextlib.suppress(Stopped):
                     self.check()
@@ -210,48 +210,48 @@ class Scheduler:
             finally:
                 if ended is not None:
                     ended()
-                self._give_place_back()
+                self._give_slot_back()
 
         thread = threading.Thread(target=body, name="member", daemon=True)
         self._members = [*(t for t in self._members if t.is_alive()), thread]
         thread.start()
 
-    def _take_place(self) -> None:
-        """Wait until a place is free or the run ends; the calling thread then holds one and counts as working."""
+    def _take_slot(self) -> None:
+        """Wait until a slot is free or the run ends; the calling thread then holds one and counts as working."""
         with self._lock:
-            while self._held >= self.places and not self.stopped:
+            while self._held >= self.slots and not self.stopped:
                 self._free.wait()
             self._reserve(_local.member)
 
-    def _give_place_back(self) -> None:
-        """Free the calling thread's place; it no longer counts as working, so a pass need not wait for it."""
+    def _give_slot_back(self) -> None:
+        """Free the calling thread's slot; it no longer counts as working, so a batch need not wait for it."""
         with self._lock:
             self._held -= 1
             self._forget_member(_local.member)
             self._free.notify()
             self._wake_if_ready()
 
-    def _forget_member(self, member: object) -> None:  # it waits or has ended: no pass waits for it
+    def _forget_member(self, member: object) -> None:  # it waits or has ended: no batch waits for it
         self._working.discard(member)
         self._late.discard(member)
 
-    def _wake_if_ready(self) -> None:  # wake the thread of the passes where its wait may be over
+    def _wake_if_ready(self) -> None:  # wake the thread of the batches where its wait may be over
         if self._working <= self._late or len(self._asks) == 1:
             self._idle.notify()
 
     @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
-        """Free the place while the block waits for another member. Raises Stopped after it if the run ends."""
-        self._give_place_back()
+    def without_slot(self) -> Iterator[None]:
+        """Free the slot while the block waits for another member. Raises Stopped after it if the run ends."""
+        self._give_slot_back()
         try:
             yield
         finally:
-            self._take_place()
+            self._take_slot()
         self.check()
 
     @contextlib.contextmanager
-    def outside(self) -> Iterator[None]:
-        """For a block that waits for a server: the place stays taken, but no pass waits for this member."""
+    def waiting_for_server(self) -> Iterator[None]:
+        """For a block that waits for a server: the slot stays taken, but no batch waits for this member."""
         with self._lock:
             self._late.add(_local.member)
             self._wake_if_ready()
@@ -266,9 +266,9 @@ class Scheduler:
         if self.stopped:
             raise Stopped
 
-    def do(self, lane: Lane, ask: Any) -> Any:
-        """Queue `ask`, wait for a lane.run of it (and others), return its result. Raises the ask's error or Stopped."""
-        waiting = _WaitingAsk(_local.member, lane, ask)
+    def do(self, queue: RequestQueue, ask: Any) -> Any:
+        """Queue `ask`, wait for a queue.run of it, return its result. Raises the error of `ask`, or Stopped."""
+        waiting = _WaitingAsk(_local.member, queue, ask)
         with self._lock:
             self.check()
             self._asks.append(waiting)
@@ -281,12 +281,12 @@ class Scheduler:
         return waiting.outcome
 
     def call(self, fn: Callable[[], R]) -> R:
-        """Return fn(), run in the thread of the passes: one call at a time, with one pool of library threads."""
+        """Return fn(), run in the thread of the batches: one call at a time, with one pool of library threads."""
         result: R = self.do(_CALLS, fn)
         return result
 
-    def _run_passes(self) -> None:
-        """The thread of the passes: wait for asks, run those of one lane together, hand the outcomes out."""
+    def _run_batches(self) -> None:
+        """The thread of the batches: wait for asks, run those of one queue together, hand the outcomes out."""
         while True:
             with self._lock:
                 while not self.stopped and not self._ready():
@@ -296,36 +296,36 @@ class Scheduler:
                     return
                 self._late |= self._working  # all others had MAX_WAIT seconds
                 try:
-                    taken = self._next_pass()
-                except Exception as error:  # noqa: BLE001 - a fault of the lane is raised by every ask
+                    taken = self._next_batch()
+                except Exception as error:  # noqa: BLE001 - a fault of the queue is raised by every ask
                     self._hand_out(self._asks, [error] * len(self._asks))
                     continue
-            lane, outcomes = taken[0].lane, []
+            queue, outcomes = taken[0].queue, []
             try:
-                for batch in [[w] for w in taken] if lane is _CALLS else [taken]:
+                for batch in [[w] for w in taken] if queue is _CALLS else [taken]:
                     began = time.monotonic()
-                    outcomes += lane.run([w.ask for w in batch])
+                    outcomes += queue.run([w.ask for w in batch])
                     for waiting in batch:
                         waiting.ran += time.monotonic() - began
-            except BaseException as error:  # noqa: BLE001 - a fault of the lane itself is raised by every ask
+            except BaseException as error:  # noqa: BLE001 - a fault of the queue itself is raised by every ask
                 outcomes = [error] * len(taken)
             with self._lock:
                 self._hand_out(taken, outcomes)
                 self._ended = time.monotonic()
-            del taken, outcomes  # else logits stay in memory until the next pass
+            del taken, outcomes  # else logits stay in memory until the next batch
 
-    def _ready(self) -> bool:  # whether a pass may begin: all other members wait, or had MAX_WAIT seconds
+    def _ready(self) -> bool:  # whether a batch may begin: all other members wait, or had MAX_WAIT seconds
         return bool(self._asks) and (self._working <= self._late or self._seconds_left() <= 0)
 
     def _seconds_left(self) -> float:
-        # MAX_WAIT counts from the end of the last pass: asks that waited for it share a pass with those of its members.
+        # MAX_WAIT counts from the end of the last batch: asks that waited for it join those of its members.
         return max(self._asks[0].since, self._ended) + MAX_WAIT - time.monotonic()
 
-    def _next_pass(self) -> list[_WaitingAsk]:
-        """The asks of the next pass: first lanes marked `ahead`, then the lane whose ask has waited longest."""
-        lane = next((w.lane for w in self._asks if w.lane.ahead), self._asks[0].lane)
-        asks = [w for w in self._asks if w.lane is lane]
-        return [asks[n] for n in lane.take([w.ask for w in asks])]
+    def _next_batch(self) -> list[_WaitingAsk]:
+        """The asks of the next batch: first queues marked `ahead`, then the queue whose ask has waited longest."""
+        queue = next((w.queue for w in self._asks if w.queue.ahead), self._asks[0].queue)
+        asks = [w for w in self._asks if w.queue is queue]
+        return [asks[n] for n in queue.take([w.ask for w in asks])]
 
     def _hand_out(self, taken: list[_WaitingAsk], outcomes: list[Any]) -> None:
         """Give each of these asks its outcome (a result or an exception), dequeue it and wake its thread.
@@ -348,7 +348,7 @@ class Scheduler:
             waiting.gate.release()
 
     def stop(self) -> None:
-        """End the run: threads end with Stopped at their next call; a pass that runs is still finished."""
+        """End the run: threads end with Stopped at their next call; a batch that runs is still finished."""
         with self._lock:
             self.stopped = True
             self._idle.notify_all()
@@ -357,10 +357,10 @@ class Scheduler:
     def wait(self, seconds: float | None = None) -> None:
         """Return when all threads have ended; only after `stop`, or when the members end by themselves.
 
-        seconds: how long to wait for members after the current pass; the pass itself is always waited for.
+        seconds: how long to wait for members after the current batch; the batch itself is always waited for.
         """
-        if seconds is not None:  # after `stop` no further pass begins
-            self._passes.join()
+        if seconds is not None:  # after `stop` no further batch begins
+            self._batches.join()
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             with self._lock:
@@ -370,11 +370,11 @@ class Scheduler:
             for thread in alive:
                 thread.join(None if end is None else max(end - time.monotonic(), 0))
         self.stop()
-        self._passes.join()
+        self._batches.join()
 
 
-class Claims:
-    """A lock for each key; threads that wait for it give up their place. Without a Scheduler nothing is locked."""
+class KeyedLocks:
+    """A lock for each key; threads that wait for it give up their slot. Without a Scheduler nothing is locked."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -391,7 +391,7 @@ class Claims:
             lock = self._locks.setdefault(key, threading.RLock())
         if not lock.acquire(blocking=False):
             try:
-                with scheduler.aside():
+                with scheduler.without_slot():
                     lock.acquire()
             except Stopped:
                 lock.release()

@@ -31,7 +31,7 @@ from harness.cost.events import Event
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
 from harness.errors import SaveError
-from harness.parallel.scheduler import Claims
+from harness.parallel.scheduler import KeyedLocks
 from harness.storage.files import save_error
 from harness.storage.home import home
 from harness.storage.paths import local_folder
@@ -137,7 +137,7 @@ class IndexCache:
         self.root, self.note, self.served = root, note, served or {}
         self.parts_lost = False
         self.written = False  # this object has stored an entry, so the next one that cannot be stored ends the run
-        self.sharing = Claims()  # what indexes share is made by one of those that are built at once
+        self.sharing = KeyedLocks()  # what indexes share is made by one of those that are built at once
 
     def folder(self, key: dict[str, Any]) -> Path:
         """The folder of the entry of `key`."""

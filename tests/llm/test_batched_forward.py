@@ -182,7 +182,7 @@ def test_a_pass_takes_what_writes_then_the_oldest_prefills_within_its_budget(lim
         prefill_chunk, pack_problem, fixed_rows = limit, None, None
 
     asks = [batched_forward.Ask(range(n), None) for n in lengths]
-    assert network.ForwardLane(Model(), None).take(asks) == taken
+    assert network.ForwardQueue(Model(), None).take(asks) == taken
 
 
 def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(tiny, monkeypatch):
@@ -190,18 +190,18 @@ def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(t
         raise torch.OutOfMemoryError
 
     def asks():
-        return [batched_forward.Ask(range(90), tiny.arena.cache()) for _ in range(4)]
+        return [batched_forward.Ask(range(90), tiny.pool.cache()) for _ in range(4)]
 
-    lane = network.ForwardLane(tiny, None)
+    queue = network.ForwardQueue(tiny, None)
     with monkeypatch.context() as full:
         full.setattr(network, "run_packed", fails)
-        lane.run(asks())
-    assert len(lane.take(asks())) == 2
-    lane.run(asks())
-    assert len(lane.take(asks())) == 4
+        queue.run(asks())
+    assert len(queue.take(asks())) == 2
+    queue.run(asks())
+    assert len(queue.take(asks())) == 4
     for _ in range(4):
-        lane.run(asks())
-    assert lane._limit == tiny.prefill_chunk
+        queue.run(asks())
+    assert queue._limit == tiny.prefill_chunk
 
 
 def test_a_model_with_another_kernel_runs_one_after_the_other(tiny_folder, passes):
@@ -343,9 +343,9 @@ def test_a_trial_before_a_pass_leaves_the_adapter_in_use(with_adapter):
     model, texts = with_adapter, ([1, 2, 3], [4, 5])
 
     def asks():
-        return [batched_forward.Ask(text, model.arena.cache(), 1) for text in texts]
+        return [batched_forward.Ask(text, model.pool.cache(), 1) for text in texts]
 
-    found = network.ForwardLane(model, "one").run(asks())
+    found = network.ForwardQueue(model, "one").run(asks())
     with model.adapter("one"):
         expected = [batched_forward.run_alone(model.net, model.device, ask) for ask in asks()]
     for one, other in zip(expected, found, strict=True):

@@ -8,7 +8,7 @@ from harness.cli.run_options import Execution
 from harness.config.schema import ModelConfig
 from harness.llm import network, trial_passes
 from harness.llm.batched_forward import Ask
-from harness.llm.kv import Arena
+from harness.llm.kv import KVPool
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
 from tests.llm.test_batched_forward import _no_early_pass, passes, scripts_of, side_by_side  # noqa: F401 - fixtures
@@ -62,7 +62,7 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
 def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager", deterministic=True))
     assert model.fixed_rows == 0
-    assert model.forward(Ask([1, 2], Arena(model.layers).cache(), 1), None).shape[0] == 1
+    assert model.forward(Ask([1, 2], KVPool(model.layers).cache(), 1), None).shape[0] == 1
     assert not passes
 
 

@@ -7,7 +7,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.batched_forward import Ask, run_packed
 from harness.llm.load import load_model, unload
-from harness.llm.network import ForwardLane
+from harness.llm.network import ForwardQueue
 from tests.llm.conftest import NODES
 from tests.llm.test_hf_session import eager_attention
 
@@ -34,20 +34,20 @@ def test_attention_captured_in_one_call_is_that_of_the_eager_kernel(model):
 
 
 def test_recorded_steps_give_the_logits_of_eager_ones_before_and_after_the_arena_grows(model):
-    lane, arena = ForwardLane(model, None), model.arena
-    recorded, eager = ([arena.cache() for _ in range(3)] for _ in range(2))
+    queue, pool = ForwardQueue(model, None), model.pool
+    recorded, eager = ([pool.cache() for _ in range(3)] for _ in range(2))
     run_packed(
         model.net, model.device, [Ask([n, 5, 7], c) for both in (recorded, eager) for n, c in enumerate(both)], True
     )
     others, capacities = [], set()
     for step in range(6):
         if step == 3:
-            others = [arena.cache() for _ in range(9)]
-            lane.run([Ask([4] * 300, other) for other in others])
-        capacities.add(arena.capacity)
-        found = lane.run([Ask([step + n], cache, 1) for n, cache in enumerate(recorded)])
+            others = [pool.cache() for _ in range(9)]
+            queue.run([Ask([4] * 300, other) for other in others])
+        capacities.add(pool.capacity)
+        found = queue.run([Ask([step + n], cache, 1) for n, cache in enumerate(recorded)])
         wanted = run_packed(model.net, model.device, [Ask([step + n], cache, 1) for n, cache in enumerate(eager)], True)
         assert all((a - b).norm() < 0.02 * b.norm() for a, b in zip(found, wanted, strict=True))
     assert len(capacities) > 1
-    assert lane._steps.problem is None
-    assert list(lane._steps._recordings) == [4]
+    assert queue._steps.problem is None
+    assert list(queue._steps._recordings) == [4]

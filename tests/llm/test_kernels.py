@@ -26,9 +26,9 @@ from harness.llm.batched_forward import Ask, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.kernels import cpu_attention, has_slow_products, multiply_in_float32, one_row_attention
-from harness.llm.kv import BLOCK, Arena, slot_of
+from harness.llm.kv import BLOCK, KVPool, slot_of
 from harness.llm.load import load_model, unload
-from harness.llm.network import ForwardLane
+from harness.llm.network import ForwardQueue
 from harness.llm.trial_passes import trial_pack_problem
 from harness.parallel.scheduler import Scheduler
 
@@ -96,8 +96,8 @@ def test_contexts_of_any_length_and_order(tiny, calls):
     rest = [[9], [8, 7, 6, 5], [4, 3]]
     wanted = 1, 0, 2
 
-    def asks(arena, order):
-        caches = {n: arena.cache() for n in order}
+    def asks(pool, order):
+        caches = {n: pool.cache() for n in order}
         for n in order:
             run_alone(tiny.net, tiny.device, Ask(words[n], caches[n]))
         first = [len(w) for w in words]
@@ -108,9 +108,9 @@ def test_contexts_of_any_length_and_order(tiny, calls):
         ]
         return [Ask(rest[n], caches[n], wanted[n], captures[n]) for n in range(3)], captures
 
-    expected, theirs = asks(Arena(tiny.layers), [0, 1, 2])
+    expected, theirs = asks(KVPool(tiny.layers), [0, 1, 2])
     own = [run_alone(tiny.net, tiny.device, ask) for ask in expected]
-    packed, ours = asks(Arena(tiny.layers), [2, 0, 1])
+    packed, ours = asks(KVPool(tiny.layers), [2, 0, 1])
     found = run_packed(tiny.net, tiny.device, packed, True)
     assert calls[0]["queries"] == [0, 2, 6, 7], "the longest outgrew its place and moved behind the others"
     assert found[1] is None
@@ -123,9 +123,9 @@ def test_contexts_of_any_length_and_order(tiny, calls):
 
 
 def test_a_layer_that_attends_elsewhere_is_missed(tiny, calls):
-    """The arena has a layer more than attended in the one call, as where a network mixes kinds of layers."""
-    arena, layers = Arena(tiny.layers + 1), tiny.layers + 1
-    caches = [arena.cache() for _ in range(2)]
+    """The pool has a layer more than attended in the one call, as where a network mixes kinds of layers."""
+    pool, layers = KVPool(tiny.layers + 1), tiny.layers + 1
+    caches = [pool.cache() for _ in range(2)]
     run_packed(tiny.net, tiny.device, [Ask([1, 2, 3], cache) for cache in caches], True)
     feed, write = FeedCapture(3, [((3, 5), [(0, 2)])]), WriteCapture(3, [(0, 2)], caches[1])
     run_packed(tiny.net, tiny.device, [Ask([4, 5], caches[0], 0, feed), Ask([6], caches[1], 1, write)], True)
@@ -252,19 +252,19 @@ def fast(tiny_folder):
 
 
 class Both:
-    """Contexts in a lane of the fast model, and each of them alone in the plain one."""
+    """Contexts in a queue of the fast model, and each of them alone in the plain one."""
 
     def __init__(self, tiny, fast, texts):
-        self.tiny, self.lane, arena = tiny, ForwardLane(fast, None), Arena(tiny.layers)
-        self.caches = sorted((fast.arena.cache() for _ in texts), key=id)  # their places in the arena are in no order
-        self.alone = [arena.cache() for _ in texts]
+        self.tiny, self.queue, pool = tiny, ForwardQueue(fast, None), KVPool(tiny.layers)
+        self.caches = sorted((fast.pool.cache() for _ in texts), key=id)  # their places in the pool are in no order
+        self.alone = [pool.cache() for _ in texts]
         for text, cache, own in zip(texts, self.caches, self.alone, strict=True):
-            self.lane.run([Ask(text, cache)])
+            self.queue.run([Ask(text, cache)])
             run_alone(tiny.net, tiny.device, Ask(text, own))
 
     def step(self, *tokens):
         """One more token for each of the first contexts: its logits are those that it has alone."""
-        found = self.lane.run([Ask([token], cache, 1) for token, cache in zip(tokens, self.caches, strict=False)])
+        found = self.queue.run([Ask([token], cache, 1) for token, cache in zip(tokens, self.caches, strict=False)])
         for token, logits, cache, own in zip(tokens, found, self.caches, self.alone, strict=False):
             expected = run_alone(self.tiny.net, self.tiny.device, Ask([token], own, 1))
             assert logits.shape == expected.shape
@@ -279,47 +279,47 @@ def test_steps_of_several_contexts_give_the_logits_of_each_alone(tiny, fast, tap
     for step, count in enumerate(counts):
         both.step(*((7 * n + step) % 200 for n in range(count)))
     assert len(tapes) == len({(count - 1).bit_length() for count in counts}), "each power of two was recorded once"
-    assert both.lane._steps.problem is None
+    assert both.queue._steps.problem is None
 
 
 def test_recordings_are_made_anew_when_the_arena_grows(tiny, fast, tapes):
     both, others = Both(tiny, fast, [[1, 2, 3]]), []
     for step in range(4):
-        before = fast.arena.capacity
+        before = fast.pool.capacity
         if step == 2:
-            others = [fast.arena.cache() for _ in range(9)]
+            others = [fast.pool.cache() for _ in range(9)]
             for other in others:
-                both.lane.run([Ask([4] * 60, other)])
-            assert fast.arena.capacity > before
+                both.queue.run([Ask([4] * 60, other)])
+            assert fast.pool.capacity > before
         both.step(step)
     assert len(tapes) == 2
 
 
 def test_where_the_filling_has_no_room_a_step_runs_as_it_did(tiny, fast, tapes):
-    fast._arena = Arena(tiny.layers, limit=3 * BLOCK)
+    fast._pool = KVPool(tiny.layers, limit=3 * BLOCK)
     both = Both(tiny, fast, [[n, 2, 3] for n in range(3)])
     for count, recordings in ((3, 0), (2, 1), (3, 1), (1, 2), (3, 2)):  # the filling would be the fourth context
         both.step(*range(count))
         assert len(tapes) == recordings
-    assert both.lane._steps.problem is None
+    assert both.queue._steps.problem is None
 
 
 def test_the_logits_of_a_step_stay_what_they_are_when_the_next_one_runs(fast, tapes):
-    lane, caches = ForwardLane(fast, None), [fast.arena.cache() for _ in range(2)]
+    queue, caches = ForwardQueue(fast, None), [fast.pool.cache() for _ in range(2)]
     for cache in caches:
-        lane.run([Ask([1, 2, 3], cache)])
-    steps = [lane.run([Ask([step + n], cache, 1) for n, cache in enumerate(caches)]) for step in range(3)]
+        queue.run([Ask([1, 2, 3], cache)])
+    steps = [queue.run([Ask([step + n], cache, 1) for n, cache in enumerate(caches)]) for step in range(3)]
     kept = [rows[0].clone() for rows in steps]
-    lane.run([Ask([9], cache, 1) for cache in caches])
+    queue.run([Ask([9], cache, 1) for cache in caches])
     assert all(torch.equal(a, rows[0]) for a, rows in zip(kept, steps, strict=True))
     assert not torch.equal(kept[1], kept[2])
 
 
 def test_only_steps_of_one_token_without_capture_are_recorded(fast, tapes):
-    lane, caches = ForwardLane(fast, None), [fast.arena.cache() for _ in range(3)]
-    lane.run([Ask([1, 2, 3], caches[0]), Ask([4], caches[1]), Ask([5, 6], caches[2], 1)])
+    queue, caches = ForwardQueue(fast, None), [fast.pool.cache() for _ in range(3)]
+    queue.run([Ask([1, 2, 3], caches[0]), Ask([4], caches[1]), Ask([5, 6], caches[2], 1)])
     assert not tapes
-    lane.run([Ask([1], cache, 1) for cache in caches])
+    queue.run([Ask([1], cache, 1) for cache in caches])
     assert len(tapes) == 1
     assert [slot_of(cache).used for cache in caches] == [[n] * fast.layers for n in (4, 2, 3)]
 
@@ -328,10 +328,10 @@ def _waits(step, *_):
     raise RuntimeError("operation not permitted when stream is capturing")
 
 
-def _differs(step, both, arena):
+def _differs(step, both, pool):
     def play():
         slot = slot_of(both[0].caches[0])
-        arena.keys[1][slot.start + slot.used[0] - 1] = 9  # what the recording writes is wrong, too
+        pool.keys[1][slot.start + slot.used[0] - 1] = 9  # what the recording writes is wrong, too
         return out._replace(logits=out.logits + 100)
 
     out = step()
@@ -341,14 +341,12 @@ def _differs(step, both, arena):
 @pytest.mark.parametrize(("recorder", "why"), [(_waits, "RuntimeError"), (_differs, "other logits")])
 def test_where_recording_does_not_work_steps_run_as_they_did(tiny, fast, tapes, monkeypatch, recorder, why):
     tried, both = [], []
-    monkeypatch.setattr(
-        cuda_graphs, "record_graph", lambda step: (tried.append(1), recorder(step, both, fast.arena))[1]
-    )
+    monkeypatch.setattr(cuda_graphs, "record_graph", lambda step: (tried.append(1), recorder(step, both, fast.pool))[1])
     both.append(Both(tiny, fast, [[1, 2, 3]]))
     for step in range(3):
         both[0].step(step)
     assert len(tried) == 1
-    assert why in both[0].lane._steps.problem
+    assert why in both[0].queue._steps.problem
 
 
 def test_a_recording_that_fails_leaves_the_stream_of_before(monkeypatch):
@@ -394,9 +392,9 @@ def test_a_recorded_step_splits_the_keys_as_the_step_that_it_is_checked_against(
         return attention(query, key, value, rows, places, most_new, most_keys, **how)
 
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
-    lane, cache = ForwardLane(fast, None), fast.arena.cache()
-    lane.run([Ask([1, 2, 3], cache)])
-    lane.run([Ask([4], cache, 1)])
+    queue, cache = ForwardQueue(fast, None), fast.pool.cache()
+    queue.run([Ask([1, 2, 3], cache)])
+    queue.run([Ask([4], cache, 1)])
     assert bounds == [(3, 3)] * fast.layers + [(1, fast._positions)] * 2 * fast.layers
 
 
@@ -428,8 +426,8 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
         config = AutoConfig.from_pretrained(tiny_folder, attn_implementation=capture.install())
         net = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
     layers, device = config.num_hidden_layers, torch.device("meta")
-    arena = Arena(layers)
-    caches = [arena.cache() for _ in range(3)]
+    pool = KVPool(layers)
+    caches = [pool.cache() for _ in range(3)]
     monkeypatch.setattr(WatchedRows, "finish", WatchedRows._reduce)  # only the sums of all layers go to the host
     feed = FeedCapture(0, [((5, 9), [(0, 3)])])
     first = [Ask([1, 2, 3], caches[0], 1), Ask([7] * 9, caches[1], 0, feed), Ask([5] * 300, caches[2], 2)]
@@ -443,7 +441,7 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
 
     outs = []
     monkeypatch.setattr(cuda_graphs, "record_graph", lambda step: (outs.append(step()), lambda: outs[0])[1])
-    steps = RecordedSteps(net, arena, 1000, 0.05)
+    steps = RecordedSteps(net, pool, 1000, 0.05)
     numbers, play = steps._record(4, [(0, 1, 3, 3), (256, 2, 5, 5), (512, 3, 4, 9), (900, 0, 0, 0)])
     assert numbers.device == device
     logits = play().logits

@@ -1,4 +1,4 @@
-"""The arena against plain tensors: whatever contexts do, each finds its own keys and values, to the bit."""
+"""The pool against plain tensors: whatever contexts do, each finds its own keys and values, to the bit."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.batched_forward import Ask
-from harness.llm.kv import BLOCK, Arena, kept_tail, packed_cache, rewind, slot_of
+from harness.llm.kv import BLOCK, KVPool, kept_tail, packed_cache, rewind, slot_of
 from harness.llm.load import load_model
-from harness.llm.network import ForwardLane
+from harness.llm.network import ForwardQueue
 from harness.llm.prefix_sharing import block_names
 from tests.llm.conftest import WORDS
 from tests.llm.test_batched_forward import same, scripts_of, side_by_side
@@ -44,8 +44,8 @@ def agree(caches, expected):
 @example([("feed", 0, 1), ("feed", 0, 256), ("feed", 2, 267), ("feed", 2, 1), ("feed", 1, 1), ("cut", 0, 1)], 1300)
 @given(steps=STEPS, limit=st.sampled_from([None, 1300]))
 def test_each_context_finds_its_own(steps, limit):
-    arena = Arena(LAYERS, limit)
-    caches = [arena.cache() for _ in range(4)]
+    pool = KVPool(LAYERS, limit)
+    caches = [pool.cache() for _ in range(4)]
     expected = [[(states(0), states(0)) for _ in range(LAYERS)] for _ in caches]
 
     def grow(who, layer, keys, values):
@@ -53,10 +53,10 @@ def test_each_context_finds_its_own(steps, limit):
         expected[who][layer] = torch.cat([before[0], keys], 2), torch.cat([before[1], values], 2)
 
     for step, who, new in steps:
-        arena.clock += 1
+        pool.clock += 1
         held = caches[who].get_seq_length()
         if step == "end" or held + new > 1000:
-            caches[who], expected[who] = arena.cache(), [(states(0), states(0)) for _ in range(LAYERS)]
+            caches[who], expected[who] = pool.cache(), [(states(0), states(0)) for _ in range(LAYERS)]
         elif step == "cut":
             to = max(held - new, 0)
             rewind(caches[who], to)
@@ -90,25 +90,25 @@ def test_each_context_finds_its_own(steps, limit):
         if limit is None:  # looking at a context brings it back
             agree(caches, expected)
     for cache, layers in zip(caches, expected, strict=True):
-        arena.clock += 1
+        pool.clock += 1
         agree([cache], [layers])
-    if limit is not None and arena.keys[0] is not None:
-        assert arena.keys[0].shape[0] <= limit
+    if limit is not None and pool.keys[0] is not None:
+        assert pool.keys[0].shape[0] <= limit
 
 
 def test_places_of_contexts_that_ended_are_used_again():
-    arena = Arena(LAYERS)
+    pool = KVPool(LAYERS)
     for _ in range(5):
-        cache = arena.cache()
+        cache = pool.cache()
         for layer in cache.layers:
             layer.update(states(700), states(700))
         del cache, layer
-    assert arena.keys[0].shape[0] == 700
+    assert pool.keys[0].shape[0] == 700
 
 
 def test_where_memory_ends_while_buffers_grow_the_others_go_on(monkeypatch):
-    arena = Arena(LAYERS)
-    first = arena.cache()
+    pool = KVPool(LAYERS)
+    first = pool.cache()
     kept = [(states(200), states(200)) for _ in range(LAYERS)]
     for layer, pair in zip(first.layers, kept, strict=True):
         layer.update(*pair)
@@ -122,27 +122,27 @@ def test_where_memory_ends_while_buffers_grow_the_others_go_on(monkeypatch):
 
     with monkeypatch.context() as little, pytest.raises(torch.OutOfMemoryError):
         little.setattr(torch.Tensor, "new_empty", one)
-        arena.allocate(1000)
-    assert arena.capacity <= min(len(buffer) for buffer in [*arena.keys, *arena.values])
-    again = arena.cache()
+        pool.allocate(1000)
+    assert pool.capacity <= min(len(buffer) for buffer in [*pool.keys, *pool.values])
+    again = pool.cache()
     for layer in again.layers:
         layer.update(*kept[0])
     agree([first, again], [kept, [kept[0]] * LAYERS])
 
 
 def test_a_context_larger_than_the_memory_is_refused_with_what_to_do():
-    cache = Arena(LAYERS, limit=300).cache()
+    cache = KVPool(LAYERS, limit=300).cache()
     with pytest.raises(MemoryError, match=r"holds keys and values of 300 tokens.*model\.window.*--parallel"):
         cache.layers[0].update(states(400), states(400))
 
 
 def test_contexts_that_begin_at_once_stand_in_one_arena(tiny, monkeypatch):
-    """From Python 3.12 on each thread had an arena of its own, and passes over both gave wrong answers."""
-    monkeypatch.setattr(tiny, "_arena", None)
+    """From Python 3.12 on each thread had an pool of its own, and passes over both gave wrong answers."""
+    monkeypatch.setattr(tiny, "_pool", None)
     fit = tiny._tokens_that_fit
     monkeypatch.setattr(tiny, "_tokens_that_fit", lambda: (time.sleep(0.02), fit())[1])
     with ThreadPoolExecutor(4) as threads:
-        assert len({id(arena) for arena in threads.map(lambda _: tiny.arena, range(4))}) == 1
+        assert len({id(pool) for pool in threads.map(lambda _: tiny.pool, range(4))}) == 1
 
 
 def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeypatch):
@@ -151,7 +151,7 @@ def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeyp
     alone = [job() for job in jobs]
     moved, evict = [], type(slot_of(tiny.session(Meter())._cache)).evict
     monkeypatch.setattr("harness.llm.kv.Slot.evict", lambda slot: (moved.append(slot.used[0]), evict(slot))[1])
-    monkeypatch.setattr(tiny, "_arena", Arena(tiny.layers, limit=400))
+    monkeypatch.setattr(tiny, "_pool", KVPool(tiny.layers, limit=400))
     for one, other in zip(alone, side_by_side(jobs), strict=True):
         same(one, other)
     assert any(moved), "nothing moved"
@@ -162,13 +162,13 @@ DOCUMENTS = [f"{n}. " + WORDS * 16 for n in range(2)]
 
 @pytest.fixture
 def counted(tiny, monkeypatch):
-    """The tiny model with an empty arena, and the tokens of each of its passes."""
+    """The tiny model with an empty pool, and the tokens of each of its passes."""
     sizes = []
     hook = tiny.net.get_decoder().register_forward_pre_hook(
         lambda _, args, given: sizes.append(given["input_ids"].shape[1]), with_kwargs=True
     )
-    monkeypatch.setattr(tiny, "_arena", Arena(tiny.layers, kept=tiny.window))
-    monkeypatch.setitem(vars(tiny), "_lanes", {})  # a failed pass of another test made theirs smaller
+    monkeypatch.setattr(tiny, "_pool", KVPool(tiny.layers, kept=tiny.window))
+    monkeypatch.setitem(vars(tiny), "_queues", {})  # a failed pass of another test made theirs smaller
     assert tiny.shares  # its trial passes
     sizes.clear()
     yield tiny, sizes
@@ -177,7 +177,7 @@ def counted(tiny, monkeypatch):
 
 def shared(model, ids):
     """A pass over these tokens, of which whole blocks may be copied."""
-    return Ask(ids, model.arena.cache(), 1, blocks=block_names(slot_of(model.arena.cache()), ids, None))
+    return Ask(ids, model.pool.cache(), 1, blocks=block_names(slot_of(model.pool.cache()), ids, None))
 
 
 def ask(model, document, question, write=3):
@@ -197,11 +197,11 @@ def test_questions_on_one_document_read_it_once(counted, monkeypatch):
     questions = [f"Where is bridge {n}?" for n in range(5)]
     own = []
     for question in questions:
-        monkeypatch.setattr(model, "_arena", Arena(model.layers))
+        monkeypatch.setattr(model, "_pool", KVPool(model.layers))
         own.append(ask(model, DOCUMENTS[0], question))
     alone, length = sum(sizes), max(sizes)
     for places in (5, 1):
-        monkeypatch.setattr(model, "_arena", Arena(model.layers, kept=model.window))
+        monkeypatch.setattr(model, "_pool", KVPool(model.layers, kept=model.window))
         sizes.clear()
         jobs = [lambda question=question: ask(model, DOCUMENTS[0], question) for question in questions]
         found = side_by_side(jobs) if places > 1 else [job() for job in jobs]
@@ -218,7 +218,7 @@ def test_contexts_that_ended_stay_within_their_limit_and_leave_for_others(counte
     """With memory for three documents one that ended stays; with memory for less than two it is given up first."""
     model, sizes = counted
     size = len(model.text.plain(DOCUMENTS[0])) // BLOCK * BLOCK
-    monkeypatch.setattr(model, "_arena", Arena(model.layers, limit=room * size, kept=size))
+    monkeypatch.setattr(model, "_pool", KVPool(model.layers, limit=room * size, kept=size))
     for document, read_again in zip((0, 0, 1, 0, 0), reads, strict=True):
         sizes.clear()
         ask(model, DOCUMENTS[document], "Where?")
@@ -265,23 +265,23 @@ def test_a_copy_is_what_the_context_would_have_read(counted, steps):
             contexts[who].flush()
             fed[who].append(text)
     found = [says(s) for s in contexts]
-    shared = model.arena
-    model._arena = Arena(model.layers)
+    shared = model.pool
+    model._pool = KVPool(model.layers)
     try:
         assert found == [pytest.approx(says(opened(parts)), abs=1e-5) for parts in fed]
     finally:
-        model._arena = shared
+        model._pool = shared
 
 
 def test_too_little_memory_for_a_copy_is_the_error_of_its_context_alone(counted, monkeypatch):
     model, _ = counted
     size = len(model.text.plain(DOCUMENTS[0])) // BLOCK * BLOCK
-    monkeypatch.setattr(model, "_arena", Arena(model.layers, limit=size + BLOCK, kept=size))
+    monkeypatch.setattr(model, "_pool", KVPool(model.layers, limit=size + BLOCK, kept=size))
     ask(model, DOCUMENTS[0], "Where?")
     with model.session(Meter()) as s:
         s.user(DOCUMENTS[0])
         ids = [*s.ids, *range(size)]
-    first, second = ForwardLane(model, None).run([Ask([1, 2], model.arena.cache(), 1), shared(model, ids)])
+    first, second = ForwardQueue(model, None).run([Ask([1, 2], model.pool.cache(), 1), shared(model, ids)])
     assert first.shape[0] == 1
     assert isinstance(second, MemoryError)
 
@@ -313,7 +313,7 @@ def test_prompts_of_whole_blocks_share_a_pass(counted):
     """The last block holds the logits' row, so nobody copies it and nobody need wait for it."""
     model, _ = counted
     ids = [n % 50 for n in range(BLOCK)]
-    assert ForwardLane(model, None).take([shared(model, ids) for _ in range(3)]) == [0, 1, 2]
+    assert ForwardQueue(model, None).take([shared(model, ids) for _ in range(3)]) == [0, 1, 2]
 
 
 def test_logits_are_computed_where_all_blocks_are_there(counted):
@@ -338,7 +338,7 @@ def test_what_is_watched_is_read_and_not_copied(counted):
 
 def test_adapters_and_deterministic_mode_share_nothing(tiny_folder):
     ids = list(range(2 * BLOCK))
-    slot = slot_of(Arena(LAYERS).cache())
+    slot = slot_of(KVPool(LAYERS).cache())
     own = block_names(slot, ids, None)
     assert not set(own) & set(block_names(slot, ids, "reader"))
     slot.names = own[:1]

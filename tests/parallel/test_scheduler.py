@@ -14,14 +14,14 @@ from harness.cost.events import Event
 from harness.cost.meter import Meter
 from harness.parallel import scheduler as crews
 from harness.parallel.in_flight import map_together
-from harness.parallel.scheduler import Claims, Scheduler, Stopped, current, timed
+from harness.parallel.scheduler import KeyedLocks, Scheduler, Stopped, current, timed
 from tests.engine.fakes import SHAPE
 
 pytestmark = pytest.mark.usefixtures("fake_model", "no_deadlock")
 
 
 class Batches:
-    """A lane that keeps what it ran together and answers with twice the number."""
+    """A queue that keeps what it ran together and answers with twice the number."""
 
     ahead = False
 
@@ -49,25 +49,25 @@ def slot():
 
 
 def test_a_pass_holds_what_everybody_asks_for():
-    lane, got = Batches(), {}
+    queue, got = Batches(), {}
 
     def asks(n):
-        got[n] = [slot().do(lane, 10 * n + k) for k in range(3)]
+        got[n] = [slot().do(queue, 10 * n + k) for k in range(3)]
 
     together(*(partial(asks, n) for n in range(4)))
-    assert lane.runs == [[0, 10, 20, 30], [1, 11, 21, 31], [2, 12, 22, 32]]
+    assert queue.runs == [[0, 10, 20, 30], [1, 11, 21, 31], [2, 12, 22, 32]]
     assert got == {n: [20 * n, 20 * n + 2, 20 * n + 4] for n in range(4)}
 
 
 def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatch):
     monkeypatch.setattr(crews, "MAX_WAIT", 0.02)
-    lane, order = Batches(), []
+    queue, order = Batches(), []
     asked = threading.Event()
 
     def asks():
         with pytest.raises(ValueError, match="-1 is bad"):
-            slot().do(lane, -1)
-        order.append(slot().do(lane, 1))
+            slot().do(queue, -1)
+        order.append(slot().do(queue, 1))
         asked.set()
 
     def never_asks():
@@ -75,7 +75,7 @@ def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatc
 
     def slow():
         assert asked.wait(60), "it waited for a member that waits for something unknown"
-        order.append(slot().do(lane, 5))
+        order.append(slot().do(queue, 5))
 
     together(asks, never_asks, slow)
     assert order == [0, 2, 10]
@@ -86,40 +86,40 @@ def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next(
         def take(self, asks):
             return [0, *(n for n in range(1, len(asks)) if asks[n] < 100)]  # one long ask a pass, the oldest
 
-    lane, got = Narrow(), {}
+    queue, got = Narrow(), {}
 
     def asks(*numbers):
-        got[numbers] = [slot().do(lane, n) for n in numbers]
+        got[numbers] = [slot().do(queue, n) for n in numbers]
 
     members = ((100,), (200,), (300,), (1, 2, 3, 4))
     together(*(partial(asks, *numbers) for numbers in members))
     assert got == {numbers: [2 * n for n in numbers] for numbers in members}
-    assert sorted(n for run in lane.runs for n in run) == sorted(n for numbers in members for n in numbers)
-    assert all(sum(n >= 100 for n in run) <= 1 for run in lane.runs)
-    assert len(lane.runs) == 4, "whoever writes goes on in every pass"
+    assert sorted(n for run in queue.runs for n in run) == sorted(n for numbers in members for n in numbers)
+    assert all(sum(n >= 100 for n in run) <= 1 for run in queue.runs)
+    assert len(queue.runs) == 4, "whoever writes goes on in every pass"
 
 
 def test_a_member_that_is_late_delays_one_pass_and_one_outside_none(monkeypatch):
     monkeypatch.setattr(crews, "MAX_WAIT", 0.05)
-    lane, done, seconds = Batches(), threading.Event(), {}
+    queue, done, seconds = Batches(), threading.Event(), {}
 
     def asks():
         began = time.monotonic()
         for n in range(40):
-            slot().do(lane, n)
+            slot().do(queue, n)
         seconds[len(seconds)] = time.monotonic() - began
         done.set()
 
     def late():
         assert done.wait(60)
-        assert slot().do(lane, 1) == 2, "it takes part again"
+        assert slot().do(queue, 1) == 2, "it takes part again"
 
     def outside():
-        with slot().outside():
+        with slot().waiting_for_server():
             late()
 
     together(asks, late)
-    assert len(lane.runs) == 41
+    assert len(queue.runs) == 41
     assert seconds[0] < 20 * 0.05, "it delays passes again and again"
     done.clear()
     monkeypatch.setattr(crews, "MAX_WAIT", 200.0)
@@ -127,38 +127,38 @@ def test_a_member_that_is_late_delays_one_pass_and_one_outside_none(monkeypatch)
     assert seconds[1] < 100
 
 
-def test_calls_go_before_passes_and_run_in_one_thread():
-    lane, threads = Batches(), []
+def test_calls_go_before_batches_and_run_in_one_thread():
+    queue, threads = Batches(), []
 
     def calls():
         slot().call(lambda: threads.append(threading.current_thread().name))
-        assert slot().do(lane, 1) == 2
+        assert slot().do(queue, 1) == 2
 
     def asks():
-        assert slot().do(lane, 2) == 4
+        assert slot().do(queue, 2) == 4
 
     together(calls, asks)
-    assert threads == ["passes"]
+    assert threads == ["batches"]
 
 
 @pytest.mark.parametrize(("call", "error"), [("take", LookupError), ("run", SystemExit)])
 def test_a_lane_that_breaks_fails_its_asks_and_the_next_ones_work(call, error):
-    lane = Batches()
-    real = getattr(lane, call)
+    queue = Batches()
+    real = getattr(queue, call)
 
     def broken(_):
-        setattr(lane, call, real)
+        setattr(queue, call, real)
         raise error
 
-    setattr(lane, call, broken)
+    setattr(queue, call, broken)
 
     def work():
         with pytest.raises(error):
-            slot().do(lane, 1)
-        assert slot().do(lane, 2) == 4
+            slot().do(queue, 1)
+        assert slot().do(queue, 2) == 4
 
     together(work)
-    assert lane.runs == [[2]]
+    assert queue.runs == [[2]]
 
 
 def test_no_more_members_work_than_there_are_places():
@@ -177,22 +177,22 @@ def test_no_more_members_work_than_there_are_places():
 
 
 def test_stopped_members_end_at_their_next_call():
-    lane, scheduler, ended = Batches(), Scheduler(3), []
-    claims, held = Claims(), threading.Event()
+    queue, scheduler, ended = Batches(), Scheduler(3), []
+    locks, held = KeyedLocks(), threading.Event()
 
     def endless():
         try:
-            with claims.hold("x"):
+            with locks.hold("x"):
                 held.set()
                 while True:
-                    slot().do(lane, 1)
+                    slot().do(queue, 1)
         finally:
             ended.append("endless")
 
     def waits():
         held.wait(60)
         try:
-            with claims.hold("x"):
+            with locks.hold("x"):
                 ended.append("never")
         finally:
             ended.append("waits")
@@ -206,13 +206,13 @@ def test_stopped_members_end_at_their_next_call():
 
 
 def test_one_member_at_a_time_holds_a_claim_and_the_others_hold_up_no_pass():
-    lane, claims, inside, most = Batches(), Claims(), [0], [0]
+    queue, locks, inside, most = Batches(), KeyedLocks(), [0], [0]
 
     def work():
-        with claims.hold("key"), claims.hold("key"):  # the one who holds it may ask again
+        with locks.hold("key"), locks.hold("key"):  # the one who holds it may ask again
             inside[0] += 1
             most[0] = max(most[0], inside[0])
-            slot().do(lane, 1)
+            slot().do(queue, 1)
             inside[0] -= 1
 
     together(work, work, work)
@@ -239,12 +239,12 @@ def mapped(fn, items, meter, places=4):
 
 @pytest.mark.parametrize("places", [1, 2, 16])
 def test_a_map_keeps_the_order_of_results_and_costs(places):
-    meter, lane = Meter("index"), Batches()
+    meter, queue = Meter("index"), Batches()
     meter.record(event(1000), SHAPE)
     before = meter.flops("full")
 
     def item(n):
-        slot().do(lane, 0)
+        slot().do(queue, 0)
         time.sleep(0.002 * (5 - n))  # the later ones are faster
         meter.record(event(n + 1), SHAPE)
         with meter.phase("study"):
@@ -258,7 +258,7 @@ def test_a_map_keeps_the_order_of_results_and_costs(places):
         assert mapped(item, list(range(6)), meter, places) == [0, 1, 4, 9, 16, 25]
     assert [e.new for e in meter.events] == [1000, *(x for n in range(6) for x in (n + 1, n + 10))]
     assert [e.phase for e in meter.events[1:3]] == ["index", "study"]
-    assert max(map(len, lane.runs)) == min(places, 6)
+    assert max(map(len, queue.runs)) == min(places, 6)
     alone = Meter("index")
     for e in meter.events:
         alone.record(e, SHAPE)
@@ -283,11 +283,11 @@ def test_the_first_failure_in_order_is_raised_and_no_further_item_begun(places):
 
 
 def test_maps_inside_maps_and_a_map_of_nothing():
-    meter, lane = Meter("index"), Batches()
+    meter, queue = Meter("index"), Batches()
 
     def inner(n):
         meter.record(event(n), None)
-        return int(slot().do(lane, n))
+        return int(slot().do(queue, n))
 
     def outer(n):
         return map_together(slot(), inner, [10 * n, 10 * n + 1], meter)
@@ -343,7 +343,7 @@ from harness.parallel.scheduler import Scheduler
 def tasks():
     return len(list(Path("/proc/self/task").iterdir()))
 
-class Lane:
+class RequestQueue:
     ahead = False
     def take(self, asks): return range(len(asks))
     def run(self, asks): return [torch.get_num_threads() for _ in asks]
@@ -353,8 +353,8 @@ torch.ones(1_000_000).exp_().sum()
 computed = tasks()
 scheduler = Scheduler(2)
 seen = []
-def work(): seen.append((torch.get_num_threads(), scheduler.do(lane, 0)))
-lane = Lane()
+def work(): seen.append((torch.get_num_threads(), scheduler.do(queue, 0)))
+queue = RequestQueue()
 scheduler.start_threads(work, work)
 scheduler.wait()
 end = time.monotonic() + 10
@@ -382,7 +382,7 @@ def test_a_member_may_begin_while_torch_is_being_imported(monkeypatch):
 
 
 def test_time_in_the_queue_is_not_time_of_a_call():
-    lane, took = SlowBatches(), {}
+    queue, took = SlowBatches(), {}
 
     def asks(n):
         with timed() as own:
@@ -391,7 +391,7 @@ def test_time_in_the_queue_is_not_time_of_a_call():
 
     def shares(n):
         with timed() as own:
-            slot().do(lane, n)
+            slot().do(queue, n)
         took[n] = own
 
     together(*(partial(asks, n) for n in range(4)))

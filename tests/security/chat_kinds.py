@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from harness.config.schema import ModelConfig
 from harness.llm.endpoint_tokens import Tokens
 from harness.llm.hf_session import HFModel
-from harness.llm.kv import Arena
+from harness.llm.kv import KVPool
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,6 @@ class Kind:
         self.model = object.__new__(HFModel)
         self.model.name, self.model.layers, self.model.window = "-".join(kind), 1, 100_000
         self.model.net = SimpleNamespace(config=SimpleNamespace(vocab_size=len(self.wrapped)))
-        self.model._arena, self.model._arena_lock, self.model.shape = Arena(1), Lock(), None
+        self.model._pool, self.model._pool_lock, self.model.shape = KVPool(1), Lock(), None
         self.model._load_tokenizer(ModelConfig(name=self.model.name, source=str(folder)), str(folder))
         self.tokens = Tokens(folder, self.model.name)

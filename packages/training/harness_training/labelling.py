@@ -27,7 +27,7 @@ from harness.method import Task
 from harness.method.hooks import Labelling, TrainingTask
 from harness.models import LanguageModel, MeteredModel
 from harness.parallel.in_flight import in_flight
-from harness.parallel.scheduler import Claims
+from harness.parallel.scheduler import KeyedLocks
 from harness.storage.files import write_atomic
 from harness.storage.json_lines import append_line, cut_torn_line, json_line, read_lines
 from harness_training.example_files import HEAD, Item, is_made_from, scene_to_json
@@ -156,7 +156,7 @@ class LabelModels:
     asked: str = ""
     meter: Meter = field(default_factory=Meter)
     _results: OrderedDict[str, Any] = field(default_factory=OrderedDict)
-    _claims: Claims = field(default_factory=Claims)
+    _locks: KeyedLocks = field(default_factory=KeyedLocks)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def teacher(self) -> MeteredModel:
@@ -169,7 +169,7 @@ class LabelModels:
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
         """Return fn(), cached under `key` for the last _KEPT keys (LRU); calls for one key never overlap."""
-        with self._claims.hold(key):
+        with self._locks.hold(key):
             with self._lock:
                 if key in self._results:
                     self._results.move_to_end(key)
