@@ -48,8 +48,8 @@ def version(program: str, code: Path | None) -> str:
 
 
 def listed(stages: Mapping[str, Mapping[str, Any]]) -> str:
-    """The stages of which something is told as a Markdown list, and how many others are equal."""
-    told = {name: stage for name, stage in stages.items() if stage["told"] or stage["equal"] < stage["compared"]}
+    """The stages that differ as a Markdown list, and how many others are equal."""
+    told = {name: stage for name, stage in stages.items() if stage["equal"] < stage["compared"]}
     lines = [
         f"- {name}: {stage['equal']:,} of {stage['compared']:,}"
         f"{f' (answers {answers})' if (answers := stage['answers']) else ''}; {stage['told']}"

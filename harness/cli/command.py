@@ -106,7 +106,7 @@ class Command(TyperCommand):
 
 
 def sections(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-    """Section title -> (option, help) of a click command, as its help and docs/command-line.md list them."""
+    """Section title -> (option, help) of a click command, as its help lists them."""
     listed: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
     for parameter in command.get_params(ctx):
         if record := parameter.get_help_record(ctx):
