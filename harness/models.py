@@ -340,6 +340,15 @@ class Session(abc.ABC):
         self.close()
 
 
+class Collected(BaseException):
+    """A request that is kept for a batch (harness/llm/endpoint_batch.py): its question is asked again with the reply.
+
+    Not an Exception, so that no method takes it for a failure. expected: the most that it may cost, as `usage_of` says.
+    """
+
+    expected: dict[str, dict[str, Any]]
+
+
 class LanguageModel(abc.ABC):
     """A model with its tokenizer.
 

@@ -34,6 +34,7 @@ class FullContext(ReadingMethod):
 
     summary = "the whole document in the window, its middle cut out where it does not fit"
     draws = False
+    one_request = True
     one_document = True
 
     def reads(self, tokens: int, room: int) -> Reads:
@@ -161,6 +162,7 @@ class ClosedBook(ReadingMethod):
 
     summary = "the question alone, without any text: the floor"
     draws = False
+    one_request = True
     reads_documents = False
 
     def skills(self) -> list[Skill]:

@@ -70,6 +70,7 @@ class TopK(ReadingMethod):
     """Chunks, a ranking, a prompt; subclasses say how to rank."""
 
     Config = RetrievalConfig
+    one_request = True
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     index_fields: ClassVar[tuple[str, ...]] = ("chunks", "chunk_tokens", "chunk_sentences", "least_characters")

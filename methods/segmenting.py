@@ -243,6 +243,7 @@ class SentenceSegments(_Segmented):
 
     summary = "segments of six sentences, the best up to a budget"
     draws = False
+    one_request = True
     index_version = "2"
     index_fields = ("segment_tokens", "sentences")
 
@@ -256,6 +257,7 @@ class JinaSegments(_Segmented):
 
     summary = "segments by a rule in place of Jina's web service, the best up to a budget"
     draws = False
+    one_request = True
     index_version = "3"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:

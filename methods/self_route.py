@@ -65,6 +65,7 @@ class SelfRoute(Dense):
     Config = SelfRouteConfig
     summary = "answer from the nearest chunks, or decline and read the whole document (Self-Route)"
     draws = False
+    one_request = False
     index_fields = (*Dense.index_fields, "chunk_words")
     takes = {}  # noqa: RUF012 - a class variable of Method; more chunks change how often the whole document is read
     own_prompts = (DECLINE, NUMBERED)

@@ -93,7 +93,12 @@ def search_and_answer(search: list[float], answer: list[float]) -> list[float]:
 
 
 def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
-    """Whether the seconds of a run's calls hold no time in a queue: `queued` is known, or questions ran in turn."""
+    """Whether the seconds of a run's calls hold no time in a queue: `queued` is known, or questions ran in turn.
+
+    Of a batch (model.batch), the time of a single request is not known.
+    """
+    if run.config["model"].get("batch"):
+        return False
     return bool(queued) or all((start.get("parallel") or 1) == 1 for start in run.manifest.get("starts") or ())
 
 

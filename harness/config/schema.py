@@ -135,11 +135,15 @@ class Shape(_Frozen):
 
 
 class Price(_Frozen):
-    """Money of a million tokens of a server; cached: of those that it had in its prefix cache (None: as input)."""
+    """Money of a million tokens of a server; cached: of those that it had in its prefix cache (None: as input).
+
+    batch: what a request in a batch costs (model.batch), as a share of these prices.
+    """
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
     cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    batch: float = Field(default=0.5, ge=0, allow_inf_nan=False)
 
 
 class Thinking(_Frozen):
@@ -199,7 +203,8 @@ class ModelConfig(_Weights):
 
     backend: "hf", "endpoint", "scripted", "random" or one of your own (harness/llm/backend.py). "endpoint" asks an
     OpenAI-compatible server. logprobs: how many tokens the server gives probabilities of, 0 for one that gives none;
-    price: of its tokens; tokenizer: None = lengths are estimated (harness/llm/endpoint_tokens.py).
+    price: of its tokens; batch: a run sends its requests as batch files (harness/llm/endpoint_batch.py); tokenizer:
+    None = lengths are estimated (harness/llm/endpoint_tokens.py).
     """
 
     backend: str = "hf"
@@ -224,6 +229,7 @@ class ModelConfig(_Weights):
     logprobs: int = Field(default=0, ge=0)
     extra: dict[str, Any] = Field(default_factory=dict)
     price: Price | None = None
+    batch: bool = False
     temperature: float = Field(default=0.0, ge=0)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, gt=0)
@@ -236,7 +242,8 @@ class ModelConfig(_Weights):
     @model_serializer(mode="wrap")
     def _without_default_sampling(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        return {key: value for key, value in values.items() if key not in SAMPLING or key in self.sampling}
+        left_out = {"batch", *SAMPLING} - ({"batch"} if self.batch else set()) - {*self.sampling}
+        return {key: value for key, value in values.items() if key not in left_out}
 
 
 class EncoderConfig(_Weights):

@@ -11,12 +11,16 @@ from typing import Any
 
 
 def price_of(config: Mapping[str, Any], role: str) -> dict[str, float] | None:
-    """The prices of a role's model, None without one. config: of a run; cached tokens cost as input unless it says."""
-    price = ((config.get("roles") or {}).get(role) or config["model"]).get("price")
-    if not price:
+    """The prices of a role's model, None without one. config: of a run.
+
+    Cached tokens cost as input unless it says, and requests in batches the share `price.batch` of the others.
+    """
+    model = (config.get("roles") or {}).get(role) or config["model"]
+    if not (price := model.get("price")):
         return None
-    cached = price.get("cached")
-    return {**price, "cached": price["input"] if cached is None else cached}
+    cached = price["input"] if price.get("cached") is None else price["cached"]
+    share = price["batch"] if model.get("batch") else 1.0
+    return {"input": share * price["input"], "cached": share * cached, "output": share * price["output"]}
 
 
 def money(usage: Mapping[str, Any], config: Mapping[str, Any]) -> float | None:

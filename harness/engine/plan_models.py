@@ -39,6 +39,11 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
         identities[role] = known[key].identity
         _check_needs(r, method, role, known[key])
     _check_sampling(r)
+    if not method.one_request and any(config.batch for config in models.values()):
+        r.add_problem(
+            f"model.batch: requests of '{parts['method'].name}' may depend on earlier replies, and a batch takes up to "
+            "a day; leave it out"
+        )
     _check_reply_cache(r, models)
     for path in parts:
         role = path.removeprefix("roles.")

@@ -28,6 +28,7 @@ from typing import Any
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import cut_warning
 from harness.engine import manifest as manifests
+from harness.engine.batch_rounds import BatchRounds
 from harness.engine.document_view import NO_EVIDENCE, View
 from harness.engine.indexing import Indexer
 from harness.engine.plan import Plan
@@ -38,6 +39,7 @@ from harness.engine.resume import answered_ids, rescore_outdated, score_unscored
 from harness.engine.scoring import scored_record, silent_scorers
 from harness.engine.tools import EngineTools, Models, warn_of_global_draws
 from harness.errors import FirstFailure, HarnessError, SaveError, UserError
+from harness.models import Collected
 from harness.parallel.in_flight import in_flight, places_for
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
@@ -215,11 +217,11 @@ class Job:
         Raises FirstFailure for a failed question under --fail-fast.
         """
         plan, config, store = self.plan, self.plan.config, self.store
-        keep_texts = config.dataset.keep_texts
+        keep_texts, rounds = config.dataset.keep_texts, BatchRounds(self.progress)
 
         def answer_question(example: Example, why: Exception | None = None) -> tuple[Example, dict[str, Any]] | None:
             # 1. No further question begins once a limit of the command is reached.
-            if not self.progress.budget.may_continue():
+            if example.question.id not in rounds.paid and not self.progress.budget.may_continue():
                 return None
             question = example.question
             meter = Meter("answer", keeps_requests=config.keep_prompts)
@@ -258,6 +260,9 @@ class Job:
                     answer = replace(answer, stop_reason=NO_EVIDENCE)
             except STOPS:
                 raise
+            except Collected as request:
+                rounds.wait(example, request, meter, self.tried)
+                return None
             except Exception as e:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
                 error = describe_failure(e)
             # 5. What it cost: the meter saw every call to a model.
@@ -307,20 +312,23 @@ class Job:
                 sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {one_line(failure)}"
                 raise FirstFailure(sentence, failure.get("traceback", ""))
 
+        def ask_all(examples: Sequence[Example]) -> None:
+            if self.asking.spread is not None:
+                self.asking.spread(self, examples, answer_question, score_and_record)
+            elif not examples or self._parallel == 1:
+                for example in examples:
+                    score_and_record(answer_question(example))
+            else:
+                if self._in_flight is None:
+                    loaded = self.models.load_all()
+                    self._in_flight = places_for(loaded, self._parallel, self.progress.note, self.longest_context)
+                self.indexer.kept = max(self.indexer.kept, self._in_flight)
+                with warn_of_global_draws(self.progress.note, derived_seed(config.seed, "in flight")):
+                    in_flight(examples, self._in_flight, answer_question, score_and_record, self.indexer.choose_next)
+
         examples = [example for example in examples if example.question.id not in self._known]
         self._known |= {example.question.id for example in examples}
-        if self.asking.spread is not None:
-            self.asking.spread(self, examples, answer_question, score_and_record)
-        elif not examples or self._parallel == 1:
-            for example in examples:
-                score_and_record(answer_question(example))
-        else:
-            if self._in_flight is None:
-                loaded = self.models.load_all()
-                self._in_flight = places_for(loaded, self._parallel, self.progress.note, self.longest_context)
-            self.indexer.kept = max(self.indexer.kept, self._in_flight)
-            with warn_of_global_draws(self.progress.note, derived_seed(config.seed, "in flight")):
-                in_flight(examples, self._in_flight, answer_question, score_and_record, self.indexer.choose_next)
+        rounds.ask(self, examples, ask_all)
 
     def longest_context(self) -> int:
         """About the tokens of the longest context: bytes of a question's documents / 3 (a token has 3 to 5) + 1,024."""

@@ -63,20 +63,23 @@ class Budget:
         for judge in (read_json(folder / MANIFEST).get("judges") or {}).values():
             self.spend({"answer": {**(judge.get("usage") or {}), "billed": {}}})  # its prices are not the run's
 
-    def spend(self, usage: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Count what a question or an index sent, by phase as `usage_of` sums it; returns it unchanged."""
-        self._add(sent(usage))
+    def spend(self, usage: dict[str, dict[str, Any]], sign: int = 1) -> dict[str, dict[str, Any]]:
+        """Count what a question or an index sent, by phase as `usage_of` sums it; returns it unchanged.
+
+        sign: -1 takes back what was expected and is now known.
+        """
+        self._add(sent(usage), sign)
         return usage
 
     def spend_record(self, row: Mapping[str, Any]) -> None:
         """Count what a stored record's question sent, earlier tries included."""
         self._add(sent(row["usage"], (row.get("notes") or {}).get("earlier")))
 
-    def _add(self, spent: Mapping[str, Any]) -> None:
+    def _add(self, spent: Mapping[str, Any], sign: int = 1) -> None:
         with self._lock:
-            self._tokens += spent["tokens"]
-            self._tflops += spent["flops"].get(DEFAULT, 0.0) / 1e12
-            self._money += prices.money(spent, self._config) or 0.0
+            self._tokens += sign * spent["tokens"]
+            self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
+            self._money += sign * (prices.money(spent, self._config) or 0.0)
 
     def spend_index(self, row: Mapping[str, Any]) -> None:
         """Count the cost of an index, once a run, and of each try that failed; row: its line of documents.jsonl."""

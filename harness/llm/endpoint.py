@@ -20,6 +20,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from harness.config.schema import ModelConfig, Thinking
@@ -27,13 +28,14 @@ from harness.cost.events import Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import KNOWN, endings_pattern, reply_end
+from harness.llm.endpoint_batch import Batches, Waiting
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import api_key, endpoint_shape, endpoint_tokenizer
 from harness.llm.endpoint_tokens import EstimatedTokens, Tokens
 from harness.llm.kept_replies import with_reply_cache
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import split_thinking
-from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
+from harness.models import Collected, Decoding, LanguageModel, Probe, Session, Span, Written
 from harness.parallel.scheduler import Took, timed
 
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
@@ -78,10 +80,11 @@ class Reply:
         return replace(self, text=self.text[:end], finish=finish, ending=ending)
 
 
-def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:
+def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:
     """Send a request to /chat/completions and parse its reply. body: of the request; tries: counts the sendings.
 
-    A reply without a message is invalid, and the request is repeated. Raises RequestFailed and CannotRun.
+    A reply without a message is invalid, and the request is repeated. Raises RequestFailed and CannotRun, and Collected
+    where `server` are batches that have no reply yet.
     """
     max_tokens = int(body.get("max_tokens") or _DEFAULT_TOKENS)
     max_bytes = _REPLY_FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
@@ -176,6 +179,12 @@ class EndpointModel(LanguageModel):
         policy = RetryPolicy(config.timeout, config.retries)
         self.server = Server(config.base_url, api_key(config), policy, config.api_key_env)
         self.server.check_alive()
+        self.batches: Batches | None = None
+
+    def in_batches(self, state: Path, progress: Waiting) -> Batches:
+        """Send requests in batches from now on, none by itself. state, progress: as of Batches."""
+        self.batches = Batches(self.server, state, progress)
+        return self.batches
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> EndpointSession:
         """Open an empty conversation. Raises CannotRun for an adapter: a server has its own names for those."""
@@ -266,8 +275,14 @@ class EndpointSession(Session):
             fields = {"model": self._model.served, "messages": messages, **body, **self._model.extra}
             sent = {name: value for name, value in fields.items() if value is not None}
             with timed() as took:
-                reply = complete(self._model.server, sent, tries)
+                reply = complete(self._model.batches or self._model.server, sent, tries)
             reply = reply.answer(self._model.thinking).cut_at_stop(stop, self._model.endings)
+        except Collected as request:
+            own, self._meter = self._meter, Meter()
+            most = int(sent.get("max_tokens") or _DEFAULT_TOKENS)
+            self._book_request(kind, Reply("", "length", self._length, tokens_out=most), {})
+            request.expected, self._meter = self._meter.usage(), own
+            raise
         finally:
             spent = {**vars(took), "retries": tries.retries, "markers": markers}
             self._book_request(kind, reply, spent)

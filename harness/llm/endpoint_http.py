@@ -152,26 +152,41 @@ class Server:
         max_bytes: of a reply; longer ones are refused; tries: counts them. Raises RequestFailed, CannotRun (see top).
         """
         try:
-            return self._post(path, body, check, max_bytes, tries)
-        except _FieldRefused as e:
-            if e.field not in _OTHER_NAMES:
+            return self.request(path, check, max_bytes, tries, self.encoded(body))
+        except CannotRun as e:
+            if not self.takes_other_name(e):
                 raise
-            self._names[e.field] = _OTHER_NAMES[e.field]
-            return self._post(path, body, check, max_bytes, tries)
+            return self.request(path, check, max_bytes, tries, self.encoded(body))
 
-    def _post(
-        self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], max_bytes: int, tries: Tries
-    ) -> Any:
-        """As `post`, with fields under the names that the server is known to take."""
+    def encoded(self, body: Mapping[str, Any]) -> bytes:
+        """`body` as JSON, its fields under the names that the server is known to take."""
         named = {self._names.get(name, name): value for name, value in body.items()}
-        content = json.dumps(named, ensure_ascii=False).encode("utf-8", "replace")
+        return json.dumps(named, ensure_ascii=False).encode("utf-8", "replace")
+
+    def takes_other_name(self, error: Exception) -> bool:
+        """Whether `error` refuses a field that has another name, which requests have from then on."""
+        if not isinstance(error, _FieldRefused) or error.field not in _OTHER_NAMES:
+            return False
+        self._names[error.field] = _OTHER_NAMES[error.field]
+        return True
+
+    def request(
+        self,
+        path: str,
+        check: Callable[[Any], str | None],
+        max_bytes: int,
+        tries: Tries,
+        content: bytes | None = None,
+        **more: Any,
+    ) -> Any:
+        """As `post`, with the JSON `content` as it is; a GET without one. more: as of `_send_once`."""
         why = ""
         for n in range(self.policy.retries + 1):
             self._wait_for_try(n)
             tries.made += 1
             tries.sent += 1
             try:
-                reply = self._send_once(path, content, self.policy.timeout, max_bytes)
+                reply = self._send_once(path, content, self.policy.timeout, max_bytes, **more)
                 if problem := check(reply):
                     raise _Retryable(problem)
                 return reply
@@ -198,22 +213,35 @@ class Server:
                     return
         raise CannotRun(f"no server answers at {self.base_url} ({why}); start it, or correct {self.part}.base_url")
 
-    def _send_once(self, path: str, content: bytes | None, timeout: float, max_bytes: int) -> Any:
-        """Try one request (a GET where `content` is None); returns its parsed JSON reply.
+    def _send_once(
+        self,
+        path: str,
+        content: bytes | None,
+        timeout: float,
+        max_bytes: int,
+        form: Mapping[str, Any] | None = None,
+        parse: Callable[[str, bytes], Any] | None = None,
+    ) -> Any:
+        """Try one request (a GET without `content` and `form`); returns its parsed JSON reply.
 
-        timeout: seconds until all of the reply is there; max_bytes: of it. Raises _Retryable, RequestFailed, CannotRun.
+        timeout: seconds until all of the reply is there; max_bytes: of it; form: fields and files of a form instead of
+        `content`; parse: a reply of another kind, from its content type and body. Raises _Retryable, RequestFailed,
+        CannotRun.
         """
         end, scheduler = time.monotonic() + timeout, current()
-        method, url, headers = "GET" if content is None else "POST", self.base_url.rstrip("/") + path, {}
+        method, headers = "POST" if content is not None or form else "GET", {}
+        url = self.base_url.rstrip("/") + path
         if content is not None:
             headers["Content-Type"] = "application/json"
         try:
             with (
                 contextlib.nullcontext() if scheduler is None else scheduler.waiting_for_server(),
-                self._client.stream(method, url, content=content, headers=headers, timeout=timeout) as reply,
+                self._client.stream(
+                    method, url, content=content, files=form, headers=headers, timeout=timeout
+                ) as reply,
             ):
                 if not reply.is_success:
-                    raise self._error_of_status(reply, content)
+                    raise self.error_of_status(reply, content)
                 kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower() or "text/plain"
                 body = bytearray()
                 for piece in reply.iter_bytes():
@@ -223,7 +251,7 @@ class Server:
                         raise _Retryable(f"the reply was cut at {most}")
                     if time.monotonic() > end:
                         raise _Retryable(f"the reply was not whole within {timeout:g} seconds")
-                return _parse_reply(" ".join(self.mask_key(kind).split())[:_MAX_QUOTED], bytes(body))
+                return (parse or _parse_reply)(" ".join(self.mask_key(kind).split())[:_MAX_QUOTED], bytes(body))
         except httpx2.TimeoutException:
             raise _Retryable(f"{_SILENT} within {timeout:g} seconds") from None
         except httpx2.ConnectError as e:
@@ -231,7 +259,7 @@ class Server:
         except (httpx2.TransportError, httpx2.DecodingError) as e:
             raise _Retryable(f"the reply was cut off ({type(e).__name__})") from None
 
-    def _error_of_status(self, reply: httpx2.Response, content: bytes | None) -> Exception:
+    def error_of_status(self, reply: httpx2.Response, content: bytes | None) -> Exception:
         """The exception for a reply by its HTTP status; content: the request's, None for a GET."""
         code = reply.status_code
         if 300 <= code < 400:

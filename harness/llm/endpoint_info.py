@@ -30,7 +30,7 @@ _LOADED_ONLY = """
 deterministic package package_path device_map trust_remote_code adapters script embedded dtype device attention
 template template_date prefill_chunk memory_fraction
 """
-_ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "price")
+_ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "price", "batch")
 _REMOVABLE = ("max_tokens", "temperature", "top_p", "seed", "stop")  # fields that a request may go without
 _FIXED = ("model", "messages", "n", "stream", "logprobs", "top_logprobs", "max_completion_tokens")
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.

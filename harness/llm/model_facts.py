@@ -38,7 +38,9 @@ class ModelFacts:
 
 
 def check_greedy(config: ModelConfig, who: str) -> ModelConfig:
-    """Return `config`. Raises UserError where it sets sampling. who: is asked greedily ("a judge"), for the message."""
+    """Return `config`. Raises UserError for sampling or batches. who: is asked greedily ("a judge"), for messages."""
     for name in config.sampling:
         raise UserError(f"model.{name} is for the reader of harness run; {who} is asked greedily, so leave it out")
+    if config.batch:
+        raise UserError(f"model.batch is for the reader of harness run; {who} sends each request at once")
     return config

@@ -57,6 +57,7 @@ class Method(MethodHooks, abc.ABC):
     index_roles     roles whose model or encoder changes the index
     index_fields    config fields that change the index; None means all of them
     index_version   code version of the index; raise it when the same input gives another index
+    one_request     whether it asks a model once a question, and not for an index: its requests may be sent as a batch
     draws           whether anything but the reader's sampling depends on the run's seed; a class that says nothing of
                     its own may draw, also where its base class does not
 
@@ -74,6 +75,7 @@ class Method(MethodHooks, abc.ABC):
     index_roles: ClassVar[tuple[str, ...]] = ()
     index_fields: ClassVar[tuple[str, ...] | None] = None
     index_version: ClassVar[str] = "1"
+    one_request: ClassVar[bool] = False
     draws: ClassVar[bool] = True
 
     def __init__(self, config: MethodConfig) -> None:

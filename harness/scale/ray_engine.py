@@ -132,6 +132,8 @@ class Workers:
         failed. Raises what Job.ask raises, and UserError for a worker that cannot work.
         """
         ray, plan, budget = self._ray, job.plan, job.progress.budget
+        if plan.config.model.batch:
+            raise UserError("model.batch sends a run's requests from one process; leave out --engine ray")
         for module in filter(None, map(sys.modules.get, plan.code)):  # the user's own: workers have no such file
             ray.cloudpickle.register_pickle_by_value(module)
         row = [ray.put(plan)]  # in a list, as Ray would send the plan itself with each question

@@ -37,6 +37,7 @@ from harness.storage.shown_texts import TEXTS, lost_texts, read_texts, text_poin
 T = TypeVar("T")
 RECORDS, DOCUMENTS, UNSCORED = "records.jsonl", "documents.jsonl", "answered.jsonl"
 RUN, MANIFEST, SUMMARY, LOCK = "run.yaml", "manifest.json", "summary.json", "lock"
+BATCHES = "batches.json"
 
 Hold = Literal["all", "numbers", "nothing"]
 """How much of its records a run holds in memory: all, what a table counts (no texts), or nothing (StreamedRecords)."""

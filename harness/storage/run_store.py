@@ -33,7 +33,7 @@ from harness.storage.json_lines import (
 )
 from harness.storage.kept_requests import REQUESTS, without_requests
 from harness.storage.paths import without_home
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, UNSCORED, read_json, used_settings
+from harness.storage.run_folder import BATCHES, DOCUMENTS, MANIFEST, RECORDS, RUN, UNSCORED, read_json, used_settings
 from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import DOCUMENT, RECORD
 from harness.storage.shown_texts import TEXTS, lost_texts, text_pointers
@@ -252,8 +252,9 @@ class RunStore:
         self.replace(rows[q] for q in in_order)
 
     def discard(self) -> None:
-        """Delete the folder of a run that this process began if no question was recorded."""
-        if self._is_in_place() and next(self.records(), None) is None and self.place.fresh:
+        """Delete the folder of a run that this process began if no question was recorded and no batch was sent."""
+        paid = self._path(BATCHES).exists()
+        if self._is_in_place() and next(self.records(), None) is None and self.place.fresh and not paid:
             self._close()
             self.place.remove()
 

@@ -96,6 +96,8 @@ def test_settings_that_mean_nothing_are_refused(sets, said):
 def test_a_judge_is_greedy():
     with pytest.raises(UserError, match="a judge is asked greedily"):
         check_greedy(resolved("models", model="pocket-llama", sets={"model.temperature": 1}), "a judge")
+    with pytest.raises(UserError, match="a judge sends each request at once"):
+        check_greedy(resolved("models", model="pocket-llama", sets={"model.batch": True}), "a judge")
 
 
 def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command):

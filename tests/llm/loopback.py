@@ -60,6 +60,12 @@ class Loopback:
         self.http.shutdown()
         self.http.server_close()
 
+    def got(self, path):
+        """(Body, content type) of the reply to a GET that is not for the list of models."""
+
+    def posted(self, path, sent):
+        """The mood for a POST of the bytes `sent` that is no chat request."""
+
     def taken(self, body, headers):
         with self.lock:
             mood = self.moods[min(len(self.asked), len(self.moods) - 1)]
@@ -83,13 +89,19 @@ def _handler(server):
             pass
 
         def do_GET(self):
-            if server.models == "ok":
+            if (found := server.got(self.path)) is not None:
+                self.send(200, *found)
+            elif server.models == "ok":
                 self.send(200, {"object": "list", "data": [{"id": name} for name in server.served]})
             else:
                 self.send(int(server.models), {"error": "no"})
 
         def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            sent = self.rfile.read(int(self.headers["Content-Length"]))
+            if (found := server.posted(self.path, sent)) is not None:
+                self.act(found, {})
+                return
+            body = json.loads(sent)
             server.connections.add(self.client_address)
             mood, self.counted = server.taken(body, dict(self.headers)), True
             try:

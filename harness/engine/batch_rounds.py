@@ -1,0 +1,53 @@
+"""The questions of a run whose requests go in batches: asked until their requests are known, again with the replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.meter import Meter
+from harness.cost.usage import add_usage, sent
+from harness.engine.progress import Progress
+from harness.models import Collected
+from harness.storage.run_folder import BATCHES
+from harness.types import Example
+
+if TYPE_CHECKING:
+    from harness.engine.runner import Job
+
+
+class BatchRounds:
+    """What a job knows of batches. paid: ids of questions whose requests a batch has answered, whatever the limits."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.paid: set[str] = set()
+        self._progress = progress
+        self._waiting: list[tuple[Example, dict[str, Any]]] = []  # with the most that its request costs
+
+    def wait(self, example: Example, request: Collected, meter: Meter, tried: dict[str, dict[str, Any]]) -> None:
+        """Note a question whose request waits, and add to `tried` what it sent besides, as to an encoder."""
+        budget = self._progress.budget
+        self._waiting.append((example, budget.spend(request.expected)))
+        if (before := sent(budget.spend(meter.usage())))["tokens"]:
+            add_usage(tried.setdefault(example.question.id, {}), before)
+
+    def ask(self, job: Job, examples: Sequence[Example], ask: Callable[[Sequence[Example]], None]) -> None:
+        """Call `ask` with the examples; with model.batch, send what waits, and call it again with those that waited.
+
+        Raises what Batches raise.
+        """
+        if not job.plan.config.model.batch or not examples:
+            ask(examples)
+            return
+        model: Any = job.models.model("reader")
+        batches = model.in_batches(job.store.place.path(BATCHES), self._progress)
+        while examples:
+            ask(examples)
+            batches.send()
+            examples = [example for example, _ in self._waiting]
+            for _, expected in self._waiting:
+                self._progress.budget.spend(expected, -1)
+            self.paid.update(example.question.id for example in examples)
+            self._waiting.clear()
+        if not self._progress.budget.hit:  # else replies may be left for a higher limit
+            batches.forget()
