@@ -28,7 +28,7 @@ from harness.storage.files import write_atomic
 from harness.storage.home import home
 from harness.storage.json_lines import json_line
 from harness.storage.paths import local_folder
-from harness.tracking.mlflow_process import BackgroundTracking
+from harness.tracking.background import BackgroundTracking
 from harness.tracking.track import MOST_TRACES
 from harness.tracking.wandb_run import address
 

@@ -19,7 +19,7 @@ from harness.engine import model_warnings
 from harness.engine.parameters_from_rows import NumbersFromRows
 from harness.engine.rows_in_turn import Hook
 from harness.errors import UnknownName, UserError
-from harness.tracking.mlflow_process import BackgroundTracking
+from harness.tracking.background import BackgroundTracking
 from harness.tracking.wandb_run import address
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
-"""MLflow, filled from run folders and never by the run itself: a dead server cannot stop or slow it.
+"""MLflow, filled from run folders: a dead server cannot stop a run.
 
 Weights & Biases (wandb_run.py) is filled by the same functions, where the address is wandb:PROJECT.
 
 uri_problems(uri)          what stands in the way, before anything runs (cheap, imports no MLflow)
 track(folder, uri)     fill, refill or bring up to date one run, as often as wanted
-background.BackgroundTracking   a child process that repeats `track` over the runs of a command while they go on
+background.BackgroundTracking   a thread that repeats `track` over the runs of a command while they go on
 
 experiment  the data set, with a saved view "Comparison" and a guide as its description
 parent      the suite: its description is the table of its runs
@@ -45,7 +45,7 @@ BOUNDS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # the child's standard output is its list of results
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 
 

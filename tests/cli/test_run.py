@@ -15,7 +15,7 @@ from harness.cli.run_result import failure_text
 from harness.config.yaml_tree import flatten
 from harness.engine import runner
 from harness.errors import CannotRun
-from harness.tracking.mlflow_process import BackgroundTracking
+from harness.tracking.background import BackgroundTracking
 from harness.types import Answer
 from tests.cli.fakes import Echo
 

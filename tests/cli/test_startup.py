@@ -56,7 +56,7 @@ def test_a_finished_run_that_is_typed_again_loads_no_torch(environment, tmp_path
     [
         ("0", ("numpy", "pydantic", "typer")),
         ("harness.load_run", ("numpy",)),
-        ("import harness.tracking.track, harness.tracking.mlflow_process, harness.tracking.metrics", ("numpy",)),
+        ("import harness.tracking.track, harness.tracking.background, harness.tracking.metrics", ("numpy",)),
     ],
 )
 def test_import_harness_is_light(use, not_loaded, environment):

@@ -1,4 +1,4 @@
-"""The address of a store: which can be used, what is masked in it, and that no process shows it."""
+"""The address of a store: which can be used, and what is masked in it."""
 
 import fcntl
 import importlib.util
@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
-from harness.tracking.mlflow_process import BackgroundTracking
+from harness.tracking.background import BackgroundTracking
 from harness.tracking.mlflow_run import sqlite_lock
 from harness.tracking.store import expand_home, sqlite_uri, unreachable
 from harness.tracking.track import StoreError, default_uri, track, uri_problems
@@ -155,19 +155,6 @@ def test_sentences_about_a_store_hold_no_secret():
     assert "hunter" not in str(error) + error.reason
     assert "harness track results/a/b --uri mysql://***@db/x?password=***" in str(error)
     assert "hunter" not in " ".join(uri_problems("file://bob:hunter2@h/x"))
-
-
-def test_the_child_process_does_not_show_the_uri(tmp_path):
-    trackers = BackgroundTracking(tmp_path, "postgresql://bob:hunter2@127.0.0.1:9/runs")
-    trackers.add(tmp_path / "nothing")
-    assert trackers.process is not None
-    arguments = Path(f"/proc/{trackers.process.pid}/cmdline")
-    while not (seen := arguments.read_bytes()) and trackers.process.poll() is None:
-        time.sleep(0.01)  # it has just begun
-    assert trackers.missed() == []
-    assert b"harness.tracking.mlflow_process" in seen
-    assert b"hunter2" not in seen
-    assert trackers.process.returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,12 @@
 import json
-import os
 import shutil
-import subprocess
-import sys
-import textwrap
 import time
 from pathlib import Path
 
 import pytest
 
-from harness.tracking import mlflow_process
-from harness.tracking.mlflow_process import BackgroundTracking
+from harness.tracking import background
+from harness.tracking.background import BackgroundTracking
 from tests.tracking.store import SCORE, SCORES, append, artifacts, client, history, only_run, row, run_folder, suite
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
@@ -33,7 +29,8 @@ def logged(uri, folders, suite=None, timeout=240):
     return trackers.missed(timeout)
 
 
-def test_the_child_logs_a_run_while_it_goes_on_and_ends_with_it(uri, tmp_path):
+def test_a_run_is_logged_while_it_goes_on_and_ends_with_it(uri, tmp_path, monkeypatch):
+    monkeypatch.setattr(background, "INTERVAL", 0.2)
     folder = tmp_path / "results" / "musique" / "pecan--tiny--0123abcd"
     trackers = BackgroundTracking(tmp_path, uri)
     trackers.add(folder)
@@ -59,7 +56,7 @@ def test_the_child_logs_a_run_while_it_goes_on_and_ends_with_it(uri, tmp_path):
     assert only_run(uri).info.status == "FINISHED"
 
 
-def test_one_process_for_the_runs_of_a_suite(uri, tmp_path):
+def test_the_runs_of_a_suite(uri, tmp_path):
     """A damaged run does not lose the others, and one refused before its first question leaves nothing."""
     broken = run_folder(tmp_path, method="broken")
     (broken / "summary.json").write_text("{")
@@ -73,33 +70,8 @@ def test_one_process_for_the_runs_of_a_suite(uri, tmp_path):
     assert artifacts(uri, parent) == {"table.md"}
 
 
-def test_more_folders_than_a_pipe_holds_are_all_told(uri, tmp_path):
-    refused = [tmp_path / "results" / "qasper" / f"{'x' * 200}{n}" for n in range(1000)]
-    assert logged(uri, [*refused, run_folder(tmp_path)]) == []
-    assert only_run(uri).info.status == "FINISHED"
-
-
-def test_the_child_of_a_killed_command_logs_what_there_is_and_ends(uri, tmp_path):
-    folder = run_folder(tmp_path, summary={})
-    code = f"""
-        import os, signal
-        from pathlib import Path
-        from harness.tracking.mlflow_process import BackgroundTracking
-        trackers = BackgroundTracking(Path("results"), {uri!r})
-        trackers.add(Path({str(folder)!r}))
-        print(trackers.process.pid, flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-    """
-    parent = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
-    child = int(parent.stdout)
-    assert until(lambda: not _alive(child))
-    assert only_run(uri).info.status == "KILLED"
-    assert only_run(uri).data.metrics["n"] == 8
-
-
 def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path):
     folders = [run_folder(tmp_path, method=method) for method in ("a", "b", "c", "d")]
-    before = [(folder / "records.jsonl").read_bytes() for folder in folders]
     begun = time.monotonic()
     trackers = BackgroundTracking(tmp_path, "http://127.0.0.1:9")
     for folder in folders:
@@ -110,17 +82,6 @@ def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path):
     assert time.monotonic() - begun < 40
     assert "(ConnectionRefusedError: nobody answers at 127.0.0.1:9)" in sentence
     assert f"The 4 runs themselves are on disk; fill MLflow from there with: harness track {tmp_path}" in sentence
-    assert [(folder / "records.jsonl").read_bytes() for folder in folders] == before
-
-
-def test_the_last_pass_has_the_priority_of_the_command(tmp_path, monkeypatch):
-    trackers = BackgroundTracking(tmp_path, "http://127.0.0.1:9")
-    trackers.add(run_folder(tmp_path))
-    asked = []
-    monkeypatch.setattr(os, "setpriority", lambda *how: asked.append(how))
-    trackers.missed(40)
-    assert trackers.process is not None
-    assert asked == [(os.PRIO_PROCESS, trackers.process.pid, os.getpriority(os.PRIO_PROCESS, 0))]
 
 
 @pytest.mark.parametrize("bad_server", [0], indirect=True)
@@ -131,32 +92,23 @@ def test_a_server_that_never_answers_cannot_hold_the_end(bad_server, tmp_path):
     (sentence,) = trackers.missed(1)
     assert time.monotonic() - begun < 8
     assert "not done 1 s after the run ended" in sentence
-    assert trackers.process is not None
-    assert trackers.process.poll() is not None
 
 
-def test_a_child_that_dies_is_reported_with_its_exit_code(uri, tmp_path):
+def test_whatever_mlflow_raises_is_a_sentence(uri, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise AttributeError("no attribute 'x'")
+
+    monkeypatch.setattr(background, "track", broken)
     folder = run_folder(tmp_path)
-    trackers = BackgroundTracking(tmp_path, uri)
-    trackers.add(folder)
-    assert trackers.process is not None
-    trackers.process.kill()
-    trackers.process.wait()
-    (sentence,) = trackers.missed()
-    assert "its process ended with -9" in sentence
+    (sentence,) = logged(uri, [folder])
+    assert "(AttributeError: no attribute 'x')" in sentence
     assert f"harness track {folder} --uri {uri}" in sentence
 
 
-def test_a_child_that_cannot_be_started_is_reported_and_does_not_stop_the_command(uri, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
-    (sentence,) = logged(uri, [run_folder(tmp_path, method=method) for method in ("a", "b")])
-    assert "FileNotFoundError" in sentence
-
-
-def test_off_starts_no_process(tmp_path):
+def test_off_starts_no_thread(tmp_path):
     trackers = BackgroundTracking(tmp_path, "off")
     trackers.add(run_folder(tmp_path))
-    assert (trackers.process, trackers.missed()) == (None, [])
+    assert (trackers.thread, trackers.missed()) == (None, [])
 
 
 class TestPasses:
@@ -170,39 +122,40 @@ class TestPasses:
             calls.append((folder.name.partition("--")[0], running))
             return 0
 
-        monkeypatch.setattr(mlflow_process, "track", count)
+        monkeypatch.setattr(background, "track", count)
         return calls
 
-    def test_only_what_changed_is_logged_and_all_but_the_last_run_have_ended(self, tracked, tmp_path):
+    @pytest.fixture
+    def trackers(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(BackgroundTracking, "_follow", lambda self: None)
+        return BackgroundTracking(tmp_path, "sqlite:///x.db")
+
+    def test_only_what_changed_is_logged_and_all_but_the_last_run_have_ended(self, trackers, tracked, tmp_path):
         first, second = (run_folder(tmp_path, 2, method=method) for method in ("a", "b"))
-        passes = mlflow_process.Passes("sqlite:///x.db", None)
-        for folders in ([first], [first], [first, second], [first, second]):
-            assert passes.make(folders) == {}
+        trackers.add(first)
+        for _ in range(2):
+            assert trackers.log_changes() == {}
+        trackers.add(second)
+        for _ in range(2):
+            trackers.log_changes()
         append(second, 2, 3)
-        passes.make([first, second])
-        passes.make([first, second], last=True)
+        trackers.log_changes()
+        trackers.log_changes(last=True)
         assert tracked == [("a", True), ("a", False), ("b", True), ("b", True), ("b", False)]
 
-    def test_a_run_is_not_logged_before_it_is_described(self, tracked, tmp_path):
+    def test_a_run_is_not_logged_before_it_is_described(self, trackers, tracked, tmp_path):
         folder = run_folder(tmp_path)
         (folder / "manifest.json").unlink()  # without the time of its start it would become another run
-        mlflow_process.Passes("sqlite:///x.db", None).make([folder])
+        trackers.add(folder)
+        trackers.log_changes()
         assert tracked == []
 
-    def test_traces_without_time_are_logged_by_the_next_pass_and_named_by_the_last(self, tmp_path, monkeypatch):
+    def test_traces_without_time_are_logged_by_the_next_pass_and_named_by_the_last(self, trackers, tmp_path, monkeypatch):
         left = iter([7, 3, 3, 2])
-        monkeypatch.setattr(mlflow_process, "track", lambda *_, **__: next(left))
+        monkeypatch.setattr(background, "track", lambda *_, **__: next(left))
         folder = run_folder(tmp_path, 2)
-        passes = mlflow_process.Passes("sqlite:///x.db", None)
-        passes.make([folder])
-        passes.make([folder])  # nothing has changed, but traces are missing
-        passes.make([folder])
-        (told,) = passes.finish([folder])
+        trackers.add(folder)
+        for last in (False, False, False, True):  # nothing has changed, but traces are missing
+            trackers.log_changes(last)
+        (told,) = trackers.missed()
         assert f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track" in told
-
-
-def _alive(pid):
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False

@@ -1,0 +1,175 @@
+"""Log the runs of one command to MLflow while they go on, in a thread of the command's process.
+
+trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/rows_in_turn.py
+trackers.started(plan); runner.run(...); trackers.ended(plan, result)
+trackers.missed()                      waits for the last pass; a sentence for what was not logged
+
+The thread logs a run when it ends, and every INTERVAL seconds before. It reads run folders only, so a store that is down
+or hangs never costs an answer. Traces cost most, so a pass logs them for a limited time: what the last one does not
+reach is named, and `harness track` logs it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.engine.rows_in_turn import Hook
+from harness.errors import ConfigError, HarnessError
+from harness.storage.paths import masked
+from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
+from harness.tracking.store import expand_home, unreachable
+from harness.tracking.track import (
+    MOST_TRACES,
+    StoreError,
+    default_uri,
+    error_sentences,
+    log_each,
+    track,
+    uri_problems,
+)
+
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+    from harness.engine.runner import RunResult
+
+INTERVAL = 30.0
+"""Seconds between two passes while a run goes on."""
+_TRACING = 1.0  # seconds for traces in a pass while runs go on
+_LAST_TRACING = 40.0  # seconds for them in the last pass: the command waits for it
+_LONGEST_END = 120.0  # seconds that the command waits for the last pass
+
+
+class BackgroundTracking(Hook):
+    """Logs the runs of a command below `out`. mlflow: a URI, "off", or None for the default, whose failure only warns.
+
+    suite: name of the parent run that holds them; traces: of each run, at most; note: gets a sentence for what was not
+    logged; shared: several processes answer a row, so that only whoever merges it logs it. required: MLflow was asked
+    for, so that what is not logged is an error; unusable: why the default one cannot be used, in sentences. Raises
+    ConfigError for an MLflow that was asked for and cannot be used at all.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        mlflow: str | None,
+        suite: str | None = None,
+        traces: int = MOST_TRACES,
+        *,
+        note: Callable[[str], None] = lambda _: None,
+        shared: bool = False,
+    ) -> None:
+        self._out, self._suite, self._traces, self._note, self._shared = out, suite, traces, note, shared
+        self._folders: list[Path] = []
+        self._ended: set[Path] = set()
+        self._logged: dict[Path, tuple[object, ...]] = {}  # the state of a folder when all of it was logged
+        self._missing: dict[Path, int] = {}  # traces that are still to be logged
+        self._errors: dict[Path, HarnessError] = {}  # of the last pass
+        self._problem = ""
+        self._wake, self._over = threading.Event(), threading.Event()
+        self.thread: threading.Thread | None = None
+        self._uri = expand_home(mlflow) if mlflow else default_uri(out)
+        self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
+        self.unusable = [] if mlflow == "off" else uri_problems(self._uri)
+        if self.unusable and self.required:
+            raise ConfigError(self.unusable)
+        if self.unusable or mlflow == "off":
+            self._uri = ""  # nothing is logged
+
+    def started(self, plan: Plan) -> None:
+        """Log the run from now on."""
+        if not self._shared:
+            self.add(self._out / plan.folder)
+
+    def ended(self, plan: Plan, result: RunResult) -> None:
+        """Log the whole run now, or one that this process merged."""
+        if self._shared and result.part is None:
+            self.add(result.folder)
+        self._ended.add(self._out / plan.folder)
+        self._wake.set()
+
+    def closed(self) -> int:
+        """Report what was not logged, as errors or warnings; 3 where logging was requested and failed."""
+        missed = self.missed()
+        for sentence in missed:
+            self._note(f"{'error' if self.required else 'warning'}: {sentence}")
+        return 3 if self.required and missed else 0
+
+    def add(self, folder: Path) -> None:
+        """Log the run in `folder` too, unless tracking is off; the run added before it must have ended."""
+        if not self._uri:
+            return
+        self._folders.append(folder)
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._follow, name="tracking", daemon=True)
+            self.thread.start()
+
+    def missed(self, timeout: float = _LONGEST_END) -> list[str]:
+        """Let the thread make its last pass and end; waits at most `timeout` seconds.
+
+        Returns sentences about what was not logged, one for all runs with the same reason; [] where all was.
+        """
+        if self.thread is None:
+            return []
+        self._over.set()
+        self._wake.set()
+        self.thread.join(timeout)
+        if self.thread.is_alive():
+            self._problem = f"TimeoutError: not done {timeout:.0f} s after the run ended"
+        if self._problem:
+            runs = [folder for folder in self._folders if (folder / RUN).exists()]
+            return [str(StoreError(runs, self._uri, self._problem))] if runs else []
+        sentences = []
+        for folder, missing in self._missing.items():
+            if missing and folder not in self._errors:
+                command = f"harness track {shlex.quote(str(folder))} --uri {masked(self._uri)}"
+                sentences.append(
+                    f"{missing} questions of {folder} have no trace in MLflow yet; log them with: {command}"
+                )
+        return [*sentences, *error_sentences(self._errors)]
+
+    def _follow(self) -> None:
+        """Make a pass whenever a run has ended or INTERVAL is over, and the last one when the command has ended."""
+        try:
+            while not self._over.is_set():
+                self._wake.wait(INTERVAL)
+                self._wake.clear()
+                if not self._over.is_set():
+                    self.log_changes()  # a folder that cannot be logged just now: the last pass reports it
+            self._errors = self.log_changes(last=True)
+        except Exception as error:  # noqa: BLE001 - whatever MLflow does, the run goes on
+            self._problem = f"{type(error).__name__}: {error}"
+
+    def log_changes(self, last: bool = False) -> dict[Path, HarnessError]:
+        """Log the folders that changed; returns folder -> error of those that failed. last: none still runs."""
+        until = time.monotonic() + (_LAST_TRACING if last else _TRACING)
+        folders = [*self._folders]
+
+        def log(folder: Path) -> None:
+            """Log a folder, unless it is as it was when all of it was logged."""
+            running = not last and folder == folders[-1] and folder not in self._ended
+            state = _folder_state(folder, running)
+            if state is None or (state == self._logged.get(folder) and not self._missing.get(folder)):
+                return
+            if reason := unreachable(self._uri):  # MLflow is not even imported, nor does it try a database 15 times
+                raise StoreError([folder], self._uri, reason)
+            self._missing[folder] = track(
+                folder, self._uri, suite=self._suite, running=running, traces=self._traces, until=until
+            )
+            self._logged[folder] = state
+
+        return log_each(dict.fromkeys(folders), log)
+
+
+def _folder_state(folder: Path, running: bool) -> tuple[object, ...] | None:
+    """(running, then inode, size and time of each file), to see changes; None without a run (yet)."""
+    if not (folder / RUN).exists() or (running and not (folder / MANIFEST).exists()):
+        return None
+    files = [folder / name for name in (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY)]
+    stats = [file.stat() if file.exists() else None for file in files]
+    return (running, *((state.st_ino, state.st_size, state.st_mtime_ns) if state else None for state in stats))
