@@ -62,43 +62,12 @@ class Found:
 
 
 def parse_graph(index: Any) -> Graph | None:
-    """The graph in an index that has text, level, higher, lower and weight, all valid; None for any other index."""
+    """The graph in an index that has text, level, higher, lower and weight; None for any other index."""
     if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
         return None
-    text, level = index["text"], index["level"]
-    if not isinstance(text, list) or not isinstance(level, list) or len(text) != len(level):
-        return None
-    if not all(isinstance(t, str) for t in text) or not all(type(n) is int for n in level):
-        return None
-    edges, spans = _parsed_edges(index, len(text)), _parsed_spans(index.get("span"), len(text))
-    return None if edges is None else Graph(tuple(text), tuple(level), edges, spans)
-
-
-def _parsed_edges(index: Mapping[str, Any], nodes: int) -> tuple[tuple[int, int, float], ...] | None:
-    """Edges (higher, lower, weight) of an index; None where they are none of a graph with `nodes` nodes."""
-    try:
-        higher, lower, weight = (np.asarray(index[name]) for name in ("higher", "lower", "weight"))
-    except ValueError:  # lists of unequal lengths
-        return None
-    if not higher.shape == lower.shape == weight.shape == (len(higher.reshape(-1)),):
-        return None
-    if higher.size == 0:
-        return ()
-    ends = np.concatenate([higher, lower])
-    if ends.dtype.kind not in "iu" or weight.dtype.kind not in "iuf" or not np.isfinite(weight).all():
-        return None
-    if ends.min() < 0 or ends.max() >= nodes:
-        return None
-    rows = zip(higher.tolist(), lower.tolist(), weight.tolist(), strict=True)
-    return tuple((int(h), int(n), float(w)) for h, n, w in rows)
-
-
-def _parsed_spans(found: Any, nodes: int) -> tuple[tuple[int, int] | None, ...]:
-    """A span for each node, None where a node has none; () where `found` is no list of `nodes` entries."""
-    if not isinstance(found, list) or len(found) != nodes:
-        return ()
-    whole = [isinstance(s, list) and len(s) == 2 and all(type(n) is int for n in s) for s in found]
-    return tuple((s[0], s[1]) if good else None for s, good in zip(found, whole, strict=True))
+    ends = (np.asarray(index[name]).tolist() for name in ("higher", "lower", "weight"))
+    spans = tuple(None if span is None else (span[0], span[1]) for span in index.get("span") or ())
+    return Graph(tuple(index["text"]), tuple(index["level"]), tuple(zip(*ends, strict=True)), spans)
 
 
 def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -134,8 +103,7 @@ def read_graph(
     key, name = str(lines[0].get("key")), str(lines[0]["document_id"])
     kept = {} if kept is None else kept
     if key not in kept:
-        index, wrong = read_index(key)
-        kept[key] = parse_graph(index), wrong
+        kept[key] = _cached_graph(key)
     graph, problem = kept[key]
     if problem is not None:
         return Found(problem=f"The index of {name} {problem}.")
@@ -159,8 +127,8 @@ def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
     return None
 
 
-def read_index(key: str) -> tuple[Any, str | None]:
-    """The index under the digest `key` in the cache, or None and what is wrong: "is not in the cache ...".
+def _cached_graph(key: str) -> tuple[Graph | None, str | None]:
+    """The graph of the index under the digest `key` in the cache, and what is wrong: "is not in the cache ...".
 
     The digest is unique, so the folder of the implementation that stands above it need not be known.
     """
@@ -171,6 +139,6 @@ def read_index(key: str) -> tuple[Any, str | None]:
     if folder is None:
         return None, f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names another one)"
     try:
-        return load(read_packed(folder, key)), None
+        return parse_graph(load(read_packed(folder, key))), None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"cannot be read from the cache: {folder} is damaged ({error})"

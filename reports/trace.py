@@ -9,9 +9,7 @@ what a later stop would have seen
 
 A node stands under the earlier step that showed its predecessor of the largest edge weight (search_moves.py); `edge` is
 that weight. `evidence`: the shown span overlaps a supporting part (yes, no), the text was written from one that does
-(source), or it is unknown (-). Steps of a search without a graph are a flat table. Below one over a memory of entities
-stands where the evidence is, which entities were reached, and which relations lead on from them
-(reports/entity_graph.py).
+(source), or it is unknown (-). Steps of a search without a graph are a flat table.
 """
 
 from dataclasses import dataclass, replace
@@ -20,16 +18,15 @@ from typing import Any
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError, printable
 from harness.storage.run_folder import StoredRun
-from reports import entity_graph
 from reports.costs import TERA, check_convention, full_only_notes, probe_share, step_flops
-from reports.evidence import UNKNOWN, evidence, overlapping_spans
+from reports.evidence import UNKNOWN, evidence
 from reports.facts import headline
 from reports.gold_rows import Rows, read_rows
-from reports.search_graph import Graph, index_lines, read_graph, read_index
+from reports.search_graph import Graph, read_graph
 from reports.search_moves import LATER, Move, forest, trace_moves
 
 _WIDEST = 60  # characters of a step's text; JSON has all of it
-_LONGEST = 140  # of a line about the memory
+_LONGEST = 140  # of a line of a shown piece
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Search:
     """One record with all that is known of its search.
 
     moves, evidence: of each step, evidence as in reports/evidence.py; problem: why there is no graph; notes: sentences
-    on what is not known; memory: of entities, and what of it was reached.
+    on what is not known.
     """
 
     stored: StoredRun
@@ -48,7 +45,6 @@ class Search:
     evidence: list[str]
     problem: str | None
     notes: list[str]
-    memory: tuple[entity_graph.Memory, entity_graph.Walked] | None = None
     convention: str = DEFAULT
 
     def text(self, move: Move) -> str:
@@ -78,29 +74,13 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     example = rows.examples.get(question)
     marks = [evidence(step["shown"], example) for step in record["steps"]]
     notes = [f"{result.problem} So the steps stand in their order only."] if result.problem else []
-    memory = _entity_memory(stored, record, rows) if result.graph is None and result.problem is None else None
-    if (result.graph is not None or memory is not None) and UNKNOWN in marks:
+    if result.graph is not None and UNKNOWN in marks:
         why = "the data set marks nothing as supporting this question"
         why = why if example is not None else "the question is not in the data set"
         why = f"{rows.problem} (--data names the rows)" if rows.problem else why
         notes.append(f"It is unknown which steps showed evidence: {why}.")
     moves = trace_moves(record["steps"], result.graph)
-    return Search(stored, record, rows, result.graph, moves, marks, result.problem, notes, memory)
-
-
-def _entity_memory(
-    stored: StoredRun, record: dict[str, Any], rows: Rows
-) -> tuple[entity_graph.Memory, entity_graph.Walked] | None:
-    """(memory of entities that a question was answered from, what was reached in it); None without one in the cache."""
-    lines = index_lines(stored, record)
-    found = read_index(str(lines[0].get("key")))[0] if len(lines) == 1 else None
-    if (memory := entity_graph.parse_memory(found)) is None:
-        return None
-    example = rows.examples.get(record["question_id"])
-    marked = example is not None and bool(example.gold.supporting)
-    evident = overlapping_spans(memory.segments, stored, record, rows) if marked else None
-    question = example.question.text if example is not None else ""
-    return memory, entity_graph.search_in_memory(memory, record, question, evident)
+    return Search(stored, record, rows, result.graph, moves, marks, result.problem, notes)
 
 
 def question_list(stored: StoredRun) -> list[str]:
@@ -120,8 +100,6 @@ def trace_lines(search: Search) -> list[str]:
     """The lines of `harness trace RUN QUESTION_ID`: question, steps or texts shown, notes, costs and scores."""
     record, convention = search.record, search.convention
     lines = [*_question_lines(search), *(step_lines(search) if search.moves else _shown_lines(search))]
-    described = [] if search.memory is None else entity_graph.memory_lines(*search.memory)
-    lines += [printable(line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "...") for line in described]
     lines += [*search.notes, *search.stored.notes]
     if share := probe_share(record["usage"].get("search", {}), convention):
         lines.append(f"probes     {share} of the search")
@@ -177,7 +155,7 @@ def step_lines(search: Search) -> list[str]:
     """
     moves, tree = search.moves, search.graph is not None
     parts, answers = _score_columns(moves)
-    extra = ["edge", "evidence"] if tree else ["evidence"] if search.memory is not None else []
+    extra = ["edge", "evidence"] if tree else []
     head = [*(["step"] if tree else ["#", "action"]), "node", "level", "p_yes", *parts, "tokens", "TFLOPs"]
     head += [*extra, *answers, "text"]
     groups = [[m for m in moves if not m.later], [m for m in moves if m.later]] if tree else [moves]
@@ -258,7 +236,6 @@ def search_json(search: Search) -> dict[str, Any]:
         **({} if example is None else {"question": example.question.text, "options": example.question.options}),
         **({} if example is None else {"gold": list(example.gold.answers)}),
         "graph": search.graph is not None,
-        **({"memory": entity_graph.memory_json(*search.memory)} if search.memory is not None else {}),
         "notes": [*search.notes, *search.stored.notes],
         "steps": [
             {

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 
 from harness.engine.parameters_from_runs import visited_nodes
 from harness.errors import UserError
@@ -43,8 +44,9 @@ class Fit:
 
     def density(self, x: float) -> float:
         """The curve's height at x > 0."""
-        z = (math.log(x) - self.mu) / self.sigma
-        return math.exp(-z * z / 2) / (x * self.sigma * math.sqrt(2 * math.pi))
+        from scipy.stats import lognorm
+
+        return float(lognorm.pdf(x, self.sigma, scale=math.exp(self.mu)))
 
 
 def node_counts(run: StoredRun) -> list[int]:
@@ -83,14 +85,9 @@ def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
     below = np.cumsum(times) / len(values)
     if sigma < 1e-12:
         return 0.0
-    at = [_normal_cdf((math.log(k + 0.5) - mu) / sigma) for k in found.tolist()]
-    before = [_normal_cdf((math.log(k - 0.5) - mu) / sigma) for k in found.tolist()]
+    at, before = (ndtr((np.log(found + half) - mu) / sigma) for half in (0.5, -0.5))
     step = np.concatenate([[0.0], below[:-1]])  # between two values that occur the ends decide
     return float(max(np.abs(below - at).max(), np.abs(step - before).max()))
-
-
-def _normal_cdf(z: float) -> float:
-    return 0.5 * math.erfc(-z / math.sqrt(2))
 
 
 def column_width(values: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.compressed_json import without_empty
-from reports.search_graph import Graph, parse_graph, read_graph, read_index
+from reports.search_graph import Graph, _cached_graph, parse_graph, read_graph
 from reports.search_player import draw_graph, label_lines
 from tests.reports.searches import folder_of, index, keep, made, searched, step
 
@@ -17,17 +17,6 @@ class TestGraphOf:
         assert [made().row_name(level) for level in (3, 2, 1)] == ["level 3", "level 2", "chunks"]
         assert parse_graph(index(span=[[13, 19], [9, 13], [5, 9], [0, 5], *[None] * 3])).rows()[1] == [3, 2, 1, 0]
         assert parse_graph({name: value for name, value in index().items() if name != "span"}).row_name(1) == "level 1"
-
-    @pytest.mark.parametrize(
-        "changes",
-        [
-            {"text": ["a"]}, {"text": "abcdefg"}, {"text": [1] * 7}, {"level": [1.0] * 7}, {"higher": [[1], [2, 3]]},
-            *({"higher": np.asarray([value] * 7)} for value in (9, -1, 0.5)), {"lower": np.asarray([0])},
-            {"weight": np.asarray([np.nan] * 7)}, {"weight": np.asarray([["a"]])},
-        ],
-    )  # fmt: skip
-    def test_what_is_no_graph(self, changes):
-        assert parse_graph(index(**changes)) is None
 
     @pytest.mark.parametrize("value", [None, [], {}, {"text": [], "level": []}, {"vectors": np.zeros(3)}])
     def test_another_index_is_no_graph(self, value):
@@ -58,7 +47,7 @@ class TestReadGraph:
 
     @pytest.mark.parametrize("key", ["", "../../etc", "0" * 63, "*" * 64])
     def test_a_key_is_never_a_path(self, key):
-        assert read_index(key) == (None, "has no key that could be looked up (documents.jsonl)")
+        assert _cached_graph(key) == (None, "has no key that could be looked up (documents.jsonl)")
 
     @pytest.mark.parametrize("name", ["data.json", "arrays.npz", "key.json"])
     @pytest.mark.parametrize("harm", ["", None])
@@ -69,7 +58,7 @@ class TestReadGraph:
             file.unlink()
         else:
             file.write_text(harm)
-        value, problem = read_index(digest)
+        value, problem = _cached_graph(digest)
         assert (value, problem[:31]) == (None, "cannot be read from the cache: ")
         assert folder_of(tmp_path / "c", digest).is_dir()
 
