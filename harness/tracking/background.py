@@ -4,9 +4,9 @@ trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/r
 trackers.started(plan); runner.run(...); trackers.ended(plan, result)
 trackers.missed()                      waits for the last pass; a sentence for what was not logged
 
-The thread logs a run when it ends, and every INTERVAL seconds before. It reads run folders only, so a store that is down
-or hangs never costs an answer. Traces cost most, so a pass logs them for a limited time: what the last one does not
-reach is named, and `harness track` logs it.
+The thread logs a run when it ends, and every INTERVAL seconds before. It reads run folders only, so a store that is
+down or hangs never costs an answer. Traces cost most, so a pass logs them for a limited time: what the last one does
+not reach is named, and `harness track` logs it.
 """
 
 from __future__ import annotations
