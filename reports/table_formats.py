@@ -89,6 +89,11 @@ _WRITERS: dict[str, Callable[[float], str]] = {
     **dict.fromkeys(
         ("n", "failed", "truncated", "left_out", "texts_cut", "declined", "documents", "tokens"), "{:.0f}".format
     ),
+    **dict.fromkeys(("t_n", "lowest", "highest", "covered", "break even", "trials"), "{:.0f}".format),
+    **dict.fromkeys(("nodes", "retries", "requests"), "{:.1f}".format),
+    **dict.fromkeys(("mu", "sigma"), "{:.2f}".format),
+    "ks": "{:.3f}".format,
+    "questions per document": "{:.3g}".format,
     **dict.fromkeys(("tflops", "seconds", "ours"), three_digits),
     "money": functools.partial(three_digits, least=1e-9),  # sums of money are not written with exponents
     **dict.fromkeys(("p", "p_holm"), lambda value: "<0.001" if value < 0.001 else f"{value:.3f}"),

@@ -5,21 +5,23 @@ exit 0 written · 2 a mistake, nothing was written · 3 something could not be s
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json as json_
 import re
 import sys
-import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tqdm import tqdm
 
 from harness.cli.command import choice, output, setting
 from harness.cli.options import Json, parse_sets
 from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
 from harness.config import presets
-from harness.cost.units import duration
-from harness.errors import ConfigError, UserError, erase_line
+from harness.errors import ConfigError, UserError
 from harness.storage.home import check_home, home
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from harness.retrieval.retrieval_run import Written
 
 _BM25 = "bm25"
-_EVERY = 60.0  # seconds between two lines of a log
 
 
 def retrieve(
@@ -89,7 +90,7 @@ def retrieve(
     source = {"name": config.name, "split": config.split, "data": Path(data).name if data else config.hub}
 
     def work() -> int:
-        with _Progress() as progress:
+        with _progress() as progress:
             done = run(Request(path, encoder, top, words, place, target), rows, source, progress)
         _print_result(done, target, top, config, json=json)
         return 0
@@ -122,38 +123,24 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "file"
 
 
-class _Progress:
-    """Show the stage of the work and its progress: a line of the terminal, or a line a minute in a log."""
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A function that shows (stage, number done, of how many): a line of the terminal, or one a minute in a log."""
+    bars: dict[str, tqdm[Any]] = {}
 
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._stage, self._begun, self._first, self._shown = "", 0.0, 0, 0.0
+    def show(stage: str, done: int, total: int | None) -> None:
+        if stage not in bars:
+            for bar in bars.values():
+                bar.close()
+            often = 0.2 if sys.stderr.isatty() else 60.0
+            bars[stage] = tqdm(desc=stage, total=total, initial=done, leave=False, mininterval=often, unit="")
+        bars[stage].update(done - bars[stage].n)
 
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live and self._stage:
-            erase_line(sys.stderr)
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        """Show how many of `total` items (None: unknown) are done and the time left; not faster than one can read."""
-        now = time.monotonic()
-        if stage != self._stage:
-            self._stage, self._begun, self._first, self._shown = stage, now, done, 0.0
-        if now - self._shown < (0.2 if self._live else _EVERY):
-            return
-        self._shown = now
-        line = f"{stage}: {done:,}" + (f" of {total:,}" if total is not None else "")
-        if total is not None and done > self._first:
-            seconds = (now - self._begun) / (done - self._first) * (total - done)
-            line += f" · {duration(seconds)} left"
-        if self._live:
-            erase_line(sys.stderr)
-            sys.stderr.write(line)
-            sys.stderr.flush()
-        else:
-            say(line)
+    try:
+        yield show
+    finally:
+        for bar in bars.values():
+            bar.close()
 
 
 def _print_result(done: Written, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.errors import UserError
-from harness.stats.bootstrap import with_interval
 from reports.columns import legended, sections
 from reports.figures.plot import FORMS, Panel, draw, inline_svg
 from reports.html_tables import page
@@ -47,8 +46,7 @@ class Figure:
             return drawn
         if form in ("csv", "json"):
             return render(self.whole, form)
-        own = sections(self.whole, ()) if self.sections is None else self.sections
-        tables = [(title, formatted(frame)) for title, frame in own]
+        tables = sections(self.whole, ()) if self.sections is None else self.sections
         if form == "html":
             return page(self.title, None if (svg := self._drawn("svg")) is None else inline_svg(svg), tables)
         return render_sections(tables, form)
@@ -79,25 +77,3 @@ def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **nam
     score = rows["score"].iloc[0]
     named = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")} | names
     return title, legended(rows.drop(columns=[*SAME, *hidden]).rename(columns=named))
-
-
-_FORMS = {
-    **dict.fromkeys(("t_n", "lowest", "highest", "covered", "break even", "trials"), ".0f"),
-    **dict.fromkeys(("nodes", "retries", "requests"), ".1f"),
-    **dict.fromkeys((f"requests.{part}" for part in ("search", "answer", "index", "built")), ".1f"),
-    **dict.fromkeys(("t_p", "median"), "g"),
-    **dict.fromkeys(("mu", "sigma"), ".2f"),
-    "ks": ".3f",
-    "questions per document": ".3g",
-}
-
-
-def formatted(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with the columns of this package as strings; those that reports.table_formats knows stay numbers."""
-    made = frame.copy()
-    for name in _FORMS.keys() & set(frame.columns):
-        ends = (frame.get(f"{name}{end}", pd.Series([None] * len(frame))) for end in (".low", ".high"))
-        write = f"{{:{_FORMS[name]}}}".format
-        values = zip(frame[name], *ends, strict=True)
-        made[name] = [None if pd.isna(each[0]) else with_interval(write, *each) for each in values]
-    return made

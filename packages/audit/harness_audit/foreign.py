@@ -54,8 +54,6 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "scores": "output.metric_score",
         "extra": "metadata",
     },
-    "longbench": {"id": "_id", "question": "question", "answers": "answers", "prediction": "pred", "extra": "."},
-    "infinitebench": {"id": "id", "answers": "ground_truth label", "prediction": "prediction pred"},
     "jsonl": {name: name for name in _OWN} | {"extra": "."},
 }
 
@@ -129,10 +127,9 @@ class ForeignAnswer(BaseModel):
 class ForeignRun:
     """A file of another tool. tool: with its version, if the file says it; dataset: its name there.
 
-    files: all that were read; form: the format of the tool's own data sets, of which one of ours may be the same; told:
-    mean and standard error that the tool printed, by its names of scores; asked: questions that it was to ask, each
-    repeat; state: as in a run's summary; lost: sentences on what cannot be taken over; repeats: the numbers of answers
-    to one question, from 1; scores: names of the tool's own.
+    files: all that were read; told: mean and standard error that the tool printed, by its names of scores; asked:
+    questions that it was to ask, each repeat; state: as in a run's summary; lost: sentences on what cannot be taken
+    over; repeats: the numbers of answers to one question, from 1; scores: names of the tool's own.
     """
 
     tool: str
@@ -141,7 +138,6 @@ class ForeignRun:
     dataset: str
     answers: Sequence[ForeignAnswer]
     files: Sequence[Path]
-    form: str | None = None
     told: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     asked: int = 0
     state: str = "finished"

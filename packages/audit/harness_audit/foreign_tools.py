@@ -4,8 +4,6 @@ inspect          .eval and .json logs of version 2, as inspect_ai 0.3.285 writes
 lm-eval          samples_TASK_DATE.jsonl of lm_eval 0.4.13 (--log_samples), with results_DATE.json beside it if there;
                  the scores of a filter are METRIC,FILTER; several replies to a question are repeats
 flashrag         intermediate_data.json of FlashRAG; config.yaml beside it
-longbench        pred/MODEL/TASK.jsonl of LongBench, results/MODEL.jsonl of LongBench v2
-infinitebench    results/MODEL/preds_TASK.jsonl of InfiniteBench
 jsonl            lines as docs/guide.md#elsewhere says
 """
 
@@ -32,7 +30,6 @@ _Rows = Iterable[tuple[RowPlace, _Row | Broken]]
 _ZSTANDARD = 93  # a zip method that Python's zipfile reads from 3.14 on
 _CORRECT = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's value_to_float
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.jsonl")
-_LETTERS = "ABCD"
 
 
 def _rows(path: Path) -> _Rows:
@@ -145,8 +142,8 @@ def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
 def _read_lm_eval(path: Path) -> ForeignRun:
     """Read samples of lm-eval, and printed means from the results file beside it. Raises DataError for another name."""
     if (named := _SAMPLES.fullmatch(path.name)) is None:
-        example = "samples_longbench_hotpotqa_2026-01-02T03-04-05.123456.jsonl"
-        raise _misnamed(path, "lm-eval", f"samples_TASK_DATE.jsonl, as in {example}")
+        told = "samples_TASK_DATE.jsonl, as in samples_mills_2026-01-02T03-04-05.123456.jsonl"
+        raise DataError(path, None, None, f"should have the name that lm-eval gives it: {told}")
     task, beside = named["task"], path.with_name(f"results_{named['date']}.json")
     rows, lost, together = list(_rows(path)), set[str](), set[str]()
     table = _scores_by_filter(rows)
@@ -225,43 +222,6 @@ def _read_flashrag(path: Path) -> ForeignRun:
     return ForeignRun("FlashRAG", model, method, dataset, found, [path, *([beside] if told else [])])
 
 
-def _read_longbench(path: Path) -> ForeignRun:
-    found = parse_answers(_rows(path), FORMS["longbench"], _adjust_longbench_v2)
-    if any(answer.id for answer in found):
-        return ForeignRun("LongBench v2", path.stem, "longbench-v2", path.stem, found, [path], "longbench-v2")
-    return ForeignRun("LongBench", path.resolve().parent.name, "longbench", path.stem, found, [path], "longbench")
-
-
-def _adjust_longbench_v2(row: _Row, values: dict[str, Any]) -> None:
-    """Fill in a row of LongBench v2: the raw reply, the options, and the extra inputs of its scorers."""
-    if "response" not in row:
-        return
-    options, label = [row[f"choice_{letter}"] for letter in _LETTERS], _LETTERS.index(row["answer"])
-    values |= {"prediction": row["response"], "options": options, "answers": options[label]}
-    named = {"level": row["difficulty"], "length_class": row["length"], "type": row["domain"]}
-    values["extra"] = {"gold_label": label + 1, "all_classes": options, **named}
-
-
-def _read_infinitebench(path: Path) -> ForeignRun:
-    """Read answers of InfiniteBench; the folder's name is the model. Raises DataError for another file name."""
-
-    def labelled(_: _Row, values: dict[str, Any]) -> None:
-        right = values.get("answers")
-        if "choice" in path.stem and isinstance(right, list) and right[-1] in tuple(_LETTERS):  # text and letter
-            values |= {"answers": right[:-1], "extra": {"gold_label": _LETTERS.index(right[-1]) + 1}}
-
-    if not path.stem.startswith("preds_"):
-        raise _misnamed(path, "InfiniteBench", "preds_TASK.jsonl, as in preds_longbook_qa_eng.jsonl")
-    found = parse_answers(_rows(path), FORMS["infinitebench"], labelled)
-    task = path.stem.removeprefix("preds_")
-    model = path.resolve().parent.name
-    return ForeignRun("InfiniteBench", model, "infinitebench", task, found, [path], "infinitebench")
-
-
-def _misnamed(path: Path, tool: str, name: str) -> DataError:
-    return DataError(path, None, None, f"should have the name that {tool} gives it: {name}")
-
-
 def _read_jsonl(path: Path) -> ForeignRun:
     found = parse_answers(_rows(path), FORMS["jsonl"])
     first = next(iter(found), None)
@@ -273,8 +233,6 @@ READERS: Mapping[str, Callable[[Path], ForeignRun]] = {
     "inspect": _read_inspect,
     "lm-eval": _read_lm_eval,
     "flashrag": _read_flashrag,
-    "longbench": _read_longbench,
-    "infinitebench": _read_infinitebench,
     "jsonl": _read_jsonl,
 }
 

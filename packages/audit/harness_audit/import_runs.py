@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from harness import scorers
-from harness.config import presets
 from harness.config.resolve import resolved
 from harness.config.schema import ELSEWHERE, DatasetConfig, digest
 from harness.datasets import Dataset, load
@@ -153,10 +152,10 @@ def _prepare_repeat(run: ForeignRun, repeat: int, config: DatasetConfig, dataset
 
 
 def _dataset_config(run: ForeignRun, name: str | None, data: str | None, own: Sequence[str]) -> DatasetConfig:
-    """The data set's preset with the scorers to use; one made up where none is named and the file's tool has none."""
+    """The data set's preset with the scorers to use; one made up where none is named."""
     if data is not None and name is None:
         raise UserError("--data holds the rows of a data set; name it with --dataset")
-    if (name := name or _preset_of(run)) is None:
+    if name is None:
         # As harness.config.validation.dataset_of_run reads it again; there may be no scorers.
         made = DatasetConfig(name=run.dataset, format=ELSEWHERE, instruction="", max_answer_tokens=1, scorers=("",))
         return made.model_copy(update={"scorers": tuple(own)})
@@ -166,21 +165,12 @@ def _dataset_config(run: ForeignRun, name: str | None, data: str | None, own: Se
     return preset.model_copy(update={"scorers": tuple(chosen), "answer_prefix": None})
 
 
-def _preset_of(run: ForeignRun) -> str | None:
-    """The name of the preset whose format and subset are those of the tool's own data set; None without one."""
-    for name in presets.names("datasets") if run.form else ():
-        values = {key: value for _, layer in presets.read("datasets", name) for key, value in layer.items()}
-        if values.get("format") == run.form and values.get("subset") in (None, run.dataset):
-            return name
-    return None
-
-
 def match_answers(answers: Iterable[ForeignAnswer], examples: Sequence[Example]) -> tuple[list[_Pair], list[str]]:
     """Pair the answers with their questions; also returns a sentence for each answer without one.
 
     By id, where nothing that the file says speaks against it: the same id can be another question in another version
-    of a data set. Else by the normalised question with a right answer in common; where the file has no question, by a
-    right answer and the row's length. One that fits several is left out. Raises DataError for two to one question.
+    of a data set. Else by the normalised question with a right answer in common. One that fits several is left out.
+    Raises DataError for two to one question.
     """
     by_id = {example.question.id: example for example in examples}
     by_gold: dict[str, list[Example]] = defaultdict(list)
@@ -192,10 +182,8 @@ def match_answers(answers: Iterable[ForeignAnswer], examples: Sequence[Example])
     for answer in answers:
         fitting = [by_id[answer.id]] if answer.id in by_id and _is_about(answer, by_id[answer.id]) else []
         if not fitting:
-            length = answer.extra.get("length")
-            golds = map(normalize_answer, answer.answers)
-            near = {e.question.id: e for gold in golds for e in by_gold[gold] if _is_about(answer, e)}
-            fitting = [e for e in near.values() if answer.question or (length and length == e.gold.extra.get("length"))]
+            golds = map(normalize_answer, answer.answers if answer.question else ())
+            fitting = [*{e.question.id: e for gold in golds for e in by_gold[gold] if _is_about(answer, e)}.values()]
         if len(fitting) != 1:
             told = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
             lost.append(f"{answer.place}: '{told}' fits {'several questions' if fitting else 'no question'}")
@@ -220,7 +208,7 @@ def _own_questions(answers: Iterable[ForeignAnswer]) -> Iterator[_Pair]:
     for answer in answers:
         if not answer.answers:
             raise answer.place.error(None, "has no right answer; name the data set with --dataset")
-        key = answer.id or made_id("q", digest([answer.question, answer.answers, answer.extra.get("length")]))
+        key = answer.id or made_id("q", digest([answer.question, answer.answers]))
         while key in seen:  # other questions with the same right answers
             key += "-again"
         seen.add(key)

@@ -150,25 +150,6 @@ def flashrag(root: Path) -> Path:
     return root / "intermediate_data.json"
 
 
-def longbench(root: Path) -> Path:
-    made = rows(pred=REPLIES, answers=[[gold] for gold in GOLD], all_classes=None, length=[900, 1800, 5000, 9000])
-    return lines(root / "pred" / "mock" / "hotpotqa.jsonl", made)
-
-
-def longbench_v2(root: Path) -> Path:
-    options = {"choice_A": "one", "choice_B": "two", "choice_C": "three", "choice_D": "four"}
-    kinds = {"difficulty": "hard", "length": "short", "domain": "books"}
-    told = rows(_id=["a", "b", "c", "d"], question=QUESTIONS, answer="B", **kinds)
-    reply = [f"The correct answer is ({letter})." for letter in "BBCA"]
-    made = [{**row, **options, "response": reply[n], "pred": "x", "judge": n < 2} for n, row in enumerate(told)]
-    return lines(root / "results" / "mock.jsonl", made)
-
-
-def infinitebench(root: Path) -> Path:
-    made = rows(id=[0, 1, 2, 3], pred=["B. Toren", "Toren", "C", ""], label=[["Toren", "B"]] * 4)
-    return lines(root / "results" / "mock" / "preds_longbook_choice_eng.jsonl", made)
-
-
 def jsonl(root: Path, **fields) -> Path:
     made = rows(id=["a", "b", "c", "d"], question=QUESTIONS, answers=[[gold] for gold in GOLD], prediction=REPLIES)
     return lines(root / "mine.jsonl", [{**row, **fields} for row in made])
@@ -186,9 +167,6 @@ FORMS = {
     "packed": ("inspect", packed, *INSPECT, "logged.match", 0.5),
     "lm-eval": ("lm-eval", lm_eval, "lm_eval 0.4.13", "mock", "mills", "logged.qa_f1", 2 / 3),
     "flashrag": ("flashrag", flashrag, "FlashRAG", "mock", "mills", "logged.em", 0.5),
-    "longbench": ("longbench", longbench, "LongBench", "mock", "longbench/hotpotqa", "longbench.qa_f1_score", 2 / 3),
-    "v2": ("longbench", longbench_v2, "LongBench v2", "mock", "longbench-v2", "longbench_v2.accuracy", 0.5),
-    "infinite": ("infinitebench", infinitebench, "InfiniteBench", "mock", "infinitebench/en_mc", "infinitebench.choice", 0.5),
 }  # fmt: skip
 
 
@@ -433,17 +411,6 @@ class TestMatching:
         _, _, said = command("import", str(path), "--from", "inspect", *arguments)
         assert "left out: log.eval, samples/a_epoch_1.json: 'a' fits no question" in said
 
-    def test_without_questions_the_length_must_fit_too(self, tmp_path: Path) -> None:
-        rows = [
-            {"input": QUESTIONS[n], "context": "Ada.", "answers": [gold], "length": length, "dataset": "hotpotqa"}
-            | {"language": "en", "all_classes": None, "_id": f"x{n}"}
-            for n, (gold, length) in enumerate(zip(GOLD, [900, 1800, 4999, 9000], strict=True))
-        ]
-        data = lines(tmp_path / "hotpotqa.jsonl", rows)
-        run = imported("longbench", longbench(tmp_path), tmp_path / "results", "longbench/hotpotqa", str(data))
-        assert [record["question_id"] for record in run.records] == ["x0", "x1", "x3"]
-        assert "1 of 4 answers match no question and are left out" in notes(run)
-
 
 def edited(make: Callable[[Path], Path], change: Callable[[str], str]) -> Callable[[Path], Path]:
     def made(root: Path) -> Path:
@@ -496,11 +463,6 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
         jsonl,
         "should have the name that lm-eval gives it: samples_TASK_DATE.jsonl, as",
     ),
-    "another name": (
-        "infinitebench",
-        jsonl,
-        "should have the name that InfiniteBench gives it: preds_TASK.jsonl, as in",
-    ),
 }
 
 
@@ -548,11 +510,11 @@ class TestCompare:
 
     def test_the_same_ids_of_other_questions_are_refused(self, command: Command, tmp_path: Path) -> None:
         for name, gold in (("one", [["x"], ["y"], ["z"], ["w"]]), ("two", [["x"], ["z"], ["y"], ["w"]])):
-            made = rows(id=[0, 1, 2, 3], prediction="x", ground_truth=gold)
-            lines(tmp_path / name / "preds_longbook_qa_eng.jsonl", made)
-        files = [str(tmp_path / name / "preds_longbook_qa_eng.jsonl") for name in ("one", "two")]
+            made = rows(id=[0, 1, 2, 3], prediction="x", answers=gold, method=name)
+            lines(tmp_path / name / "mine.jsonl", made)
+        files = [str(tmp_path / name / "mine.jsonl") for name in ("one", "two")]
         out = str(tmp_path / "results")
-        assert command("import", *files, "--from", "infinitebench", "--out", out)[0] == 0
+        assert command("import", *files, "--from", "jsonl", "--scorers", "flashrag.em", "--out", out)[0] == 0
         code, _, said = command("compare", out)
         assert code == 2
         assert "share 2 questions (id, question and a right answer) of 4 and 4, less than 90%" in said
