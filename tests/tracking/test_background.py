@@ -150,7 +150,9 @@ class TestPasses:
         trackers.log_changes()
         assert tracked == []
 
-    def test_traces_without_time_are_logged_by_the_next_pass_and_named_by_the_last(self, trackers, tmp_path, monkeypatch):
+    def test_traces_without_time_are_logged_by_the_next_pass_and_named_by_the_last(
+        self, trackers, tmp_path, monkeypatch
+    ):
         left = iter([7, 3, 3, 2])
         monkeypatch.setattr(background, "track", lambda *_, **__: next(left))
         folder = run_folder(tmp_path, 2)
