@@ -4,13 +4,14 @@
     find("methods", "Full_Context")  "full-context": case, "-" and "_" do not count
     read("methods", "pecan-4k")      the layers, base first: [("configs/methods/pecan.yaml", {...}), (...)]
 
-A file in a folder of its own is named with it: configs/datasets/pocket/musique.yaml is "pocket/musique".
-A file may say `extends: other-name`; it is then laid over that one. The user's own folder is searched first.
+A file in a folder of its own is named with it: configs/datasets/ruler/vt.yaml is "ruler/vt". A file may say
+`extends: other-name`; it is then laid over that one. The user's own folder is searched first, then those of installed
+packages: an entry point of "harness.configs" names a package with a folder configs/.
 """
 
-import contextlib
 import copy
 import functools
+import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,6 @@ from harness.errors import ConfigError, UnknownName, UserError
 from harness.errors import fold as fold
 
 _TWIN = "pocket/"
-_TWIN_SUITE, _IN_FILE = "pocket-", ", twin"  # the names of derived suites, and where they stand in their file
 # Keys whose values are files or folders, or a mapping or list of them.
 _PATH_KEYS = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
 _ABOUT = ("summary", "download", "official_questions")  # keys about a preset that set nothing
@@ -59,13 +59,20 @@ def _files_in_folder(label: str, kind: str, folder: Path) -> dict[str, tuple[str
     return dict(by_name.values())
 
 
-# The project's own files are listed and parsed once: a list of all plans looks presets up 11,000 times.
-_shipped = functools.cache(functools.partial(_files_in_folder, "configs", folder=_SHIPPED))
+# These files are listed and parsed once: a list of all plans looks presets up 11,000 times.
+@functools.cache
+def _shipped(kind: str) -> dict[str, tuple[str, Path]]:
+    """As `_files_in_folder`, for the files of this project and of installed packages."""
+    specs = map(importlib.util.find_spec, plugins("harness.configs").values())
+    folders = [Path(spec.origin).parent / "configs" for spec in specs if spec is not None and spec.origin]
+    return {n: f for folder in (*folders, _SHIPPED) for n, f in _files_in_folder("configs", kind, folder).items()}
+
+
 _parse_shipped = functools.cache(read_yaml)
 
 
 def _preset_files(kind: str) -> dict[str, tuple[str, Path]]:
-    """Name -> (shown path, path) of a kind's presets and derived "pocket-NAME". Raises UserError."""
+    """Name -> (shown path, path) of a kind's presets. Raises UserError."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
     files = dict(_shipped(kind))
@@ -75,35 +82,12 @@ def _preset_files(kind: str) -> dict[str, tuple[str, Path]]:
         own = _files_in_folder(f"${ENV}", kind, Path(folder))
         taken = set(map(fold, own))
         files = own | {name: file for name, file in files.items() if fold(name) not in taken}
-    taken = set(map(fold, files))
-    for name, (shown, path) in list(files.items()) if kind == "suites" else ():
-        with contextlib.suppress(ConfigError):  # of a damaged file; the command that needs it says so
-            if fold(_TWIN_SUITE + name) not in taken and "twin" in _read_file(shown, path):
-                files[_TWIN_SUITE + name] = (shown + _IN_FILE, path)
     return files
 
 
 def _read_file(shown: str, path: Path) -> dict[str, Any]:
-    """The values of a preset's file, not to be changed; of a derived suite "pocket-NAME", what is made of its `twin`.
-
-    That has the methods and the sweep of the suite over the data sets' counterparts in the made-up world;
-    configs/twins.yaml and what stands under `twin` are laid over them.
-    """
-    read = _parse_shipped if path.is_relative_to(_SHIPPED) else read_yaml
-    values = read(path, shown.removesuffix(_IN_FILE))
-    if not shown.endswith(_IN_FILE):
-        return values
-    own = values["twin"] or {}
-    if not isinstance(own, dict):
-        raise ConfigError([f"{shown}: 'twin' must be a mapping of a suite's keys, or empty"])
-    summary = f"{str(values.get('summary', shown)).partition(' - ')[0]}, on the made-up data sets"
-    if "extends" in own:
-        return {"summary": summary, **own}
-    named = values["datasets"] if isinstance(values.get("datasets"), list) else []
-    datasets = list(dict.fromkeys(_TWIN + fold(str(name)).rpartition("/")[2] for name in named))
-    kept = {key: values[key] for key in ("methods", "sweep") if key in values}
-    shared = _parse_shipped(_SHIPPED / "twins.yaml", "configs/twins.yaml")
-    return {"summary": summary, **kept, "datasets": datasets, **shared, **own}
+    """The values of a preset's file, not to be changed; shown: its path for messages."""
+    return (_parse_shipped if shown.startswith("configs/") else read_yaml)(path, shown)
 
 
 def names(kind: str) -> list[str]:
@@ -132,8 +116,6 @@ def _read_layer(kind: str, name: str) -> tuple[str, dict[str, Any]]:
     name = find(kind, name)
     if (file := _preset_files(kind).get(name)) is not None:
         shown, values = file[0], copy.deepcopy(_read_file(*file))
-        if kind == "suites":
-            values.pop("twin", None)
         if shown.startswith(f"${ENV}/"):
             values = _with_full_paths(values, Path(os.environ[ENV]).absolute())
     else:

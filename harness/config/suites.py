@@ -12,8 +12,6 @@ sweep: {method.k: [1, 3]}               may be left out; every row at each combi
 parts:                                  may be left out; each is a suite, with what it does not say from above
   - models: [llama-2-70b-chat]          (its `set` is laid over the one above)
   - methods: [full-context-16k]
-twin: {limit: 4}                        may be left out, or empty: pocket-NAME is the same on the made-up data sets,
-                                        with the settings of configs/twins.yaml and these
 """
 
 from __future__ import annotations

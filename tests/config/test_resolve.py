@@ -163,7 +163,7 @@ def test_installed_packages_can_add_methods_and_data_sets(monkeypatch: pytest.Mo
         "harness.methods": {"their-method": "tests.cli.fakes:Echo"},
         "harness.datasets": {"their-data": "tests.config.test_resolve:THEIR_DATA"},
     }
-    monkeypatch.setattr(presets, "plugins", lambda group: added.get(group, {}))
+    monkeypatch.setattr(presets, "plugins", lambda group: added.get(group) or registry.plugins(group))
     assert "their-method" in presets.names("methods")
     assert presets.summaries("methods")["their-method"] == "added by tests.cli.fakes:Echo"
     config = get("Their_Method", "their-data").config

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.cli import validate
-from harness.config import presets, suites
+from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
 from harness.config.yaml_tree import Raw
@@ -73,25 +73,6 @@ def test_a_suite_may_extend_another_and_says_no_more_than_its_lists(own) -> None
     assert (plain.profile, plain.sets, plain.limit) == (None, {}, None)
     with pytest.raises(UnknownName, match="Did you mean 'whole'"):
         suites.read_suite("whol")
-
-
-def test_a_twin_has_the_methods_of_its_suite_over_made_up_data_sets(own) -> None:
-    table = "methods: [echo]\ndatasets: [longbench/musique, MuSiQue]\nlimit: 9\nset: [model.window=9]\n"
-    (own / "suites" / "table.yaml").write_text(table + "twin:\n")
-    twin = suites.read_suite("Pocket_Table")
-    assert (twin.name, twin.methods, twin.datasets) == ("pocket-table", ["echo"], ["pocket/musique"])
-    assert (twin.profile, twin.limit) == ("pocket", None)
-    assert twin.sets == {"dataset.tokens": "1640", "dataset.questions": "50", "dataset.hops": "[1,2]"}
-    (own / "suites" / "table.yaml").write_text(table + "twin: {methods: [echo-loud], set: [seed=1], limit: 2}\n")
-    twin = suites.read_suite("pocket-table")
-    assert (twin.methods, twin.sets, twin.limit) == (["echo-loud"], {"seed": "1"}, 2)
-    assert suites.read_suite("table").limit == 9
-    (own / "suites" / "table.yaml").write_text(table + "twin: 3\n")
-    with pytest.raises(ConfigError, match=r"table\.yaml, twin: 'twin' must be a mapping of a suite's keys"):
-        suites.read_suite("pocket-table")
-    (own / "suites" / "pocket-table.yaml").write_text(LISTS)
-    assert suites.read_suite("pocket-table").profile is None
-    assert "pocket-whole" not in presets.names("suites")
 
 
 def test_a_row_of_a_suite_may_have_parameters_of_its_own(own) -> None:

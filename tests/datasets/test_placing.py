@@ -95,7 +95,7 @@ def test_what_the_options_ask_for():
 
 
 def config(kind="musique", **options):
-    fields = yaml.safe_load((ROOT / "configs" / "datasets" / "pocket" / f"{kind}.yaml").read_text())
+    fields = yaml.safe_load((ROOT / f"packages/pocket/pocket/configs/datasets/pocket/{kind}.yaml").read_text())
     merged = {**fields["options"], "tokens": 1200, "questions": 12, "hops": [2], **options}
     return DatasetConfig.model_validate({k: v for k, v in fields.items() if k != "summary"} | {"options": merged})
 

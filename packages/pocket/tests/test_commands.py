@@ -89,7 +89,7 @@ def test_check_says_who_declares_what_and_whether_it_is_trained(here, cli, model
     # The same prompts with another answer instruction: what the reader was trained on is no longer what it is asked.
     own = model.parent / "own" / "datasets" / "pocket" / "qasper.yaml"
     own.parent.mkdir(parents=True, exist_ok=True)
-    shipped = (Path(__file__).parents[3] / "configs/datasets/pocket/qasper.yaml").read_text()
+    shipped = (Path(__file__).parents[1] / "pocket/configs/datasets/pocket/qasper.yaml").read_text()
     own.write_text(shipped.replace("instruction: Answer", "instruction: Please answer"))
     done = cli("pocket", "check", "model").checked(4)
     changed = {name for name, state in _states(done.stdout).items() if state == "changed since training"}

@@ -19,11 +19,11 @@ from harness.errors import CannotRun, ConfigError, UnknownName
 from tests.datasets.support import needs_real, real
 
 ROOT = Path(__file__).resolve().parents[3]
-CONFIGS = sorted((ROOT / "configs" / "datasets" / "pocket").glob("*.yaml"))
+CONFIGS = sorted((ROOT / "packages/pocket/pocket/configs/datasets/pocket").glob("*.yaml"))
 
 
 def config(name="musique", split="validation", **options):
-    fields = yaml.safe_load((ROOT / "configs" / "datasets" / "pocket" / f"{name}.yaml").read_text())
+    fields = yaml.safe_load((ROOT / "packages/pocket/pocket/configs/datasets/pocket" / f"{name}.yaml").read_text())
     fields = {k: v for k, v in fields.items() if k != "summary"}
     merged = {**fields["options"], "tokens": 400, "questions": 6, **options}
     return DatasetConfig.model_validate({**fields, "split": split, "options": merged})
