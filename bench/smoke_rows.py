@@ -14,7 +14,7 @@ from typing import Any
 from pocket.world.sample import sample
 
 from harness.config import presets
-from tests.datasets.support import infinite, longbench_v2, longmemeval
+from tests.datasets.support import helmet, infinite, longbench_pro, longbench_v2, longmemeval, loong, mrcr, oolong
 
 QUESTIONS = 2
 Row = dict[str, Any]
@@ -42,6 +42,15 @@ MADE: dict[str, Callable[[int, str], Row]] = {
     "infinitebench/en_mc": lambda n, text: infinite(n, context=text, options=["Ada", "Bo", "Cy", "Di"], answer=["Ada"]),
     "longbench-v2": lambda n, text: longbench_v2(n, context=text),
     "longbench-v2-cot": lambda n, text: longbench_v2(n, context=text),
+    "longbench-pro": lambda n, text: longbench_pro(n, context=text),
+    "oolong/synth": lambda n, text: oolong(n, context_window_text=text),
+    "oolong/real": lambda n, text: oolong(n, context_window_text=text, answer_type=None),
+    **{f"mrcr/{count}needle": lambda n, text: mrcr(n, text) for count in (2, 4, 8)},
+    **{f"loong/{kind}": lambda n, text: loong(n, docs=text) for kind in ("paper", "financial")},
+    **{
+        f"helmet/{name}": lambda n, text: helmet(n, ctxs=[{"title": "", "text": part} for part in text.split("\n\n")])
+        for name in ("nq", "triviaqa", "hotpotqa", "popqa")
+    },
 }
 
 

@@ -55,8 +55,8 @@ _FILES = (  # those whose scorers have names; a new file is added here
         "longbench",
         "longbench_eval",
     ),
-    *("longbench_v2", "longbench_zh", "longmemeval", "musique", "qasper", "quality", "rouge_score", "ruler"),
-    *("triviaqa", "twowiki"),
+    *("longbench_pro", "longbench_v2", "longbench_zh", "longmemeval", "musique", "newer_sets", "qasper", "quality"),
+    *("rouge_score", "ruler", "triviaqa", "twowiki"),
 )
 
 

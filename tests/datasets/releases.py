@@ -132,6 +132,15 @@ def chats():
     return {**files, "longmemeval_m_cleaned.json": OTHER, "README.md": b""}
 
 
+def newer(file, row, count):
+    """A hub repository of one file with `count` rows of `row(n)`."""
+    made = [row(n) for n in range(count)]
+    content = (
+        support.parquet(made) if file.endswith(".parquet") else listed(made) if file.endswith(".json") else lines(made)
+    )
+    return lambda: {file: content, "README.md": b""}
+
+
 def longbench():
     """data.zip's files, whole: as many rows as LongBench's task.md counts, LongBench-E's of each length too.
 

@@ -69,6 +69,48 @@ def longmemeval(number=1, **changes):
     return copy.deepcopy({**asked, **about, **dates, "haystack_sessions": [later, earlier], **changes})
 
 
+def mrcr(number=1, text="Ada built it.\n\nBo left.", **changes):
+    """A valid MRCR row: a chat with a turn for each paragraph of `text`, the last of which is to be repeated."""
+    turns = [m for part in text.split("\n\n") for m in (("user", "Write of mills"), ("assistant", part))]
+    asked = f"Prepend x{number} to the 2nd (1 indexed) text of mills."
+    chat = [{"role": role, "content": content} for role, content in [*turns, ("user", asked)]]
+    told = {"prompt": json.dumps(chat), "answer": f"x{number}{turns[-1][1]}"}
+    return {**told, "random_string_to_prepend": f"x{number}", "n_needles": 2, **changes}
+
+
+def oolong(number=1, **changes):
+    """A valid row of OOLONG-synth; answer_type None makes one of OOLONG-real."""
+    asked = {"question": f"Which label is rarest ({number})?", "answer": "['spam']", "answer_type": "ANSWER_TYPE.LABEL"}
+    return {
+        "id": number,
+        "context_window_text": "Label: spam. Label: ham.",
+        **asked,
+        "task_group": "counting",
+        **changes,
+    }
+
+
+def loong(number=1, **changes):
+    """A valid Loong row with its documents."""
+    asked = {"question": f"Mill {number}", "instruction": "Find what it cites.", "answer": {"Reference": ["Bo"]}}
+    template = "#Papers:\n{docs}\n\n{instruction}\n\n#The paper:\n{question}"
+    about = {"id": f"l{number}", "level": 3, "type": "paper", "prompt_template": template}
+    return {**about, **asked, "docs": "Mill\nAda built it.\n\n", **changes}
+
+
+def longbench_pro(number=1, **changes):
+    """A valid row of LongBench Pro."""
+    asked = {"question_nonthinking": "Who built it?", "answer": ["Ada", "Bo"]}
+    about = {"id": f"p{number}", "secondary_task": "T5.1 Full-Sentence Citation Alignment", "difficulty": "Easy"}
+    return {**about, "context": "Ada built it. Bo left.", **asked, **changes}
+
+
+def helmet(number=1, **changes):
+    """A valid row of HELMET's questions with passages."""
+    passages = [{"title": "Mill", "text": f"Ada built mill {number}."}, {"title": "Bo", "text": "Bo left."}]
+    return {"question": "Who built it?", "answers": ["Ada", "A."], "ctxs": passages, **changes}
+
+
 def hotpot(number=1, **changes):
     """A valid HotpotQA row in the official schema with three paragraphs, two of them supporting."""
     asked = {"_id": f"h{number}", "question": f"Which is older, mill A or mill B ({number})?", "answer": "mill A"}

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ class Release:
 GTR, BM25 = ({"dataset.files": f"{name}.json"} for name in ("asqa_eval_gtr_top100", "eli5_eval_bm25_top100"))
 FLASHRAG = {"nq": ("test", 3610), "triviaqa": ("test", 11313), "popqa": ("test", 14267)}
 FLASHRAG |= {"asqa": ("dev", 948), "eli5": ("dev", 1507)}
+HELMET = {f"{name}": f"{name}-dev-multikilt_1000_k1000_dep6" for name in ("nq", "triviaqa")}
+HELMET |= {"hotpotqa": "hotpotqa-dev-multikilt_1000_k1000_dep3", "popqa": "popqa_test_1000_k1000_dep6"}
 STORIES = 6 if REAL else 4  # questions on the stories of the test split, and below those on one paper and one article
 PAPER = 3 if REAL else 2
 DOCS = {"dataset.documents": "retrieved.json"}
@@ -67,6 +70,46 @@ RELEASES = [
     *(
         Release(f"longmemeval/{name}", "hub:xiaowu0162/longmemeval-cleaned", releases.chats, 500)
         for name in ("s", "s-430", "oracle")
+    ),
+    *(
+        Release(f"mrcr/{n}needle", "hub:openai/mrcr", releases.newer(f"{n}needle.parquet", support.mrcr, 800), 800)
+        for n in (2, 4, 8)
+    ),
+    Release(
+        "oolong/synth",
+        "hub:oolongbench/oolong-synth",
+        releases.newer("data/test-00000-of-00001.parquet", support.oolong, 3),
+        3,
+    ),
+    Release(
+        "oolong/real",
+        "hub:oolongbench/oolong-real",
+        releases.newer("dnd/test.jsonl", partial(support.oolong, answer_type=None), 3),
+        3,
+    ),
+    *(
+        Release(
+            f"loong/{kind}",
+            "hub:framolfese/Loong",
+            releases.newer(f"data/{kind}-00000-of-00001.parquet", partial(support.loong, answer="['Bo']"), n),
+            n,
+        )
+        for kind, n in (("paper", 400), ("financial", 295))
+    ),
+    Release(
+        "longbench-pro",
+        "hub:caskcsg/LongBench-Pro",
+        releases.newer("longbench_pro.json", support.longbench_pro, 1500),
+        1500,
+    ),
+    *(
+        Release(
+            f"helmet/{name}",
+            "hub:princeton-nlp/HELMET",
+            releases.newer(f"data/kilt/{file}.jsonl", support.helmet, 3),
+            3,
+        )
+        for name, file in HELMET.items()
     ),
     Release("musique", "musique_v1.0.zip", releases.musique_files, 3),
     Release("musique", "unpacked/", releases.musique_files, 3),

@@ -26,7 +26,10 @@ RETRIEVED = {"nq", "triviaqa", "popqa", "asqa", "eli5"}
 FOUR = {"longbench-v2", "longbench-v2-cot", "infinitebench/en_qa", "infinitebench/en_mc"}
 CHATS = {"longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"}
 SHOTS = {"musique-shots", "musique-shots-ircot"}
-OTHERS = {"qasper-hints", "musique-full"}
+UNCOUNTED = {"oolong/synth", "oolong/real"}  # their sizes are not known
+NEWER = UNCOUNTED | {"longbench-pro", "loong/paper", "loong/financial", *(f"mrcr/{n}needle" for n in (2, 4, 8))}
+HELMET = {f"helmet/{name}" for name in ("nq", "triviaqa", "hotpotqa", "popqa")}
+OTHERS = {"qasper-hints", "musique-full", *NEWER, *HELMET}
 TWINNED = {"musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality"}
 # Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY is a sentence.
 CAPS = {"narrativeqa": 128, "qasper": 128, "dureader": 128, "multifieldqa_en": 64, "multifieldqa_zh": 64}
@@ -34,7 +37,13 @@ CAPS |= dict.fromkeys(("gov_report", "qmsum", "multi_news", "vcsum"), 512) | {"s
 CAPS |= dict.fromkeys(("trec", "lsht", "lcc", "repobench-p"), 64)
 OWN_CAPS = {"longbench-v2": 128, "longbench-v2-cot": 1152, "infinitebench/en_qa": 40, "infinitebench/en_mc": 40}
 OWN_CAPS |= dict.fromkeys(CHATS, 800) | {"quality": 128, "qasper-hints": 128, "asqa": 300, "eli5": 300}
+OWN_CAPS |= dict.fromkeys(NEWER, 1024) | {f"mrcr/{n}needle": 2048 for n in (2, 4, 8)} | dict.fromkeys(HELMET, 20)
 HEADLINES = {
+    **{f"mrcr/{n}needle": "mrcr.match" for n in (2, 4, 8)},
+    **dict.fromkeys(HELMET, "flashrag.acc"),
+    "oolong/synth": "oolong.synth",
+    "oolong/real": "oolong.real",
+    "longbench-pro": "longbench_pro.score",
     "quality": "quality.accuracy",
     **dict.fromkeys(("longbench-v2", "longbench-v2-cot"), "longbench_v2.accuracy"),
     "infinitebench/en_qa": "infinitebench.qa_f1",
@@ -70,7 +79,7 @@ def test_every_preset_has_a_licence_and_a_citation(name):
     assert len(config.licence) > 2
     assert len(config.citation) > 20
     if not name.startswith("pocket/"):
-        assert any(year in config.citation for year in map(str, range(2017, 2026)))
+        assert any(year in config.citation for year in map(str, range(2017, 2027)))
 
 
 @pytest.mark.parametrize("name", FETCHED)
@@ -144,7 +153,7 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
     assert all(f"\n  {line}" in text for line in presets.download(name))
     assert (chosen.hub or "").partition("@")[0] in download  # where from
     assert "By hand: " in download
-    if not name.startswith("longbench/"):
+    if not name.startswith("longbench/") and name not in UNCOUNTED:
         assert re.search(r"(\d,|\b)\d{3} (answerable |ambiguous )?questions", download)  # how much
         assert "://" in download
     assert not name.endswith("_e") or f"{chosen.subset}.jsonl" in download

@@ -1,0 +1,32 @@
+"""LongBench Pro (Chen et al. 2026): 25 tasks on English and Chinese texts of 8,000 to 256,000 tokens.
+
+    {"id": "..", "context": "..", "language": "English", "token_length": "8k", "difficulty": "Easy",
+     "primary_task": "T3. Evidence-Grounded QA", "secondary_task": "T3.2 Single-Hop Fact QA",
+     "question_nonthinking": "..", "question_thinking": "..", "answer": ["..", ".."]}
+
+The question is `question_nonthinking`. `answer` lists the lines of one answer; of a summary (T4) several answers.
+"""
+
+from typing import Any
+
+from harness.datasets.rows import Group, StrictRow, clean_answers, made_id, refuse_blank
+from harness.types import Document, Example, Gold, Question
+
+
+class _Row(StrictRow):
+    id: str
+    context: str
+    secondary_task: str
+    difficulty: str
+    question_nonthinking: str
+    answer: list[str]
+
+
+def parse_row(raw: dict[str, Any]) -> Group:
+    """One row. Gold.extra: lines (the answer's), type (the secondary task), level. Raises RowError naming the field."""
+    row = _Row.read(raw)
+    refuse_blank({"id": row.id, "context": row.context, "question_nonthinking": row.question_nonthinking})
+    document = Document(made_id("longbench-pro", row.context), row.context)
+    extra = {"lines": row.answer, "type": row.secondary_task, "level": row.difficulty.lower()}
+    question = Question(row.id, row.question_nonthinking, (document.id,))
+    return Group(document, (Example(question, Gold(clean_answers(row.answer, "answer"), extra=extra)),))

@@ -1,0 +1,43 @@
+"""OpenAI MRCR (OpenAI 2025, after Vodrahalli et al. 2024): a long chat in which one request comes 2, 4 or 8 times.
+
+    {"prompt": '[{"role": "user", "content": "write a poem about tapirs"}, {"role": "assistant", "content": ".."}, ..]',
+     "answer": "aYooSG8CQgIn the..", "random_string_to_prepend": "aYooSG8CQg", "n_needles": 2}
+
+The last message asks ("Prepend aYooSG8CQg to the 2nd (1 indexed) poem about tapirs. .."); those before it are the
+document, a passage each, as "User: .." and "Assistant: ..". Supporting is the message that is to be repeated.
+"""
+
+import json
+from typing import Any
+
+from harness.datasets.rows import Row, RowError, StrictRow, made_id
+
+
+class _Row(StrictRow):
+    prompt: str
+    answer: str
+    random_string_to_prepend: str
+    n_needles: int
+
+
+class _Message(StrictRow):
+    role: str
+    content: str
+
+
+def parse_row(raw: dict[str, Any]) -> Row:
+    """One MRCR row. Gold.extra: prefix (what the reply must begin with), type. Raises RowError naming the field."""
+    row = _Row.read(raw)
+    try:
+        *before, last = [_Message.read(message) for message in json.loads(row.prompt)]
+    except (ValueError, TypeError):
+        raise RowError("prompt", "should be a JSON list of messages") from None
+    wanted = row.answer.removeprefix(row.random_string_to_prepend)
+    return Row(
+        id=made_id(f"mrcr-{row.n_needles}", row.prompt),
+        question=last.content,
+        paragraphs=tuple(("", f"{m.role.capitalize()}: {m.content}") for m in before),
+        answers=(row.answer,),
+        supporting=tuple(n for n, m in enumerate(before) if m.content == wanted),
+        extra={"prefix": row.random_string_to_prepend, "type": f"{row.n_needles} needles"},
+    )

@@ -1,0 +1,48 @@
+"""OOLONG (Bertsch et al. 2025): questions on counts, frequencies and dates over all of a long text.
+
+    synth   {"id": 1, "context_window_text": "..", "question": "..", "answer": "['spam']", "dataset": "spam",
+             "answer_type": "ANSWER_TYPE.LABEL", "task_group": "counting"}    or "[datetime.date(2023, 5, 1)]"
+    real    {"id": "1", "context_window_text": "..", "question": "..", "answer": "84"}    or names: "Ada, Bo"
+
+Fields as the authors' program reads them (abertsch72/oolong, src/eval). Questions on the same text share a document.
+"""
+
+import ast
+import re
+from typing import Any
+
+from harness.datasets.rows import Group, RowError, StrictRow, clean_answers, made_id, refuse_blank
+from harness.types import Document, Example, Gold, Question
+
+_DATE = re.compile(r"\[datetime\.date\((\d+), (\d+), (\d+)\)\]")
+
+
+class _Row(StrictRow):
+    id: int | str
+    context_window_text: str
+    question: str
+    answer: str
+    answer_type: str | None = None
+    task_group: str = ""
+
+
+def _gold(answer: str) -> str:
+    """The first item of a list as Python writes it; a date as 2023-05-01. Raises RowError."""
+    if date := _DATE.fullmatch(answer):
+        return "{:04}-{:02}-{:02}".format(*map(int, date.groups()))
+    try:
+        return str(ast.literal_eval(answer)[0])
+    except (ValueError, SyntaxError, TypeError, LookupError):
+        raise RowError("answer", "should be a list in Python's form, such as ['spam']") from None
+
+
+def parse_row(raw: dict[str, Any]) -> Group:
+    """One OOLONG row. Gold.extra of synth: answer_type, type. Raises RowError naming the field."""
+    row = _Row.read(raw)
+    refuse_blank({"question": row.question, "context_window_text": row.context_window_text})
+    document = Document(made_id("oolong", row.context_window_text), row.context_window_text)
+    synthetic = row.answer_type is not None
+    answers = clean_answers([_gold(row.answer) if synthetic else row.answer], "answer")
+    extra = {"answer_type": row.answer_type, "type": row.task_group} if synthetic else {}
+    question = Question(str(row.id), row.question, (document.id,))
+    return Group(document, (Example(question, Gold(answers, extra=extra)),))

@@ -1,0 +1,76 @@
+"""Scores of MRCR (openai/mrcr, README) and OOLONG (Bertsch et al. 2025; eval_helpers of its repository).
+
+match("xY1In a world", ["xY1In a word"], prefix="xY1")                               -> 0.96   (difflib's ratio)
+synth("Answer: 7", ["8"], answer_type="ANSWER_TYPE.NUMERIC")                         -> 0.75   (0.75 ** difference)
+real(r"So \\boxed{Ada, Bo}", ["Ada, Cy"])                                             -> 0.5    (share of the names)
+"""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from difflib import SequenceMatcher
+
+from harness.scorers.base import published
+
+scorer = published("abertsch72/oolong src/eval/eval_helpers.py")
+
+_COMPARED = ("more common", "less common", "same frequency")
+_BOXED = (re.compile(r"\\boxed\{\\text\{([^}]*)\}\}"), re.compile(r"\\boxed[\{]+([^}]*)[\}]+"))
+_DAYS = (datetime(2001, 1, 1), datetime(2002, 2, 2))
+
+
+@published("openai/mrcr README.md")("mrcr.match", "likeness to the text asked for, 0 without the string before it")
+def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
+    """difflib's ratio of reply and answer behind `prefix`; 0.0 where the reply does not begin with it."""
+    if not prediction.startswith(prefix):
+        return 0.0
+    return SequenceMatcher(None, prediction.removeprefix(prefix), references[0].removeprefix(prefix)).ratio()
+
+
+def _answer_of_synth(reply: str) -> str:
+    """The answer that the published code reads: behind the last colon; without one the last word of a long reply."""
+    if ":" not in reply:
+        return reply if len(reply) < 20 else reply.split()[-1]
+    text = reply.split(":")[-1].strip().translate(str.maketrans("", "", "*[]"))
+    return text if len(text) < 20 else next((phrase for phrase in _COMPARED if phrase in text), text)
+
+
+def _same_date(text: str, gold: str) -> bool:
+    """Whether the text is that day. A missing part is never right (the published code takes today's)."""
+    from dateutil import parser
+
+    with suppress(ValueError, OverflowError):
+        return all(parser.parse(text, default=day) == datetime.fromisoformat(gold) for day in _DAYS)
+    return False
+
+
+@scorer("oolong.synth", "the answer behind the last colon is right; numbers by distance")
+def synth(prediction: str, references: Sequence[str], *, answer_type: str) -> float:
+    """1.0 for the gold answer, 0.75 to the power of the distance for a number, else 0.0. answer_type: of the row."""
+    text, gold = _answer_of_synth(prediction), references[0]
+    if text == gold or (text in _COMPARED and text in gold):
+        return 1.0
+    if answer_type == "ANSWER_TYPE.NUMERIC" and text not in _COMPARED:
+        with suppress(ValueError):
+            return float(0.75 ** abs(int(gold) - int(text)))
+    return float(answer_type == "ANSWER_TYPE.DATE" and _same_date(text, gold))
+
+
+def _parsed(answer: str) -> int | str | list[str]:
+    with suppress(ValueError):
+        return int(answer)
+    return [item.strip() for item in answer.split(",") if item.strip()] if "," in answer else answer
+
+
+@scorer("oolong.real", "the boxed answer is right; numbers by distance, names by share")
+def real(prediction: str, references: Sequence[str]) -> float:
+    """1.0 for the gold answer in \\boxed{}; a number by 0.75 ** distance, names by the share found; else 0.0."""
+    boxed = next((found for pattern in _BOXED if (found := pattern.search(prediction))), None)
+    reply, gold = _parsed(boxed.group(1)) if boxed else prediction, _parsed(references[0])
+    if isinstance(gold, int) and isinstance(reply, int):
+        return float(0.75 ** abs(gold - reply))
+    if isinstance(gold, str) and isinstance(reply, str):
+        return float(gold.strip().lower() == reply.strip().lower())
+    names = isinstance(gold, list) and isinstance(reply, list)
+    return len(set(gold) & set(reply)) / len(gold) if names and gold else 0.0
