@@ -33,8 +33,8 @@ from harness.storage.run_folder import (
     read_run,
     run_yaml,
 )
+from harness.storage.run_parts import parts_in
 from harness.storage.run_schema import DOCUMENT, RECORD
-from harness.storage.shard_files import part_name, parts_in
 from reports import facts
 from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
@@ -105,7 +105,7 @@ class _FollowedRun:
         self.records: dict[str, dict[str, Any]] = {}
         self.changed = 0.0  # when the last answer was written, seconds since the epoch
         self._documents: list[dict[str, Any]] = []
-        self._stamps: dict[str, tuple[int, int, int]] = {}
+        self._stamps: dict[Path, tuple[int, int, int]] = {}
         self._due = 0.0
         self._arrived = itertools.count()
         self._numbers: dict[str, str] = {}
@@ -115,15 +115,14 @@ class _FollowedRun:
     def read(self) -> None:
         """Take what is new in the folder; a damaged file becomes `problem`."""
         try:
-            names = {name: self._files_with_parts(name) for name in (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)}
-            stamps = {name: stamp for own in names.values() for name in own if (stamp := _stat(self.folder / name))}
+            paths = {name: self._files_with_parts(name) for name in (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)}
+            stamps = {path: stamp for own in paths.values() for path in own if (stamp := _stat(path))}
             begun = time.monotonic()
             if stamps != self._stamps and begun >= self._due:
-                self.changed = max((stamps[name][1] / 1e9 for name in names[RECORDS] if name in stamps), default=0.0)
-                files = [self.folder / name for name in names[RECORDS]]
-                self._keep_records(row for file in files for row in read_lines(file, "question_id", form=RECORD))
-                files = [self.folder / name for name in names[DOCUMENTS]]
-                built = (row for file in files for row in read_lines(file, "document_id", form=DOCUMENT))
+                self.changed = max((stamps[path][1] / 1e9 for path in paths[RECORDS] if path in stamps), default=0.0)
+                records = (read_lines(path, "question_id", form=RECORD) for path in paths[RECORDS])
+                self._keep_records(itertools.chain.from_iterable(records))
+                built = (row for p in paths[DOCUMENTS] for row in read_lines(p, "document_id", form=DOCUMENT))
                 self._documents = list({(row["document_id"], row.get("question_id")): row for row in built}.values())
                 self._describe()
                 self._stamps, self.problem = stamps, ""
@@ -132,9 +131,9 @@ class _FollowedRun:
             self.problem = f"{self.folder}: {error}"
         self._before = len(self.records) if self._before is None else self._before
 
-    def _files_with_parts(self, name: str) -> list[str]:
-        """Names of a file of the run, and of those of its parts that are not merged yet."""
-        return [part_name(name, part) for part in (None, *parts_in(self.folder))]
+    def _files_with_parts(self, name: str) -> list[Path]:
+        """A file of the run, and those of its parts that are not merged yet."""
+        return [folder / name for folder in (self.folder, *parts_in(self.folder))]
 
     def _keep_records(self, rows: Iterable[dict[str, Any]]) -> None:
         """Keep of each record what scores, costs and lists need; its `at` tells when the answer arrived, to sort by."""
@@ -149,7 +148,7 @@ class _FollowedRun:
     def _describe(self) -> None:
         """Set `stored`, `state` and the row's numbers from the folder's files and the records that were kept."""
         described = run_yaml(self.folder)
-        manifests = [found for name in self._files_with_parts(MANIFEST) if (found := read_json(self.folder / name))]
+        manifests = [found for name in self._files_with_parts(MANIFEST) if (found := read_json(name))]
         states = [(one.get("starts") or [{}])[-1].get("state", "") for one in manifests]
         summary = read_json(self.folder / SUMMARY)
         self.state = "running" if "running" in states else summary.get("state", "not started")

@@ -24,10 +24,8 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
     from harness.storage.failures import lacks_only_scores, one_line
     from harness.storage.json_lines import read_lines
     from harness.storage.run_folder import RECORDS
-    from harness.storage.shard_files import part_name
 
-    records = result.folder / part_name(RECORDS, result.part)
-    errors = {r["question_id"]: r["error"] for r in read_lines(records, "question_id")}
+    errors = {r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")}
     alike: dict[str, list[str]] = {}  # questions by reason; numbers, such as sizes of texts, make no other one
     for question, error in errors.items():
         if error is not None:
@@ -57,7 +55,7 @@ def print_result(result: RunResult, plan: Plan, json: bool) -> None:
         print(json_.dumps({"run": str(result.folder), "summary": result.summary}), flush=True)
         return
     summary = result.summary
-    lines = [f"{result.folder}" + (f", shard {result.part}" if result.part else "")]
+    lines = [str(result.folder)]
     lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
     total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())

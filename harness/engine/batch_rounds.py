@@ -40,7 +40,7 @@ class BatchRounds:
             ask(examples)
             return
         model: Any = job.models.model("reader")
-        batches = model.in_batches(job.store.place.path(BATCHES), self._progress)
+        batches = model.in_batches(job.store.folder / BATCHES, self._progress)
         while examples:
             ask(examples)
             batches.send()

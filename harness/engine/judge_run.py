@@ -23,7 +23,6 @@ from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.failures import has_answer
 from harness.storage.paths import masked, without_home
 from harness.storage.run_folder import MANIFEST, SUMMARY, StoredRun, read_run
-from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise_with
@@ -79,7 +78,7 @@ def judge_run(
     if not stored.records:
         raise UserError(f"{folder} has no answered question yet")
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
-    with RunStore.open(RunPlace(folder), rows_of, progress.note) as store:
+    with RunStore.open(folder, rows_of, progress.note) as store:
         rows = {row["question_id"]: row for row in store.records()}
         shown = "shown" in judge.places
         if shown and not stored.config["dataset"].get("keep_texts", True):

@@ -19,7 +19,6 @@ from harness.scorers import problems, version
 from harness.storage.failures import STOPS, lacks_only_scores
 from harness.storage.paths import expanded
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StoredRun, StreamedRecords, read_run
-from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise_with
@@ -145,7 +144,7 @@ def _rescore_folder(
     note = partial(print, file=sys.stderr)
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     known = rows_of if dataset is None or corrected else dataset.fingerprint
-    with RunStore.open(RunPlace(stored.path), known, note) as store:
+    with RunStore.open(stored.path, known, note) as store:
         keep = [name for name, told in versions.items() if told and not name.startswith(LOGGED)]
         gold = None if dataset is None else {example.question.id: example.gold for example in dataset.examples}
         rows = rescored(StreamedRecords(stored.path / RECORDS), config, gold, keep)

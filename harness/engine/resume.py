@@ -3,7 +3,6 @@
 Records of other scorers (name and version) are scored again: a mean over two scorers would be meaningless.
 """
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -65,7 +64,7 @@ def answered_ids(
     """
     question_ids = {example.question.id for example in examples}
     # The last record of a question counts; only the counted keys of a record are held in memory.
-    stored = itertools.chain(store.place.records_of_others(), store.records())
+    stored = store.known_records()
     rows = {}
     for row in stored:
         counted = {key: row[key] for key in COUNTED}

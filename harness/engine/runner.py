@@ -48,7 +48,7 @@ from harness.storage.index_cache import open_cache
 from harness.storage.kept_requests import request_rows
 from harness.storage.paths import masked
 from harness.storage.run_folder import MANIFEST, SUMMARY
-from harness.storage.run_place import RunPlace
+from harness.storage.run_parts import Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
@@ -57,16 +57,12 @@ from harness.types import Answer, Document, Example, Record
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run. `failed` counts questions; `save_problems` are sentences about what could not be written.
-
-    part: its number where this is a part of a run (harness/scale), None for a whole run.
-    """
+    """A finished run. `failed` counts questions; `save_problems` are sentences about what could not be written."""
 
     folder: Path
     summary: dict[str, Any]
     failed: int
     save_problems: list[str] = field(default_factory=list)
-    part: int | None = None
 
 
 class Interrupted(KeyboardInterrupt):
@@ -88,14 +84,14 @@ class AskOptions:
 
     retry_failed: ask failed questions again, and score again the answers that a scorer failed on; parallel: questions
     in flight at once, which changes no prediction in float32; None: 1, or many where a model runs on a GPU;
-    fail_fast: stop at the first question that fails; place: makes the RunPlace (storage/run_place.py) of the run's
-    folder; spread: called by Job.ask with the job, the questions and its two halves, to answer them elsewhere.
+    fail_fast: stop at the first question that fails; part: the questions to ask, where other processes ask the rest;
+    spread: called by Job.ask with the job, the questions and its two halves, to answer them elsewhere.
     """
 
     retry_failed: bool = False
     parallel: int | None = None
     fail_fast: bool = False
-    place: Callable[[Path], RunPlace] = RunPlace
+    part: Part | None = None
     spread: Callable[..., None] | None = None
 
 
@@ -127,7 +123,7 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
     for name, text in plan.awaits.items():
         raise UserError(f"method.{name}={text} has no number yet; run the row that gives it first.")
     _check_ids(plan)
-    with RunStore.open(options.place(Path(out) / plan.folder), plan.dataset.fingerprint, progress.note) as store:
+    with RunStore.open(Path(out) / plan.folder, plan.dataset.fingerprint, progress.note, options.part) as store:
         rescore_outdated(store, plan, progress.note, unscored_too=options.retry_failed)
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
         score_unscored(store, plan, progress.note)
@@ -169,22 +165,20 @@ class Job:
         self.models = Models(plan)
         cache = open_cache(progress.note, server_shapes(plan.models))
         self.indexer = Indexer(plan, self.models, cache, store, progress)
-        asked = plan.dataset.examples[: plan.config.limit]
-        self.examples = store.place.questions(asked)
+        self.examples = plan.dataset.examples[: plan.config.limit]
         self.problems: list[str] = []
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
         self.tried: dict[str, dict[str, Any]] = {}  # what earlier tries of a question sent
         self._in_flight: int | None = None  # questions in flight, once the models are loaded
         self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, asking.parallel or 1)
-        self.manifest |= store.place.manifest(len(asked))
+        if (part := asking.part) is not None:
+            self.examples = tuple(example for example in self.examples if example.question.id in part.ids)
+            self.manifest |= part.described
 
     def record_early_end(self, error: BaseException) -> None:
         """Write the summary of what was answered before `error`, with state "interrupted" or "stopped"."""
-        if isinstance(error, KeyboardInterrupt):
-            self._write_summary("interrupted")
-            return
-        self._write_summary("stopped")
+        self._write_summary("interrupted" if isinstance(error, KeyboardInterrupt) else "stopped")
         for problem in self.problems:
             error.add_note(problem)
         if isinstance(error, HarnessError):
@@ -352,7 +346,7 @@ class Job:
         for told in silent_scorers(self.plan.config.dataset.scorers, summary):
             self.progress.note(told)
         problems = self.problems + self.indexer.problems + self.store.lost_texts()
-        return RunResult(self.store.folder, summary, summary.get("n_failed", 0), problems, self.store.place.part)
+        return RunResult(self.store.folder, summary, summary.get("n_failed", 0), problems)
 
     def _write_summary(self, state: str, early_stop: dict[str, Any] | None = None) -> dict[str, Any]:
         """Sort the records, write and return the summary ({} where sorting failed); what failed goes to `problems`."""

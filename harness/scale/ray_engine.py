@@ -25,7 +25,6 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 from harness.embed.encoder_info import encoder_facts
@@ -40,7 +39,6 @@ from harness.parallel.in_flight import places_for
 from harness.parallel.scheduler import Scheduler
 from harness.stats.rng import derived_seed
 from harness.storage.own_code_hash import installed
-from harness.storage.run_place import RunPlace
 from harness.storage.run_store import RunStore
 from harness.types import Example
 
@@ -316,8 +314,6 @@ class _Answered:
 
 class _Calls(threading.local):
     """Stands for RunStore in a worker: keeps the calls of the thread that answers a question, for the driver."""
-
-    place = RunPlace(Path())
 
     def __init__(self) -> None:
         self.made: list[tuple[str, Any]] = []

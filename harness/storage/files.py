@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fnmatch
 import os
-import re
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -73,12 +71,11 @@ def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
         raise
 
 
-def delete_drafts(folder: Path, names: Sequence[str] = ("*",)) -> None:
-    """Delete temporary files of `names` (patterns) that a killed writer left in `folder`; hold its lock meanwhile."""
-    pattern = re.compile("|".join(fnmatch.translate(f".{name}.*.tmp") for name in names))
-    for draft in filter(pattern.match, os.listdir(folder)):  # once: a folder of many shards has thousands of files
+def delete_drafts(folder: Path) -> None:
+    """Delete temporary files that a killed writer left in `folder`; hold its lock meanwhile."""
+    for draft in folder.glob(".*.tmp"):
         with contextlib.suppress(OSError):
-            (folder / draft).unlink()
+            draft.unlink()
 
 
 def check_writable(folder: Path) -> None:

@@ -16,15 +16,13 @@ from filelock import FileLock, Timeout
 
 from harness.errors import RunLocked
 from harness.storage.files import save_error
-from harness.storage.shard_files import part_name
 
 
 class FolderLock:
-    """The writer's lock of a run folder, or of its part number `part`. Entering raises RunLocked if it is taken."""
+    """The writer's lock of a run folder, or of a part of it. Entering raises RunLocked if it is taken."""
 
-    def __init__(self, folder: Path, part: int | None = None) -> None:
-        self.folder, self._part = folder, part
-        self.path = folder / part_name("lock", part)
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / "lock"
         self._lock = FileLock(self.path, thread_local=False)
 
     def __enter__(self) -> Self:
@@ -44,8 +42,7 @@ class FolderLock:
             self._lock.acquire(timeout=seconds)
         except Timeout:
             who = self.path.read_text(encoding="utf-8") or "another process"
-            shard = f" (shard {self._part})" if self._part else ""
-            raise RunLocked(f"{who} is writing the run folder {self.folder}{shard}; wait for it or stop it.") from None
+            raise RunLocked(f"{who} is writing the run folder {self.folder}; wait for it or stop it.") from None
         except OSError as error:
             raise save_error(self.path, error) from error
 

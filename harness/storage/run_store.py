@@ -1,6 +1,6 @@
 """The one writer of a run folder: every answer is on disk before the next question starts.
 
-with RunStore.open(RunPlace(folder), fingerprint, note) as store:
+with RunStore.open(folder, fingerprint, note) as store:
     store.describe(config, origins)      run.yaml
     store.keep_texts({checksum: text})   what the reader was shown, before the record that points to it
     store.keep_answer(row)               an answer that is not scored yet
@@ -13,9 +13,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -34,7 +36,7 @@ from harness.storage.json_lines import (
 from harness.storage.kept_requests import REQUESTS, without_requests
 from harness.storage.paths import without_home
 from harness.storage.run_folder import BATCHES, DOCUMENTS, MANIFEST, RECORDS, RUN, UNSCORED, read_json, used_settings
-from harness.storage.run_place import RunPlace
+from harness.storage.run_parts import Part, lines_of, lock_folder
 from harness.storage.run_schema import DOCUMENT, RECORD
 from harness.storage.shown_texts import TEXTS, lost_texts, text_pointers
 
@@ -50,12 +52,15 @@ _KEYS = dict.fromkeys((RECORDS, UNSCORED), "question_id") | {
 class RunStore:
     """The writer of one run folder; holds its lock from `open` to the end of the `with` block.
 
+    run: the folder; part: the part of the run that it writes, None for all; folder: of its files.
     Any thread may call keep_answer, keep_texts, keep_requests and add_document; after that end they do nothing.
     """
 
-    def __init__(self, place: RunPlace, stack: ExitStack) -> None:
-        self.place, self.folder = place, place.folder
-        self._path, self._stack = place.path, stack
+    def __init__(self, run: Path, part: Part | None, stack: ExitStack) -> None:
+        self.run, self.part, self._stack = run, part, stack
+        self.folder = run if part is None else part.folder(run)
+        self._path = self.folder.joinpath
+        self._fresh = not (self.folder / MANIFEST).exists()
         self._write_lock = threading.RLock()  # documents are added by every thread of a run
         self._records = self._open_to_append(RECORDS)
         self._documents = self._open_to_append(DOCUMENTS)
@@ -67,32 +72,31 @@ class RunStore:
         self._texts = {row["sha256"] for row in read_with_older(self._path(TEXTS), "sha256")}
 
     @classmethod
-    def open(cls, place: RunPlace, fingerprint: str | None, note: Note) -> RunStore:
+    def open(cls, run: Path, fingerprint: str | None, note: Note, part: Part | None = None) -> RunStore:
         """Lock the folder, repair what a killed writer left, and check the fingerprint of the data (None: no check).
 
         note: gets a sentence for each repair. run.yaml stays as it is until `describe`. Raises RunLocked, SaveError,
-        DataError (damaged), and UserError where the data changed, or as RunPlace.enter and check_fits do.
+        DataError (damaged), and UserError where the data changed, or parts are not merged.
         """
         with ExitStack() as stack:
-            place.enter(stack)
+            folder = lock_folder(run, part, stack)
             for name, key in _KEYS.items():
-                if problem := cut_torn_line(place.path(name), key, {RECORDS: RECORD, DOCUMENTS: DOCUMENT}.get(name)):
+                if problem := cut_torn_line(folder / name, key, {RECORDS: RECORD, DOCUMENTS: DOCUMENT}.get(name)):
                     note(problem)
-            for path in dict.fromkeys([place.folder / MANIFEST, place.path(MANIFEST)]):
+            for path in dict.fromkeys([run / MANIFEST, folder / MANIFEST]):
                 before = read_json(path).get("dataset", {}).get("fingerprint")
                 if before is not None and fingerprint is not None and before != fingerprint:
                     raise UserError(
                         f"the rows of the data set are not those that {path.parent} was begun with "
                         f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or delete that folder."
                     )
-            place.check_fits()
-            store = cls(place, stack)
+            store = cls(run, part, stack)
             store._stack = stack.pop_all()  # from here on the store closes the files, not this block
         return store
 
     def lost_texts(self) -> list[str]:
         """[A sentence] on how many texts the records point to and the folder lacks, else []; [] for a part of a run."""
-        if self.place.part is not None:
+        if self.part is not None:
             return []
         lost = lost_texts(self.folder, {pointer for row in self.records() for pointer in text_pointers(row)})
         return [f"{lost}; to restore them, run the command with --keep-texts no and then without it"] if lost else []
@@ -123,10 +127,9 @@ class RunStore:
 
         config, origins = used_settings(config, origins)
         plain = without_home({"config": config, "origins": origins})
-        if self.place.run_yaml_is_shared(plain["config"]):
-            return
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # C: the same bytes in a fifth of the time, 4 ms a run
-        self._replace(RUN, yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True).encode())
+        check_in_place(self._records, self._path(RECORDS))
+        write_atomic(self.run / RUN, yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True).encode())
 
     def append_record(self, row: dict[str, Any]) -> None:
         """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""
@@ -188,11 +191,8 @@ class RunStore:
 
     def unscored_answers(self) -> list[dict[str, Any]]:
         """Rows that `keep_answer` wrote in a run that was stopped before it scored them."""
-        # Two files in a part of a run, else one: the whole run may have left answers to the part's questions.
-        paths = dict.fromkeys([self.folder / UNSCORED, self._path(UNSCORED)])
-        lines = (row for path in paths for row in read_lines(path, "question_id"))
-        rows = {row["question_id"]: row for row in lines if self.place.is_mine(row["question_id"])}
-        answered = {row["question_id"]: has_answer(row) for row in self.records()} if rows else {}
+        rows = {row["question_id"]: row for row in lines_of(self.run, self.part, UNSCORED)}
+        answered = {row["question_id"]: has_answer(row) for row in self.known_records()} if rows else {}
 
         def adds_an_answer(question_id: str) -> bool:
             recorded = question_id in answered
@@ -226,6 +226,10 @@ class RunStore:
         """Stream all records in file order. A question may have several: its last one counts."""
         return read_lines(self._path(RECORDS), "question_id")
 
+    def known_records(self) -> Iterator[dict[str, Any]]:
+        """Stream the records of this writer's questions: for a part, first those that were merged before it."""
+        return lines_of(self.run, self.part, RECORDS)
+
     def documents(self) -> Iterator[dict[str, Any]]:
         """Stream the lines of documents.jsonl."""
         return read_lines(self._path(DOCUMENTS), "document_id")
@@ -254,9 +258,11 @@ class RunStore:
     def discard(self) -> None:
         """Delete the folder of a run that this process began if no question was recorded and no batch was sent."""
         paid = self._path(BATCHES).exists()
-        if self._is_in_place() and next(self.records(), None) is None and self.place.fresh and not paid:
+        if self._is_in_place() and next(self.records(), None) is None and self._fresh and not paid:
             self._close()
-            self.place.remove()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # the folder above, unless it holds others
+                self.folder.parent.rmdir()
 
     def __enter__(self) -> Self:
         return self

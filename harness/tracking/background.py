@@ -88,7 +88,7 @@ class BackgroundTracking(Hook):
 
     def ended(self, plan: Plan, result: RunResult) -> None:
         """Log the whole run now, or one that this process merged."""
-        if self._shared and result.part is None:
+        if self._shared and result.folder == self._out / plan.folder:
             self.add(result.folder)
         self._ended.add(self._out / plan.folder)
         self._wake.set()

@@ -50,7 +50,7 @@ def test_without_ray(called, monkeypatch):
 
 def test_a_merge_by_hand(called):
     code, printed = called(*ROW, "--limit", "4", "--shard", "1/2")
-    assert (code, ", shard 1\n" in printed) == (0, True)
+    assert (code, "/parts/1-of-2\n" in printed) == (0, True)
     code, printed = called(*ROW, "--limit", "4")
     assert (code, "first run: harness merge" in printed) == (2, True)
     code, printed = called("merge", "results", "--json")

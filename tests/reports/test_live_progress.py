@@ -79,7 +79,8 @@ def test_sorted_records_are_no_new_answers_and_a_second_try_is(tmp_path):
 def test_shards_count_together_and_nothing_is_written(tmp_path):
     folder = running(tmp_path)
     for part in (1, 2):
-        append(folder, record(part, 1.0), name=f"records.{part}.jsonl")
+        (folder / f"parts/{part}-of-2").mkdir(parents=True)
+        append(folder, record(part, 1.0), name=f"parts/{part}-of-2/records.jsonl")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     assert Live([str(tmp_path)]).state()["answered"] == 2
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before

@@ -12,7 +12,7 @@ from harness.scale.shard import parse_shard, partition, run_shard
 from harness.storage.json_lines import json_line, read_lines
 from harness.storage.lock import FolderLock
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, read_run
-from harness.storage.shard_files import part_name, parts_in
+from harness.storage.run_parts import parts_in
 from reports import facts
 from tests.engine.fakes import World, comparable, go, make_plan
 
@@ -26,24 +26,26 @@ def records(folder):
 
 
 def shard(out, number, of=3, **more):
+    """Run a shard; returns the folder of the run, and whether it was merged."""
     plan = more.pop("plan", None) or make_plan(WORLD.dataset(), limit=more.pop("limit", None))
-    return run_shard(plan, out, number, of, progress=Silent(), command=["harness", "run"], **more)
+    _, merged = run_shard(plan, out, number, of, progress=Silent(), command=["harness", "run"], **more)
+    return out / plan.folder, merged
 
 
 def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):
     plan = make_plan(replace(WORLD.dataset(), skipped={"unanswerable": 2}))
     alone = go(plan, tmp_path / "alone")
     for number in (2, 1):
-        result, merged = shard(tmp_path / "parts", number, plan=plan)
+        folder, merged = shard(tmp_path / "parts", number, plan=plan)
         assert not merged
-        assert parts_in(result.folder)
-    result, merged = shard(tmp_path / "parts", 3, plan=plan)
+        assert parts_in(folder)
+    folder, merged = shard(tmp_path / "parts", 3, plan=plan)
     assert merged
-    assert records(result.folder) == records(alone.folder)
+    assert records(folder) == records(alone.folder)
+    run = read_run(folder)
     for key in ("n_total", "n_failed", "n_asked", "n_left_out", "scores", "state"):
-        assert result.summary[key] == alone.summary[key]
-    assert {p.name for p in result.folder.iterdir()} == {p.name for p in alone.folder.iterdir()}
-    run = read_run(result.folder)
+        assert run.summary[key] == alone.summary[key]
+    assert {p.name for p in folder.iterdir()} == {p.name for p in alone.folder.iterdir()}
     assert [start["shard"] for start in run.manifest["starts"]] == ["1/3", "2/3", "3/3"]
     assert {d["document_id"] for d in run.documents} == {f"d{n}" for n in range(5)}
     assert go(make_plan(WORLD.dataset()), tmp_path / "parts").summary["n_total"] == 12  # resumes as a plain run
@@ -62,15 +64,15 @@ def test_an_index_is_built_in_one_shard_only():
 
 def test_more_shards_than_documents_and_shards_that_are_empty(tmp_path):
     for number in range(1, 9):
-        result, merged = shard(tmp_path, number, 8)
+        folder, merged = shard(tmp_path, number, 8)
         assert merged == (number >= 5)  # those behind the fifth are empty
-    assert result.summary["n_total"] == 12
-    assert len(records(result.folder)) == 12
+    assert read_run(folder).summary["n_total"] == 12
+    assert len(records(folder)) == 12
 
 
 def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path):
-    folder = shard(tmp_path, 1)[0].folder
-    with pytest.raises(UserError, match=r"shards that are not merged \(1\); first run: harness merge"):
+    folder = shard(tmp_path, 1)[0]
+    with pytest.raises(UserError, match=r"shards that are not merged \(1-of-3\); first run: harness merge"):
         go(make_plan(WORLD.dataset()), tmp_path)
     with pytest.raises(UserError, match=r"another division \(3 shards of 12 questions; now 4 of 12\)"):
         shard(tmp_path, 2, 4)
@@ -79,22 +81,21 @@ def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path):
     assert (summary["state"], summary["n_asked"]) == ("interrupted", 12)
     assert "questions have a record" in notes[-1]
     shard(tmp_path, 3)
-    result, merged = shard(tmp_path, 2)
-    assert merged
+    assert shard(tmp_path, 2)[1]
     assert records(folder) == records(go(make_plan(WORLD.dataset()), tmp_path / "alone").folder)
-    assert result.summary["state"] == "finished"
+    assert read_run(folder).summary["state"] == "finished"
 
 
 def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path):
-    folder = shard(tmp_path, 1)[0].folder
-    with FolderLock(folder, 1):
-        with pytest.raises(RunLocked, match=r"is writing the run folder .* \(shard 1\)"):
+    folder = shard(tmp_path, 1)[0]
+    with FolderLock(parts_in(folder)[0]):
+        with pytest.raises(RunLocked, match=r"is writing the run folder .*parts/1-of-3"):
             merge(folder, print)
         with pytest.raises(RunLocked):
             shard(tmp_path, 1)
     with FolderLock(folder), pytest.raises(RunLocked, match="is writing the run folder"):
         shard(tmp_path, 2)
-    assert parts_in(folder) == [1]
+    assert parts_in(folder) == [folder / "parts" / "1-of-3"]
 
 
 def test_questions_that_are_recorded_or_answered_are_not_asked_again(tmp_path):
@@ -107,9 +108,9 @@ def test_questions_that_are_recorded_or_answered_are_not_asked_again(tmp_path):
 
 
 def test_shards_of_other_code_or_packages_are_told(tmp_path):
-    folder = shard(tmp_path, 1)[0].folder
+    folder = shard(tmp_path, 1)[0]
     shard(tmp_path, 2)
-    told = folder / part_name(MANIFEST, 2)
+    told = folder / "parts/2-of-3" / MANIFEST
     manifest = json.loads(told.read_text())
     told.write_text(json.dumps(manifest | {"git": {"commit": "e" * 40, "dirty": False}, "packages": {"torch": "1.0"}}))
     shard(tmp_path, 3)
@@ -120,10 +121,10 @@ def test_shards_of_other_code_or_packages_are_told(tmp_path):
 
 
 def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path):
-    folder = shard(tmp_path, 1)[0].folder
-    rows = list(read_lines(folder / "records.1.jsonl", "question_id"))
-    (folder / "records.1.jsonl").write_bytes(b"".join(map(json_line, rows[:-1])))
-    (folder / "answered.1.jsonl").write_bytes(json_line({**rows[-1], "scores": {}}))
+    folder = shard(tmp_path, 1)[0]
+    rows = list(read_lines(folder / "parts/1-of-3/records.jsonl", "question_id"))
+    (folder / "parts/1-of-3/records.jsonl").write_bytes(b"".join(map(json_line, rows[:-1])))
+    (folder / "parts/1-of-3/answered.jsonl").write_bytes(json_line({**rows[-1], "scores": {}}))
     assert merge(folder, lambda _: None)["n_total"] == len(rows) - 1
     plan = make_plan(WORLD.dataset())
     for number in (1, 2, 3):
@@ -133,12 +134,13 @@ def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path):
 
 
 def test_the_first_complete_record_wins(tmp_path):
-    folder = shard(tmp_path, 1)[0].folder
-    rows = list(read_lines(folder / "records.1.jsonl", "question_id"))
+    folder = shard(tmp_path, 1)[0]
+    rows = list(read_lines(folder / "parts/1-of-3/records.jsonl", "question_id"))
     failed = {"prediction": "", "error": {"type": "WindowExceeded", "message": "long"}}
     (folder / RECORDS).write_bytes(b"".join(json_line({**row, **failed}) for row in rows))
     more = [{**rows[0], "prediction": "second"}, {**rows[1], **failed}]
-    (folder / "records.2.jsonl").write_bytes(b"".join(map(json_line, more)) + b'{"torn')
+    (folder / "parts/2-of-3").mkdir()
+    (folder / "parts/2-of-3/records.jsonl").write_bytes(b"".join(map(json_line, more)) + b'{"torn')
     notes = []
     merge(folder, notes.append)
     assert records(folder) == [comparable(row) for row in rows]
@@ -146,23 +148,23 @@ def test_the_first_complete_record_wins(tmp_path):
 
 
 def test_shards_with_other_scorers_are_not_merged(tmp_path):
-    path = shard(tmp_path, 1, 2)[0].folder / part_name(MANIFEST, 1)
+    path = shard(tmp_path, 1, 2)[0] / "parts/1-of-2" / MANIFEST
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps({**manifest, "scorers": dict.fromkeys(manifest["scorers"], "0")}))
     with pytest.raises(UserError, match="shard 2/2 has other scorers .* run that shard again"):
         shard(tmp_path, 2, 2)
-    assert parts_in(path.parent) == [1, 2]
+    assert parts_in(path.parents[2]) == [path.parent, path.parents[1] / "2-of-2"]
 
 
 def test_a_merge_that_was_killed_is_repeated(tmp_path, monkeypatch):
     for number in (1, 2):
-        folder = shard(tmp_path, number)[0].folder
-    monkeypatch.setattr("harness.scale.merge._Merge._remove_shards", lambda *_: 1 / 0)
+        folder = shard(tmp_path, number)[0]
+    monkeypatch.setattr("shutil.rmtree", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         shard(tmp_path, 3)
     monkeypatch.undo()
     before = records(folder)
-    (folder / "manifest.1.json").unlink()
+    (folder / "parts/1-of-3/manifest.json").unlink()
     assert merge(folder, lambda _: None)["state"] == "finished"
     assert records(folder) == before
     assert not parts_in(folder)
@@ -170,13 +172,15 @@ def test_a_merge_that_was_killed_is_repeated(tmp_path, monkeypatch):
     assert len(list(read_lines(folder / DOCUMENTS, "document_id"))) == 5
 
 
-@pytest.mark.parametrize("lost", [("manifest.1.json", "manifest.2.json"), ("manifest.1.json", "documents.1.jsonl")])
+@pytest.mark.parametrize(
+    "lost", [("1-of-3/manifest.json", "2-of-3/manifest.json"), ("1-of-3/manifest.json", "1-of-3/documents.jsonl")]
+)
 def test_shards_whose_manifests_are_lost_are_merged_and_the_run_goes_on(lost, tmp_path):
     alone = go(make_plan(WORLD.dataset()), tmp_path / "alone")
     for number in (1, 2):
-        folder = shard(tmp_path / "parts", number)[0].folder
+        folder = shard(tmp_path / "parts", number)[0]
     for name in lost:
-        (folder / name).unlink()
+        (folder / "parts" / name).unlink()
     merge(folder, lambda _: None)
     for number in (1, 2, 3):
         shard(tmp_path / "parts", number)

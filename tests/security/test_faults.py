@@ -117,7 +117,7 @@ def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(code, t
 
 def _check(folder, out, whole, where):
     assert _records(folder) == whole, where
-    assert not [*folder.glob(".*"), *folder.glob("answered*.jsonl"), *folder.glob("records.*.jsonl")], where
+    assert not [*folder.glob(".*"), *folder.glob("answered.jsonl"), *folder.glob("parts")], where
     assert len(out.with_suffix(".paid").read_text()) <= 4, f"{where}: more than the answer being written was lost"
 
 

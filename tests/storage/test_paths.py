@@ -13,7 +13,6 @@ from harness.storage import paths
 from harness.storage.index_cache import cache_root
 from harness.storage.paths import local_folder
 from harness.storage.run_folder import read_run
-from harness.storage.run_place import RunPlace
 from harness.storage.run_store import RunStore
 from tests.engine import fakes
 from tests.engine.fakes import go, make_plan
@@ -119,7 +118,7 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path, monkeypatch):
 
 def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_path):
     params = {"source": "/home/ann/model"}
-    with RunStore.open(RunPlace(tmp_path / "d" / "run"), "f", print) as store:
+    with RunStore.open(tmp_path / "d" / "run", "f", print) as store:
         store.describe({"method": {"name": "x", "params": params}}, {})
     stored = tmp_path / "d" / "run" / "run.yaml"
     assert yaml.safe_load(stored.read_text())["config"]["method"]["params"] == {"source": "~/model"}

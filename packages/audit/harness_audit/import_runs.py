@@ -35,7 +35,6 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.paths import run_path
 from harness.storage.run_folder import MANIFEST, SUMMARY
-from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
@@ -68,7 +67,7 @@ class Imported:
         state |= {"n_left_out": len(self.lost)} if self.lost else {}
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)), "run")
-        with RunStore.open(RunPlace(draft), None, note) as store:
+        with RunStore.open(draft, None, note) as store:
             store.replace(self.records)
             store.write(MANIFEST, self.manifest)
             numbers = summarise(store.records(), (), form=self.config["dataset"]["format"])
