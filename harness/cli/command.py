@@ -165,7 +165,8 @@ class Group(TyperGroup):
             return self._load(cmd_name)
         if not ctx.resilient_parsing and not cmd_name.startswith("-"):
             near = close_matches(cmd_name, self.list_commands(ctx), limit=1)
-            ctx.fail(f"No such command '{cmd_name}'" + (f". Did you mean '{near[0]}'?" if near else ""))
+            hint = f"Did you mean '{near[0]}'?" if near else "Packages add commands: pip install ./packages/NAME"
+            ctx.fail(f"No such command '{cmd_name}'. {hint}")
         return None
 
     def _load(self, name: str) -> Command:

@@ -93,9 +93,6 @@ class Root(Group):
         if cmd_name in _OWN and not any(name.startswith(f"{cmd_name} ") for name in _OWN):
             return self._load(cmd_name)  # no package adds to it, so none is asked
         if cmd_name in super().list_commands(ctx) or cmd_name not in _groups():
-            for package, names in _OF_PACKAGES.items():
-                if cmd_name in names.split() and cmd_name not in super().list_commands(ctx):
-                    ctx.fail(f"'{cmd_name}' comes with another package; pip install ./packages/{package}")
             return super().get_command(ctx, cmd_name)
         commands = _groups()[cmd_name]
         if isinstance(commands, CannotRun):
@@ -115,12 +112,6 @@ class Root(Group):
                 formatter.write_dl(rows)
 
 
-# First words of the commands that the project's other packages add.
-_OF_PACKAGES = {
-    "audit": "audit-data autopsy duel export import push study verify",
-    "pocket": "pocket",
-    "training": "train",
-}
 _OWN = {name for part in COMMANDS.values() for name in part}
 
 

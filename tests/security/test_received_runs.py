@@ -39,7 +39,6 @@ VERBS = (
     ("score", "{run}"),
     ("export", "{run}", "{root}/bundle.zip"),
     ("verify", "{root}/bundle.zip"),
-    ("export", "{run}", "--to", "inspect", "--out", "{root}/logs"),
     ("judge", "{run}", "--model", "scripted", "--set", "model.script={root}/script.yaml"),
     ("merge", "{root}"),
     ("show", "--method", "bm25", "--dataset", "musique", "--config", "{run}/run.yaml"),

@@ -4,7 +4,6 @@ bundle.py             runs as one file, without texts of the data set
 verify.py             what of a bundle can be recomputed, and whether it is equal
 hub_push.py           a bundle as a data set repository of the hub
 foreign_tools.py      logs and tables of other harnesses; import_runs.py makes run folders of them
-inspect_logs.py       runs as logs of Inspect
 answer_keys.py        gold answers that are probably wrong or ambiguous
 autopsy.py            why each lost question was lost (autopsy_figure.py)
 score_bands.py        stored answers under every scorer; stability.py under every choice at once

@@ -23,11 +23,13 @@ from harness.errors import DataError
 from harness.storage.read_files import parse_yaml
 from harness_audit.bundle import zip_problems
 from harness_audit.foreign import FORMS, ForeignRun, as_options, check_run, parse_answers, value_at
-from harness_audit.inspect_logs import STATES, USED, VERSION
 
 _Row = Mapping[str, Any]
 _Rows = Iterable[tuple[RowPlace, _Row | Broken]]
 _ZSTANDARD = 93  # a zip method that Python's zipfile reads from 3.14 on
+_VERSION = 2  # of Inspect's logs
+_STATES = {"success": "finished", "cancelled": "interrupted", "error": "stopped"}
+_USED = {"tokens_in": "input_tokens", "tokens_out": "output_tokens", "tokens_cached": "input_tokens_cache_read"}
 _CORRECT = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's value_to_float
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.jsonl")
 
@@ -40,12 +42,12 @@ def _rows(path: Path) -> _Rows:
 def _read_inspect(path: Path) -> ForeignRun:
     """Read a log of Inspect, .eval or .json. Raises DataError for another version."""
     log, samples = _read_eval_log(path) if path.suffix == ".eval" else _read_json_log(path)
-    if log.get("version") != VERSION:
-        raise DataError(path, None, "version", f"is {log.get('version')}, and logs of version {VERSION} are read")
+    if log.get("version") != _VERSION:
+        raise DataError(path, None, "version", f"is {log.get('version')}, and logs of version {_VERSION} are read")
     if not value_at(log, "eval.model") or not value_at(log, "eval.task"):
         raise DataError(path, None, "eval", "says no model or no task; this is no log of Inspect, or a cut one")
     steps = "+".join(str(value_at(step, "solver")) for step in value_at(log, "plan.steps") or ())
-    version, states = value_at(log, "eval.packages.inspect_ai"), {told: own for own, told in STATES.items()}
+    version = value_at(log, "eval.packages.inspect_ai")
     asked, epochs = value_at(log, "results.total_samples"), value_at(log, "eval.config.epochs")
     return ForeignRun(
         tool=f"inspect_ai {version}" if version else "inspect_ai",
@@ -56,7 +58,7 @@ def _read_inspect(path: Path) -> ForeignRun:
         files=[path],
         told=dict(_printed_mean(score) for score in value_at(log, "results.scores") or () if _is_mean(score)),
         asked=int(asked or 0) // int(epochs or 1) or int(value_at(log, "eval.dataset.samples") or 0),
-        state=states.get(str(log.get("status")), "interrupted"),
+        state=_STATES.get(str(log.get("status")), "interrupted"),
         started=datetime.fromisoformat(started).isoformat() if (started := value_at(log, "stats.started_at")) else None,
     )
 
@@ -115,7 +117,7 @@ def _adjust_inspect(row: _Row, values: dict[str, Any]) -> None:
     if isinstance(values.get("question"), list):
         values["question"] = value_at(values["question"], f"{len(values['question']) - 1}.content")
     usages = list((row.get("model_usage") or {}).values())
-    for name, key in USED.items():
+    for name, key in _USED.items():
         if usages and all(usage.get(key) is not None for usage in usages):
             values[name] = sum(usage[key] for usage in usages)
     scores: dict[str, Any] = {}

@@ -45,7 +45,7 @@ MISTAKES = [
     (["train", "--out", "o", "--steps", "0"], ["--steps", "greater than or equal to 1"]),
     (["train", "--out", "o", "--curriculum", "none.yaml"], ["cannot read the curriculum none.yaml"]),
     (["train", "--out", "o", "--curriculum", "bad.yaml"], ["bad.yaml: stage 'both': ", "skill 'anwser'. Did you mean"]),
-    (["train", "--out", "o", "--from", "nowhere"], ["there is no folder 'nowhere' to go on from"]),
+    (["train", "--out", "o", "--from", "nowhere"], ["'nowhere' is no folder of a trained pocket model: it has no con"]),
     (["eval", "nowhere"], ["no model folder 'nowhere'"]),
     (["eval", "model", "--questions", "1"], ["--questions", "greater than or equal to 2"]),
     (["check", "model"], ["there is no card.json beside the weights in model"]),

@@ -36,20 +36,6 @@ def test_its_tokenizer_is_taken_and_another_is_refused(model):
         llama.check_folder(model, to)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "cannot be read"),
-        ('{"model_type": "gpt2"}', "is none of a pocket model"),
-        ('{"model_type": "llama", "hidden_size": "wide"}', "cannot be read"),
-    ],
-)
-def test_a_config_that_is_none(model, text, message):
-    (model / "config.json").write_text(text)
-    with pytest.raises(CannotRun, match=f"the config.json in '.*' {message}"):
-        llama.config_of(model)
-
-
 def test_first_weights_are_seeded_and_smallest_where_a_layer_writes():
     one, again, other = (small(seed).state_dict() for seed in (1, 1, 2))
     assert all(torch.equal(one[name], weight) for name, weight in again.items())
@@ -72,22 +58,7 @@ def test_what_is_loaded_is_what_was_saved_in_bfloat16(tmp_path):
         assert torch.equal(theirs[name], weight.bfloat16())
 
 
-WEIGHTS = [
-    ({"hidden_size": 64}, "size mismatch for model.embed_tokens"),
-    ({"num_hidden_layers": 3}, "none of a pocket"),
-    (None, r"cannot be read \(.+\)"),
-    (b"", r"cannot be read \(.+\)"),
-    (b"\xff" * 99, r"cannot be read \(.+\)"),
-]
-
-
-@pytest.mark.parametrize(("found", "message"), WEIGHTS)
-def test_weights_of_another_shape_or_none_are_refused(tmp_path, found, message):
-    """found: what is in the folder in place of weights of the shape, a shape or bytes."""
-    sizes = found if isinstance(found, dict) else {}
-    if sizes:
-        llama.save_weights(small(), tmp_path)
-    elif found is not None:
-        (tmp_path / "model.safetensors").write_bytes(found)
-    with pytest.raises(CannotRun, match=f"the weights in .*{message}"):
-        llama.load_weights(small(**sizes), tmp_path)
+def test_weights_of_another_shape_are_refused(tmp_path):
+    llama.save_weights(small(), tmp_path)
+    with pytest.raises(CannotRun, match="the weights in .* are none of a pocket model"):
+        llama.load_weights(small(num_hidden_layers=3), tmp_path)

@@ -20,7 +20,7 @@ _TABLE = {
         "study requests": "Plot the score by the number of requests per question",
     },
     "Share runs": {
-        "export": "Write runs into one file that others can verify, or as logs of Inspect",
+        "export": "Write runs into one file that others can verify",
         "import": "Turn results of other harnesses into run folders",
         "push": "Push a bundle to the Hugging Face hub as a data set repository",
         "verify": "Check a bundle without a model",
