@@ -26,12 +26,10 @@ KEPT = Path(__file__).parent / "stored"
 PAIRS = sorted({m.name for m in pkgutil.iter_modules(parity.__path__)} - {"__main__", "pecan_paper", "rows"})
 HEAD = """# The authors' programs beside ours
 
-`python -m bench.parity PAIR --code FOLDER` compares both on the same documents, tokenizer, models and seeds. Numbers
-are equal within 1e-9, or as the stage says. The programs of PECAN, GARLIC and QRMeM are not available; a second
-reading of PECAN's paper stands in for its program (`bench/parity/pecan_paper.py`).
-
-Lines give equal and compared items and the reason of a difference; "kept": ours stays as it is. "Answers": those of
-SmolLM2-135M to 20 questions of HotpotQA that are the same, and F1 with theirs and with ours; a few points are chance.
+`python -m bench.parity PAIR --code FOLDER` compares both on the same documents, tokenizer, models and seeds. The
+programs of PECAN, GARLIC and QRMeM are not available; a second reading of PECAN's paper stands in for its program
+(`bench/parity/pecan_paper.py`). Numbers are equal within 1e-9, or as the stage says. "kept": ours stays as it is.
+"Answers": those of SmolLM2-135M to 20 questions of HotpotQA that are the same, and F1 with theirs and with ours.
 
 {compared:,} items were compared in {stages} stages; {differing} stages differ. `bench/parity/stored` lists all.
 """
