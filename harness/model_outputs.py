@@ -150,7 +150,8 @@ class CacheLimit:
     budget: tokens kept; first, last: of these, the numbers of first and last tokens read, which always stay; rows: how
     many last tokens, as queries, rank the tokens between by their attention, None = all, 0 = none: the newest stay;
     width: scores are smoothed by the maximum over this many neighbours (odd); step: tokens read between two cuts, None:
-    one cut behind all; by_query_head: choose for each query head (its keys are copied), not for each key/value head.
+    one cut behind all; by_query_head: choose for each query head (its keys are copied), not for each key/value head;
+    written: cut behind every token that is written, too, by attention since the first token (step must be 1).
     """
 
     budget: int
@@ -160,6 +161,7 @@ class CacheLimit:
     width: int = 1
     step: int | None = None
     by_query_head: bool = False
+    written: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ Source: docs/methods/attention.md#bounded-cache. The tokens are chosen in harnes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -124,3 +125,25 @@ class BoundedCache(FullContext):
             reply = task.answer_in(s.write(task.max_answer_tokens).text)
         scores = {"read": float(kept.read), "kept": float(kept.tokens), "megabytes": kept.size / 1e6}
         return reply, (Step("cut", scores=scores, tokens=kept.tokens, flops=tools.meter.flops()),)
+
+
+class PrintedCacheConfig(BoundedCacheConfig):
+    """As BoundedCacheConfig, for `recent` and `summed`; `step` is 1. A class of its own, as run hashes have fields."""
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> PrintedCacheConfig:
+        """Raise ValueError for what cannot go on token by token."""
+        if self.rule == "observed" or self.choice == "query_head" or self.asked == "after":
+            raise ValueError("one by one needs rule recent or summed, choice key_head, and asked behind or before")
+        return self
+
+    def limit(self) -> CacheLimit:
+        """The rule as the CacheLimit that a session takes."""
+        return replace(super().limit(), step=1, written=True)
+
+
+class PrintedCache(BoundedCache):
+    """A token is dropped for each that is read or written, as StreamingLLM and H2O print it."""
+
+    Config = PrintedCacheConfig
+    summary = "the whole document, a token dropped from the cache for each that is read or written"

@@ -44,7 +44,8 @@ def max_pooled(scores: Tensor, width: int) -> Tensor:
 def cut_cache(cache: Cache, scores: dict[int, Tensor], limit: CacheLimit) -> Kept:
     """Drop what `limit` leaves out, in every layer; scores: layer -> float32 [heads, tokens], {} without attention.
 
-    All layers and heads keep as many tokens. Nothing is dropped of a cache within the budget.
+    All layers and heads keep as many tokens. Nothing is dropped of a cache within the budget. Where more cuts follow
+    (limit.step), `scores` keeps those of the tokens that stay, at their new places.
     """
     slot = slot_of(cache)
     held = slot.used[0]
@@ -63,6 +64,9 @@ def cut_cache(cache: Cache, scores: dict[int, Tensor], limit: CacheLimit) -> Kep
                 rows = slot.rows(0, held)
                 heads = keys.shape[1]
                 chosen = kept_tokens(scores.get(layer), held, limit, heads * copies).to(keys.device)
+                if limit.step is not None and (seen := scores.get(layer)) is not None:
+                    stays = seen.gather(1, chosen.repeat_interleave(seen.shape[0] // heads, 0))
+                    scores[layer] = torch.nn.functional.pad(stays, (0, seen.shape[1] - limit.budget))
                 chosen = chosen.view(heads, room).T[:, :, None]
                 kept = [states[rows].gather(0, chosen.expand(-1, -1, states.shape[2])) for states in (keys, values)]
                 slot.pool.write(layer, slot.rows(0, room), *kept)

@@ -44,6 +44,7 @@ class HFSession(Context):
         self._cache = model.pool.cache()
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
         self._reply_logits: Tensor | None = None  # where the reply begins, if the cache was bounded there
+        self._evicting: tuple[CacheLimit, HeadCapture] | None = None  # where written tokens are dropped, too
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         """Return `span`, whose attention to `watch` the next pass measures."""
@@ -142,8 +143,10 @@ class HFSession(Context):
         closing = int(self._turn == "closing")
         held = slot_of(self._cache).used[0]
         total = held + len(self.ids) - self._cached
-        capture = HeadCapture((0, total))
-        if total <= limit.budget:
+        capture = HeadCapture((0, max(total, limit.budget) + 1))
+        if limit.written:
+            self._evicting = limit, capture
+        if total <= limit.budget and not limit.written:
             self._reply_logits = self._flush(closing, closing)
         elif limit.step is None:
             with self._booked("prefill", closing) as cost:
@@ -153,7 +156,7 @@ class HFSession(Context):
                 last = closing * (end >= len(self.ids))
                 with self._booked("prefill", last) as cost:
                     self._reply_logits = self._read(cost, min(end, len(self.ids)), last, limit, capture)
-                cut_cache(self._cache, {}, limit)
+                cut_cache(self._cache, capture.sums, limit)
         return cut_cache(self._cache, capture.sums, limit)
 
     def _read(self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture) -> Tensor | None:
@@ -312,13 +315,28 @@ class HFSession(Context):
             )
             if logits is not None and decoding.max_tokens and state.takes(token := sampler.pick(logits[-1])):
                 try:
-                    self._model.forward(Ask([token], self._cache, 1, capture, writing=state), self._adapter)
+                    if self._evicting is None:
+                        self._model.forward(Ask([token], self._cache, 1, capture, writing=state), self._adapter)
+                    else:
+                        self._write_and_cut(token, state, *self._evicting)
                 finally:
                     self._cached = state.cached
             attention = capture.result() if capture else None
             written = self._written(start, decoding.stop, state.finish, attention)
             cost.endings = int(written.ending)
         return written
+
+    def _write_and_cut(self, token: int, state: Writing, limit: CacheLimit, capture: HeadCapture) -> None:
+        """Write on behind `token`, one token at a time, and cut the cache behind each (H2O's algorithm 1)."""
+        more: dict[str, Any] = {} if limit.rows == 0 else {"capture": capture}
+        while True:
+            capture.first = slot_of(self._cache).used[0]
+            rows = self._forward(state.cost, [token], **more)
+            assert rows is not None
+            state.cached += 1
+            cut_cache(self._cache, capture.sums, limit)
+            if not state.takes(token := state.sampler.pick(rows[-1])):
+                return
 
     def _written(self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None) -> Written:
         """The reply from token `start` on, up to a stop string; tokens behind that are removed from the context."""

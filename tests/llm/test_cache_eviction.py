@@ -110,6 +110,47 @@ def test_what_follows_a_cut_is_eager_attention_over_what_stays(rule, after, load
     assert (logits[1:] - whole[first:-1]).abs().max() > 1e-3, "the cut made no difference, so nothing was shown"
 
 
+def alive_one_by_one(maps, budget, last, kv_heads):
+    """[heads, n, n]: whether key j is there for row i where a token of the lowest sum is dropped for each new one."""
+    heads, n, _ = maps.shape
+    there = torch.zeros(heads, n, n, dtype=torch.bool)
+    for group in torch.arange(heads).view(kv_heads, -1):
+        alive, sums = [], torch.zeros(n)
+        for row in range(n):
+            alive.append(row)
+            there[group[:, None], row, torch.tensor(alive)] = True
+            seen = maps[group, row][:, alive]
+            sums[alive] += (seen / seen.sum(-1, keepdim=True)).sum(0)
+            if len(alive) > budget:
+                alive.remove(min(alive[:-last], key=lambda at: sums[at]))
+    return there
+
+
+@pytest.mark.parametrize("budget", [24, 60])
+@pytest.mark.parametrize("rule", ["summed", "recent"])
+def test_a_token_is_dropped_for_each_that_is_read_or_written(rule, budget, loaded, monkeypatch):
+    model, net = loaded
+    first, last = (0, budget // 2) if rule == "summed" else (4, budget - 4)
+    limit = CacheLimit(budget, first, last, None if rule == "summed" else 0, step=1, written=True)
+    ids, kept, logits, events, slot = written(model, monkeypatch, limit)
+    with torch.no_grad():
+        maps = net(torch.tensor([ids]), use_cache=False, output_attentions=True).attentions[0][0]
+    there = alive_one_by_one(maps, budget, last, model.shape.kv_heads)
+    if rule == "recent":
+        near = torch.ones(len(ids), len(ids)).tril().triu(-last).bool()
+        near[:, :first] = True
+        there = (near.tril() & torch.ones_like(there)).clone()
+    mask = torch.zeros(1, *there.shape).masked_fill(~there, torch.finfo(torch.float32).min)
+    with torch.no_grad():
+        eager = net(torch.tensor([ids]), attention_mask=mask, use_cache=False).logits[0].float()
+        whole = net(torch.tensor([ids]), use_cache=False).logits[0].float()
+    start = len(ids) - len(logits)
+    assert (logits - eager[start - 1 : -1]).abs().max() < 1e-4
+    assert (logits - whole[start - 1 : -1]).abs().max() > 1e-3
+    assert slot.used[0] <= budget + 1
+    assert max(e.pairs for e in events if e.kind == "prefill") == min(budget + 1, kept.read)
+
+
 def test_a_text_is_cut_while_it_is_read(loaded, monkeypatch):
     limit = CacheLimit(24, 4, 20, 0, step=10)
     _, kept, _, events, slot = written(loaded[0], monkeypatch, limit)

@@ -1,12 +1,13 @@
 """StreamingLLM, H2O and SnapKV as methods: prompts, limits, steps and costs."""
 
 import pytest
+from pydantic import ValidationError
 
 from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.models import CacheLimit
 from harness.types import Document, Question
-from methods.kv_eviction import BoundedCache, BoundedCacheConfig
+from methods.kv_eviction import BoundedCache, BoundedCacheConfig, PrintedCacheConfig
 from tests.methods.conftest import FakeTools
 
 TEXT = "Red fox runs fast. Blue fox sleeps now. Green bird sings well. " * 20
@@ -49,6 +50,13 @@ def test_golden_trace(asked, order, read):
 )
 def test_the_rules_as_limits(params, limit):
     assert config(**params).limit() == limit
+
+
+@pytest.mark.parametrize("params", [{"rule": "observed"}, {"choice": "query_head"}, {"asked": "after"}])
+def test_one_by_one_needs_a_rule_that_can_go_on(params):
+    assert PrintedCacheConfig(rule="summed", budget=100).limit() == CacheLimit(100, 0, 50, None, step=1, written=True)
+    with pytest.raises(ValidationError, match="one by one needs rule recent or summed"):
+        PrintedCacheConfig(**{"rule": "summed", "budget": 100, **params})
 
 
 def test_a_budget_below_the_question_is_refused():

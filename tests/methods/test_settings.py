@@ -12,7 +12,7 @@ from harness.method import Method
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, config
 from methods.gist import Gist
-from methods.kv_eviction import BoundedCache, BoundedCacheConfig
+from methods.kv_eviction import BoundedCacheConfig, PrintedCache
 from methods.long_context import FullContext
 from methods.longrefiner.config import LongRefinerConfig
 from methods.memagent import MemAgent
@@ -37,7 +37,8 @@ PRESETS = {
     "full-context-100k": (FullContext, {"max_tokens": 100_000}),
     "full-context-longbench-v2": (FullContext, {"window": 120_128}),
     "full-context-longmemeval": (FullContext, {"max_tokens": 126_200, "keep": "left"}),
-    "streamingllm-printed": (BoundedCache, {"rule": "recent", "budget": 1024, "first": 4, "step": 1}),
+    "streamingllm-printed": (PrintedCache, {"rule": "recent", "budget": 1024, "first": 4}),
+    "h2o-printed": (PrintedCache, {"rule": "summed", "budget": 1024}),
     "keep-left": (FullContext, {"keep": "left", "window": 4096}),
     "keep-right": (FullContext, {"keep": "right", "window": 4096}),
     "llmlingua": (LLMLingua, {}),
