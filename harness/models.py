@@ -19,21 +19,24 @@ A session is one growing context; every token goes through the model once.
 Methods see only this file's interface. The back ends are in harness/llm.
 """
 
+from __future__ import annotations
+
 import abc
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from harness.cost.events import Event, Kind
-from harness.cost.flops import ModelShape
+from harness.cost.flops import Event, Kind, ModelShape
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, WindowExceeded
 from harness.model_outputs import CacheLimit, Decoding, Kept, Probe, Sampling, Span, Written
-from harness.storage.reply_cache import ReplyCache
+
+if TYPE_CHECKING:
+    from harness.storage.reply_cache import ReplyCache
 
 __all__ = [
     "CAPABILITIES", "CacheLimit", "Decoding", "Kept", "LanguageModel", "MeteredModel", "Probe", "Sampling", "Session",

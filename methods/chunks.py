@@ -23,7 +23,6 @@ from typing import Literal, NamedTuple
 
 from harness.models import MeteredModel
 from harness.types import Document, Shown
-from methods.sentences import sentence_ends
 
 _CLAUSE = re.compile(r"[,;:](?=\s)|[\uff0c\uff1b\uff1a\u3001]")
 
@@ -81,6 +80,8 @@ class _Packing(Packing):
 
     def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
         if rank == 0:
+            from methods.sentences import sentence_ends  # not needed for chunks of tokens
+
             return sentence_ends(self.text, start, end, lines=True)
         return (match.end() for match in _CLAUSE.finditer(self.text, start, end))
 
@@ -120,6 +121,8 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
 
 def sentences(text: str) -> list[Span]:
     """Spans of the sentences, without the white space around them; a single line break ends none."""
+    from methods.sentences import sentence_ends
+
     cuts = [0, *sentence_ends(text), len(text)]
     return [span for a, b in pairwise(cuts) if (span := trimmed(text, a, b))[0] < span[1]]
 

@@ -20,7 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import CannotRun
-from harness.storage.read_files import parse_yaml
+from harness.storage.files import parse_yaml
 
 ALL, PUBLISHED = "all", "published"
 _SETS = ("LME", "NQ")

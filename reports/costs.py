@@ -3,7 +3,7 @@
 phase_costs(run, "search", convention)     tokens, TFLOPs and seconds of each question answered, or index built
 part_costs(run, "probes", ["search"])      those of a part of phases
 question_tflops(run, convention)           a question's search and answer, and its share of the indexes it needed:
-question_money(run)                        likewise in money, of requests to servers (harness/cost/prices.py)
+question_money(run)                        likewise in money, of requests to servers (harness/cost/usage.py)
 
     share of an index = what building it cost / questions of this run that were asked of its document
 
@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
-from harness.cost.prices import money
-from harness.cost.usage import add_usage, sum_phases
+from harness.cost.usage import add_usage, money, sum_phases
 from harness.engine.document_view import joined_id
 from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun
@@ -40,7 +39,7 @@ class Costs:
     """What one phase cost, an entry for each question (or index).
 
     tflops is None where a model's shape is unknown; the others are [] where a run made elsewhere, or an older one, has
-    none. seconds: of the calls themselves; queued: that they waited (harness/cost/events.py).
+    none. seconds: of the calls themselves; queued: that they waited (harness/cost/flops.py).
     """
 
     tokens: list[float]

@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
-from harness.cost.prices import price_of
-from harness.cost.usage import texts_and_cut
+from harness.cost.usage import price_of, texts_and_cut
 from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
-from harness.stats.bootstrap import LEVEL, Interval, corpus_interval, interval
-from harness.stats.clusters import cluster_notes, question_labels
+from harness.stats.bootstrap import LEVEL, Interval, cluster_notes, corpus_interval, interval, question_labels
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
 from harness.storage.run_summary import lacking_replies, reply_sentences
@@ -247,7 +245,7 @@ def _corpus_counts(run: StoredRun) -> dict[str, dict[str, Any]]:
 
 
 def question_clusters(run: StoredRun) -> list[str]:
-    """A label for each record, the same for questions that are resampled as one (harness.stats.clusters)."""
+    """A label for each record, the same for questions that are resampled as one (harness.stats.bootstrap)."""
     ids, documents = ([record[key] for record in run.records] for key in ("question_id", "document_ids"))
     return question_labels(run.config["dataset"].get("format", ""), ids, documents)
 

@@ -6,8 +6,7 @@ from typing import Any
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
-from harness.cost.prices import money
-from harness.cost.usage import sum_phases
+from harness.cost.usage import money, sum_phases
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind
 from reports.columns import Section

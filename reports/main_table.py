@@ -10,18 +10,18 @@ Columns of `frame`, in order:
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
     headline ceiling                    name of the data set's first score; whether the evidence alone was shown
     apart                               whether other questions were asked than by most runs: such a row has no rank
-    n documents                         questions recorded, and their documents: the clusters of stats/clusters.py
+    n documents                         questions recorded, and their documents: the clusters of stats/bootstrap.py
     failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
     left_out                            questions without a record, left out by the loader
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     declined                            questions that a first request left to a second one over the whole document
-    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/clusters.py);
+    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/bootstrap.py);
                                         of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
     tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
     tokens.thinking / tflops.thinking   the part of search + answer that a reasoning model thought; else missing
     tokens tokens.in tokens.out         search + answer per question; read and written
-    money money.index money.run         of requests to servers (harness/cost/prices.py): per question with its share of
+    money money.index money.run         of requests to servers (harness/cost/usage.py): per question with its share of
                                         the index; per document; of all questions and indexes
     tflops.index / .search / .answer    1e12 FLOPs likewise
     tflops tflops.low tflops.high       search + answer per question, with its interval

@@ -24,12 +24,11 @@ from harness.engine.rows_in_turn import in_turn
 from harness.engine.spending_limits import Budget
 from harness.errors import HarnessError
 from harness.method import Method
-from harness.storage.files import write_atomic
-from harness.storage.home import home
+from harness.storage.files import home, write_atomic
 from harness.storage.json_lines import json_line
 from harness.storage.paths import local_folder
+from harness.tracking import MOST_TRACES
 from harness.tracking.background import BackgroundTracking
-from harness.tracking.track import MOST_TRACES
 from harness.tracking.wandb_run import address
 
 MethodName = str | type[Method]

@@ -102,7 +102,7 @@ def print_checks(checks: Sequence[Check]) -> None:
 def _check_machine(out: Path) -> Iterator[Check]:
     """Version, cores, memory and GPU of this machine, the hub, and whether its folders can be written."""
     from harness.cost.free_memory import available_bytes, free_cores
-    from harness.storage.home import home, user_home
+    from harness.storage.files import home, user_home
     from harness.storage.hub_download import endpoint, offline
     from harness.tracking.store import unreachable
 

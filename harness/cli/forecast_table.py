@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from harness.cli.output import say
+from harness.cli.output import rows_lost_sentence, say
 from harness.cli.run_options import Execution
-from harness.cli.run_result import rows_lost_sentence
 from harness.cli.worker_options import WorkerOptions
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT

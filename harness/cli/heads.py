@@ -56,7 +56,7 @@ def _plan_all_heads(choices: Choices) -> Plan:
     from harness.config.registry import method_class
     from harness.config.resolve import resolve_part
     from harness.engine.plan import plan_choices
-    from harness.llm.model_facts import check_greedy
+    from harness.llm.backend import check_greedy
 
     cls = method_class(resolve_part("methods", choices).parts["method"].implementation)
     if not cls.heads_field:

@@ -16,7 +16,7 @@ from harness.cli.options import Json, MovedData, Runs, parse_sets
 from harness.cli.output import columns, mean_text, say
 from harness.cli.stopping import until_interrupted
 from harness.errors import HarnessError, UserError
-from harness.storage.home import check_home
+from harness.storage.files import check_home
 from harness.storage.named_runs import run_folders
 from harness.storage.paths import without_home
 from harness.storage.run_folder import MANIFEST, read_json, read_run
@@ -152,7 +152,7 @@ def _judge_all(
 
 def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, str], json: bool) -> None:
     """Print the results of a judge on a run: its score, answers not judged, its cost, its agreement with others."""
-    from harness.cost import prices
+    from harness.cost import usage as costs
     from harness.cost.units import money
     from harness.engine.judge_kinds import UNCLEAR
     from harness.engine.model_judge import EMPTY, FAILED, NO_GOLD, NO_TEXT
@@ -169,7 +169,7 @@ def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, 
         "not_judged": len(judged.failures),
     }
     score = judged.summary["scores"].get(name) if judged.summary else None
-    paid = prices.money(judged.usage, {"model": judge.config.model_dump()}) if judge.config.price else None
+    paid = costs.money(judged.usage, {"model": judge.config.model_dump()}) if judge.config.price else None
     if json:
         usage = {key: judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out")} | {"money": paid}
         told = {"run": str(folder), "judge": name, "score": score, **counts, **usage, "agreement": agreement}

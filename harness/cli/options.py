@@ -126,11 +126,14 @@ class Selection(RowOptions):
 
     def choices(self, method: str | None = None, dataset: str | None = None) -> Choices:
         """The selection as Choices, for one method on one data set. Raises UserError for an unreadable suite."""
-        from harness.config import suites
         from harness.config.layers import Choices, folder_settings
 
         alike = {key: getattr(self, key) for key in ("data", "model", "profile", "limit", "sample", "seed")}
-        sets, suite = parse_sets(self.sets), suites.chosen_suite(self.suite, split_names(self.unset))
+        sets, suite = parse_sets(self.sets), None
+        if self.suite or self.unset:
+            from harness.config.suites import chosen_suite
+
+            suite = chosen_suite(self.suite, split_names(self.unset))
         if self.documents or self.questions:
             alike["data"], kept = folder_settings(self.documents, self.questions, self.data, self.dataset)
             sets |= kept
@@ -139,14 +142,21 @@ class Selection(RowOptions):
     def rows(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
         """Each method on each data set at each point of `swept` ("KEY=A,B") with `repeat` seeds. Raises UserError."""
         from harness.cli.output import say
-        from harness.config import sweep
         from harness.config.layers import FOLDER
         from harness.engine.expand_command import command_rows, with_seeds
-        from harness.engine.repeats import distinct_repeats
 
-        shared, axes = with_seeds(self.choices(), sweep.parse_axes(swept or ()), repeat)
+        axes = {}
+        if swept:
+            from harness.config.sweep import parse_axes
+
+            axes = parse_axes(swept)
+        shared, axes = with_seeds(self.choices(), axes, repeat)
         datasets = split_names(self.dataset) or [FOLDER] * bool(self.documents)
         chosen = command_rows(shared, split_names(self.method), datasets, axes, say)
+        if repeat is None:
+            return chosen
+        from harness.engine.repeats import distinct_repeats
+
         return distinct_repeats(chosen, repeat, say)
 
 

@@ -5,11 +5,16 @@ bm25   top-5 chunks
 pecan  a graph
 """
 
+from __future__ import annotations
+
+import json as json_
+import re
+import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import UnknownName, UserError, printable
 
@@ -90,3 +95,81 @@ def say(line: str) -> None:
     """Print a line on stderr, where everything but results goes."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
+
+
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+    from harness.engine.rows_in_turn import Lost
+    from harness.engine.runner import RunResult
+
+
+def failure_text(result: RunResult, row: str, debug: bool) -> str:
+    """The error line of a run: how many questions failed, the most frequent reason, and how to run or score them again.
+
+    row: goes in front; debug: adds the traceback of the first question that failed for this reason.
+    """
+    from harness.storage.failures import lacks_only_scores, one_line
+    from harness.storage.json_lines import read_lines
+    from harness.storage.run_folder import RECORDS
+
+    errors = {r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")}
+    alike: dict[str, list[str]] = {}  # questions by reason; numbers, such as sizes of texts, make no other one
+    for question, error in errors.items():
+        if error is not None:
+            alike.setdefault(re.sub(r"\d+", "", one_line(error)), []).append(question)
+    question, *others = max(alike.values(), key=len)
+    error, which = errors[question], f"{len(others) + 1} of them like" if others else "the first,"
+    ways = []
+    answered = sum(lacks_only_scores(e) for e in errors.values())
+    if answered < result.failed:
+        ways.append("the same command with --retry-failed runs them again")
+    if answered:
+        again = f"harness score {shlex.quote(str(result.folder))}"
+        ways.append(f"{answered} answered and not scored; once the scorer is fixed: {again}")
+    shown = f"{error['traceback'].rstrip()}\n" if debug and "traceback" in error else ""
+    if "traceback" in error and not debug:
+        ways.append("--debug prints the traceback")
+    count = f"{result.failed} of {result.summary['n_total']} questions failed"
+    return f"{shown}error: {row}{count}; {which} '{question}': {one_line(error)}  ({'; '.join(ways)})"
+
+
+def print_result(result: RunResult, plan: Plan, json: bool) -> None:
+    """Print the scores and counts of a run on stdout, as lines or as one object of JSON."""
+    from harness.datasets.base import left_out_note
+    from harness.storage.run_summary import reply_sentences
+
+    if json:
+        print(json_.dumps({"run": str(result.folder), "summary": result.summary}), flush=True)
+        return
+    summary = result.summary
+    lines = [str(result.folder)]
+    lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
+    total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
+    kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
+    bare = summary.get("n_without_prefix")
+    note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
+    note += f", {summary['n_truncated']} answered from a truncated context" if summary.get("n_truncated") else ""
+    note += f", {summary['n_left_out']} left out by the loader" if summary.get("n_left_out") else ""
+    note += _cached_requests_note(summary)
+    lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
+    told = reply_sentences(summary.get("replies", {}), plan.config.model_dump(mode="json"))
+    lines += [f"  {sentence}" for sentence in [*left_out_note(plan.dataset.skipped), *told]]
+    print("\n".join(lines), flush=True)
+
+
+def _cached_requests_note(summary: Mapping[str, Any]) -> str:
+    """A note on how many requests the cache of replies answered, by a run's summary.json; "" for none."""
+    answered = summary.get("n_total", 0) - summary.get("n_failed", 0)
+    phases = [(phase, answered) for phase in summary.get("usage", {}).values()]
+    phases += [(phase, 1) for phase in summary.get("index", {}).get("usage", {}).values()]
+    recalled = sum(times * phase.get("recalled", 0) for phase, times in phases)
+    sent = sum(times * (phase["requests"] - phase.get("encoder_requests", 0)) for phase, times in phases)
+    return f", {recalled:.0f} of {sent:.0f} requests answered by the cache of replies" if recalled else ""
+
+
+def rows_lost_sentence(total: int, lost: Sequence[Lost]) -> str:
+    """Which of `total` rows did not run whole, and why: the last words of a command with several rows."""
+    if not lost:
+        return f"all {total} rows ran whole"
+    lines = [f"{len(lost)} of {total} rows did not run whole:", *(f"  {row.row}: {row.why}" for row in lost)]
+    return "\n".join(lines)

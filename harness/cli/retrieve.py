@@ -22,7 +22,7 @@ from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
 from harness.config import presets
 from harness.errors import ConfigError, UserError
-from harness.storage.home import check_home, home
+from harness.storage.files import check_home, home
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig, EncoderConfig

@@ -15,17 +15,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.cli.options import Repeat, Selection, Sweep
-from harness.cli.output import say
+from harness.cli.output import failure_text, print_result, rows_lost_sentence, say
 from harness.cli.run_hooks import Attachments
 from harness.cli.run_options import Execution
-from harness.cli.run_result import failure_text, print_result, rows_lost_sentence
 from harness.cli.stopping import print_resume_command, until_interrupted
 from harness.cli.worker_options import WorkerOptions
 from harness.config.layers import Choices
 from harness.engine.expand_command import Planned, bug_sentence, plan_all
 from harness.engine.rows_in_turn import Lost, Outcome, in_turn
 from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
-from harness.storage.home import check_home
+from harness.storage.files import check_home
 
 # Exit codes, the worst last: a command's is its worst, with 3 for 2 once a row ran; 4: a check failed (gate.py).
 _BY_SEVERITY = (0, 3, 4, 2, 1)

@@ -11,16 +11,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.gate import Gate
 from harness.cli.output import say
 from harness.config.layers import Choices
 from harness.cost.flops import CONVENTIONS
-from harness.engine import model_warnings
 from harness.engine.parameters_from_rows import NumbersFromRows
 from harness.engine.rows_in_turn import Hook
 from harness.errors import UnknownName, UserError
-from harness.tracking.background import BackgroundTracking
-from harness.tracking.wandb_run import address
 
 if TYPE_CHECKING:
     from harness.cli.run_options import Execution
@@ -47,13 +43,16 @@ class Attachments:
 
     def with_option_settings(self, rows: Sequence[Choices]) -> list[Choices]:
         """The rows with the settings that options of this command add. Raises UserError."""
-        from harness.engine.recorded_stops import with_stops
-
         kept = self._options.settings
         for row in rows:
             if twice := sorted(kept.keys() & row.sets.keys()):
                 raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
-        return with_stops([replace(row, sets={**row.sets, **kept}) for row in rows], self._options.record, say)
+        rows = [replace(row, sets={**row.sets, **kept}) for row in rows]
+        if all(value is None for value in self._options.record.values()):
+            return rows
+        from harness.engine.recorded_stops import with_stops
+
+        return with_stops(rows, self._options.record, say)
 
     def only_plan(self, wanted: Sequence[Choices]) -> int:
         """Print what the rows would cost; returns the exit code."""
@@ -64,16 +63,23 @@ class Attachments:
     def track(self) -> None:
         """Set up the trackers, before rows are planned. Raises ConfigError for one that cannot be used, UnknownName."""
         options = self._options
-        alike: dict[str, Any] = {"note": say, "shared": self._scaling.shard is not None}
-        trackers = BackgroundTracking(options.folder, options.mlflow, self._suite, options.traces, **alike)
-        self.hooks = [self._numbers, trackers]
-        if options.track is not None:
-            self.hooks.append(BackgroundTracking(options.folder, address(options.track), self._suite, 0, **alike))
+        self.hooks = [self._numbers]
+        if options.mlflow != "off" or options.track is not None:
+            from harness.tracking.background import BackgroundTracking
+            from harness.tracking.wandb_run import address
+
+            alike: dict[str, Any] = {"note": say, "shared": self._scaling.shard is not None}
+            trackers = BackgroundTracking(options.folder, options.mlflow, self._suite, options.traces, **alike)
+            self._unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
+            self.hooks.append(trackers)
+            if options.track is not None:
+                self.hooks.append(BackgroundTracking(options.folder, address(options.track), self._suite, 0, **alike))
         limits = [part for text in options.fail_under for part in text.split(",")]
         checks = (options.fail_below_baseline, options.fail_drop, options.junit, options.job_summary)
         if limits or any(value is not None for value in checks):
+            from harness.cli.gate import Gate
+
             self.hooks.append(Gate(limits, *checks))
-        self._unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
 
     def begin(self, plans: Sequence[Plan]) -> None:
         """The rows are planned: print their warnings, the forecast of a suite, and each row's name before it runs."""
@@ -112,10 +118,15 @@ class _Heading(Hook):
 
 def print_warnings(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
     """Print warnings before the rows run, each sentence once; unlogged: sentences about the tracker."""
-    for line in dict.fromkeys(model_warnings.embedded_notice(p.config.model) for p in plans if p.config.model.embedded):
-        say(line)
-    for model in {p.config.model.name: p.config.model for p in plans if p.config.model.small}.values():
-        say(model_warnings.small_model_note(model.model_dump(), before_run=True))
+    models = {p.config.model.name: p.config.model for p in plans if p.config.model.embedded or p.config.model.small}
+    if models:
+        from harness.engine import model_warnings
+
+        for model in models.values():
+            if model.embedded:
+                say(model_warnings.embedded_notice(model))
+            if model.small:
+                say(model_warnings.small_model_note(model.model_dump(), before_run=True))
     for warning in dict.fromkeys([*unlogged, *(w for plan in plans for w in plan.warnings)]):
         say(f"warning: {warning}")
 

@@ -9,7 +9,7 @@ from harness.cli.command import execution, output, setting
 from harness.cli.options import Convention, Out, Quiet, RetryFailed, Traces
 from harness.errors import UserError
 from harness.storage.paths import local_folder
-from harness.tracking.track import MOST_TRACES
+from harness.tracking import MOST_TRACES
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
 
 def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
     """Notes on a data set: lines on "download" and retrieved "documents", "options": name -> type, default, meaning."""
-    from harness.datasets import documents_given, option_fields
+    from harness.datasets.formats import documents_given, option_fields
 
     options = {
         option_name: {

@@ -6,9 +6,9 @@ from harness.cli.options import MlflowUri, Runs, Traces
 from harness.cli.output import say
 from harness.errors import CannotRun
 from harness.storage.named_runs import run_folders
+from harness.tracking import MOST_TRACES
 from harness.tracking import track as tracking
 from harness.tracking.store import expand_home
-from harness.tracking.track import MOST_TRACES
 
 
 def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> int:

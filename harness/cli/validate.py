@@ -12,7 +12,7 @@ from harness.config.layers import Choices
 from harness.config.registry import parameters
 from harness.config.resolve import resolve, resolve_part
 from harness.config.schema import DatasetConfig
-from harness.datasets import formats
+from harness.datasets.formats import formats
 from harness.engine.expand_command import plan_all
 from harness.engine.plan import Plan, make_method
 from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all, unknown

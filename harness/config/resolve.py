@@ -7,7 +7,7 @@
     resolution.origins["method.params.chunk_tokens"]     "--set"
 
 A profile or config file has the shape of a RunConfig, any part of it; `method`, `dataset`, `model`, `encoder`,
-`reranker` and `roles.<role>` may be just a name. `methods` sets parameters of methods by name (profile_settings.py),
+`reranker` and `roles.<role>` may be just a name. `methods` sets parameters of methods by name (layers.py),
 `datasets` settings of data sets by name: {datasets: {nq: {documents: FILE}}}, or --set datasets.nq.documents=FILE.
 An encoder given as `encoder: {default: NAME}` is that of methods whose preset names none.
 """
@@ -20,8 +20,7 @@ from typing import Any
 from pydantic import create_model
 
 from harness.config import presets, registry
-from harness.config.layers import SCALARS, Choices, Layer, read_layers
-from harness.config.profile_settings import expanded_layers
+from harness.config.layers import SCALARS, Choices, Layer, expanded_layers, read_layers
 from harness.config.registry import method_class
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.config.validation import build

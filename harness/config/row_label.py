@@ -11,12 +11,12 @@ parameters and prompts of the method count, and of these only those that change 
 from collections.abc import Mapping
 from typing import Any
 
+from harness.config.resolve import resolved
 from harness.config.schema import MethodChoice
 from harness.config.yaml_tree import flatten, value_text
 from harness.errors import UserError
 from harness.method import Method
 
-_PARAMS = "method.params."
 _PROFILE = "profile "
 _REFERENCE = "paper"
 _NAMED = 2  # settings by name in a mark; more are counted
@@ -28,15 +28,12 @@ def label(method: Mapping[str, Any]) -> str:
     return f"{method['name']} [{text}]" if text else str(method["name"])
 
 
-def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]) -> str:
+def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, set_by: Mapping[str, str]) -> str:
     """How a method differs from its preset, "pocket, k=3": profiles, then settings; "" if it does not.
 
-    method: as it runs; choice: its settings; dataset: name; origins: "method.params.k" -> what set it.
+    method: as it runs; choice: its settings; dataset: name; set_by: parameter -> the origin that is no preset.
     """
-    set_by = {key.removeprefix(_PARAMS): origin for key, origin in origins.items() if key.startswith(_PARAMS)}
-    set_by = {key: o for key, o in set_by.items() if o != "default" and not o.startswith(("configs/", "$"))}
-    reference = _paper_method(method, choice, dataset) if set_by else None
-    if reference is None:
+    if (reference := _paper_method(method, choice, dataset)) is None:
         return ""
     ours, theirs = _prediction_settings(method), _prediction_settings(reference)
     # A number that another run gives is part of the method; tables print it below, with the run.
@@ -60,8 +57,6 @@ def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, orig
 
 def _paper_method(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
     """The method as its preset sets it under profile `paper`; None without a preset, or with another implementation."""
-    from harness.config.resolve import resolved
-
     named = choice.name.partition("[")[0]  # without the encoder that stands in
     try:
         preset = resolved("methods", method=named, dataset=dataset, profile=_REFERENCE)

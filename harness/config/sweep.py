@@ -2,7 +2,6 @@
 
     axes = parse_axes(["method.k=1,3", "seed=0,1"])       {"method.k": ("1", "3"), "seed": ("0", "1")}
     expand_rows([Choices(method="bm25", ...)], axes)     four Choices; sets of the first: {"method.k": "1", "seed": "0"}
-    point_text({"method.k": "1", "seed": "0"})            "k=1 seed=0", as labels and messages say it
 
 A key is what `--set` takes. A method without a swept parameter is run once for it, as a reference for the others.
 """
@@ -105,11 +104,6 @@ def expand_rows(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
         if methods:
             notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
     return out, notes
-
-
-def point_text(point: Mapping[str, Any]) -> str:
-    """A point of a sweep as labels and messages say it: "k=3 chunk_tokens=150", "" without a sweep."""
-    return " ".join(f"{key.removeprefix('method.')}={value_text(value)}" for key, value in point.items())
 
 
 def method_of(row: Choices) -> tuple[MethodChoice, set[str]] | None:

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from harness.errors import ConfigError
-from harness.storage.read_files import parse_yaml
+from harness.storage.files import parse_yaml
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is five times as fast; same grammar
 

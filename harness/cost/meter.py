@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, overload
 
-from harness.cost.events import PHASES, Event, Request
-from harness.cost.flops import CONVENTIONS, Flops, ModelShape, flops
+from harness.cost.flops import CONVENTIONS, PHASES, Event, Flops, ModelShape, Request, flops
 from harness.cost.usage import usage_of
 
 

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from harness.cost.events import Event
-from harness.cost.flops import flops, shape_of
+from harness.cost.flops import Event, flops, shape_of
 from harness.errors import import_error_as_cannot_run
 
 TOKENS = 512

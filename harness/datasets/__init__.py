@@ -1,6 +1,7 @@
 """Data sets: questions, gold answers and their documents, every row checked.
 
-load(DatasetConfig) ─► loading   rows to a checked data set with its fingerprint
+load(DatasetConfig) ─► loading   a checked data set with its fingerprint: by the format's own loader, or row by row
+                        check_rows   rows to questions and documents, every mistake with its place
                         formats  names to parsers and loaders, with their options
                         sources  where the rows are: a file, a folder, an archive, package data, the hub
                         files    bytes to rows: .jsonl .json .parquet .gz .zip, each row with its place
@@ -16,7 +17,6 @@ load(DatasetConfig) ─► loading   rows to a checked data set with its fingerp
 """
 
 from harness.datasets.base import Dataset
-from harness.datasets.formats import documents_given, formats, option_fields, option_names
 from harness.datasets.loading import load
 
-__all__ = ["Dataset", "documents_given", "formats", "load", "option_fields", "option_names"]
+__all__ = ["Dataset", "load"]

@@ -10,10 +10,10 @@ keeps the whole reply. See docs/methods/longrefiner.md#longrefiner-answer.
 """
 
 from harness.config.schema import DatasetConfig
-from harness.datasets.few_shot import shots_of
 from harness.method import Task
 
 ASK = " Put '{prefix}' before your final answer."
+_SHOTS = ("shots", "shots_from", "shots_by", "shots_ids", "shots_seed")
 EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 
@@ -21,7 +21,11 @@ def task(dataset: DatasetConfig) -> Task:
     """The task for every method: the instruction, then the phrase, the example reply and solved examples, if given."""
     request = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
     request += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
-    shots = shots_of(dataset)
+    shots = None
+    if any(getattr(dataset, name) != DatasetConfig.model_fields[name].default for name in _SHOTS):
+        from harness.datasets.few_shot import shots_of
+
+        shots = shots_of(dataset)
     request += "" if shots is None else shots.text()
     return Task(
         instruction=dataset.instruction + request,

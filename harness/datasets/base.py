@@ -1,9 +1,11 @@
 """What a loaded data set is. Loaders (one file a family) return a `Dataset`; the runner reads nothing else."""
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.config import registry
 from harness.types import Document, Example
 
 
@@ -49,3 +51,9 @@ def left_out_note(skipped: Mapping[str, int]) -> list[str]:
     """
     reasons = ", ".join(f"{number} ({reason})" for reason, number in skipped.items())
     return [f"rows of the data set that the loader left out: {reasons}"] if skipped else []
+
+
+def loader_of(name: str) -> Any | None:
+    """The module with `load` and `Options` of a format that has its own; None for a format of rows."""
+    target = registry.shipped("loaders").get(name)
+    return None if target is None else importlib.import_module(target.partition(":")[0])

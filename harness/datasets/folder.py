@@ -24,14 +24,14 @@ from pydantic import Field
 
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
+from harness.datasets.check_rows import Checker
 from harness.datasets.files import Broken, RowPlace, Rows, as_row, read_rows
 from harness.datasets.find_files import FileOptions, Source
 from harness.datasets.html_pages import page_text
-from harness.datasets.loading import Checker
 from harness.datasets.open_rows import parse_question
 from harness.datasets.rows import Group, RowError, Skip, StrictRow, canonical_line, type_name
 from harness.errors import ConfigError, DataError
-from harness.stats.clusters import WHOLE_FOLDER
+from harness.stats.bootstrap import WHOLE_FOLDER
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 SEPARATOR = "\n\n"

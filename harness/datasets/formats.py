@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import error_sentences
+from harness.datasets.base import loader_of
 from harness.datasets.find_files import FileOptions
 from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, rearrange, split_options
 from harness.datasets.rows import Group, Retrieved, Row, RowError, RowFields, Skip, assemble, canonical_line
@@ -48,12 +49,6 @@ def option_names(name: str) -> list[str]:
 def documents_given(name: str) -> str:
     """Help on how to give a format its retrieved documents; "" for a format whose rows have their own document."""
     return str(getattr(loader_of(name), "GIVEN", ""))
-
-
-def loader_of(name: str) -> Any | None:
-    """The module with `load` and `Options` of a format that has its own; None for a format of rows."""
-    target = registry.shipped("loaders").get(name)
-    return None if target is None else importlib.import_module(target.partition(":")[0])
 
 
 def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:

@@ -12,7 +12,6 @@ from harness.config.registry import method_class
 from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.base import Dataset
-from harness.datasets.question_kinds import first_rows_warning, random_sample
 from harness.datasets.rows import NO_DOCUMENTS
 from harness.errors import CannotRun, HarnessError, Missing
 from harness.storage.own_code_hash import own_code
@@ -64,9 +63,13 @@ def load_asked(r: Resolution) -> Dataset:
         config = r.parts["dataset"] = config.model_copy(update={"options": {**config.options, "documents": ()}})
         dataset = load_once(config, None if sample else limit)
     r.warnings += dataset.notes
+    if not sample and not limit:
+        return dataset
+    from harness.datasets.question_kinds import first_rows_warning, random_sample
+
     if sample:
         return random_sample(dataset, config.format, sample, r.parts["sample_seed"])
-    if limit and (warning := first_rows_warning(dataset, limit)):
+    if warning := first_rows_warning(dataset, limit):
         r.warnings.append(warning)
     return dataset
 

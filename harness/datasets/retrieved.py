@@ -18,9 +18,9 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import error_sentences
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
+from harness.datasets.check_rows import Checker
 from harness.datasets.files import Broken, RowPlace, Rows, as_row, first_key, json_value, parse_each, read_rows
 from harness.datasets.find_files import FileOptions, find_source
-from harness.datasets.loading import Checker
 from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import Store, documents_in_row, open_store
 from harness.datasets.rows import NO_DOCUMENTS, Retrieved

@@ -9,13 +9,13 @@ from typing import Any
 from harness.config.resolve import DEFAULTS
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.errors import CannotRun, HarnessError, UserError, attempt
+from harness.llm.backend import ModelFacts
 from harness.llm.endpoint_info import address_problems, api_key
-from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
+from harness.storage.files import read_object
 from harness.storage.hub_download import weights_of
 from harness.storage.paths import inside, package_folder
-from harness.storage.read_files import read_object
 
 MODULES = "modules.json"  # of a folder of sentence-transformers
 _NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit

@@ -15,8 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.config.schema import EncoderConfig
-from harness.cost.events import Event
-from harness.cost.flops import ModelShape, shape_of
+from harness.cost.flops import Event, ModelShape, shape_of
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import MODULES, encoder_facts, encoder_folder, query_folder
 from harness.embed.served import ServedEncoder, ServedReranker

@@ -15,8 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.config.schema import EncoderConfig
-from harness.cost.events import Event, Kind
-from harness.cost.flops import ModelShape
+from harness.cost.flops import Event, Kind, ModelShape
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts, model_of_server
 from harness.errors import CannotRun, ModelOutputError

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from harness.config import presets, registry, sweep
-from harness.config.layers import Choices
+from harness.config import presets, registry
+from harness.config.layers import Choices, point_text
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.engine.parameters_from_rows import RowKey, order_by_source, row_key
@@ -64,6 +64,8 @@ def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swe
     suite = shared.suite
     axes = dict(swept)
     if suite is not None:
+        from harness.config import sweep
+
         methods, datasets = methods or suite.methods, datasets or suite.datasets
         axes = sweep.suite_axes(suite, shared.model, shared.sets) | axes
     if shared.data is not None and len(datasets) > 1:
@@ -75,6 +77,8 @@ def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swe
     choices = [replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none]
     if not axes:
         return choices
+    from harness.config import sweep
+
     choices, notes = sweep.expand_rows(choices, axes)
     for line in notes:
         note(f"note: {line}")
@@ -160,7 +164,7 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
     wrong: list[tuple[str, str]] = []
     absent: list[tuple[str, str]] = []
     for row in choices:
-        name = f"{' '.join(filter(None, [row.method, sweep.point_text(row.point)]))} on {row.dataset}"
+        name = f"{' '.join(filter(None, [row.method, point_text(row.point)]))} on {row.dataset}"
         try:
             planned.plans.append(plan_choices(row, elsewhere))
         except UserError as e:
@@ -213,7 +217,7 @@ def _unfit_settings(choices: Sequence[Choices]) -> list[str]:
 
 def _belongs_to_other_formats(key: str, row: Choices) -> bool:
     """Whether the setting dataset.`key` exists, but only for data sets of another format than the row's."""
-    from harness.datasets import formats
+    from harness.datasets.formats import formats
 
     assert row.suite is not None
     try:

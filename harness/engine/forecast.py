@@ -21,10 +21,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.cost.events import Event, Kind
-from harness.cost.flops import DEFAULT, ModelShape, flops
-from harness.cost.prices import money, price_of
-from harness.cost.usage import sum_phases, tokens_of
+from harness.cost.flops import DEFAULT, Event, Kind, ModelShape, flops
+from harness.cost.usage import money, price_of, sum_phases, tokens_of
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import Plan
 from harness.errors import UserError
@@ -209,7 +207,7 @@ def event_cost(
 ) -> Cost:
     """The cost of one call of `new` tokens behind `cached` ones, by formula; FLOPs None for an unknown `shape`.
 
-    price: as of harness.cost.prices.price_of; encoders and rerankers run here, and take no money. Logits: of the last
+    price: as of harness.cost.usage.price_of; encoders and rerankers run here, and take no money. Logits: of the last
     position in a prefill, of each token in decoding. An encoder's attention is not counted.
     """
     logits = {"prefill": 1, "decode": new}.get(kind, 0)

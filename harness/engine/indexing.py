@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.cost.meter import Meter
-from harness.engine.index_key import index_key
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress
 from harness.engine.tools import EngineTools, IndexBuild, Models
@@ -19,8 +18,9 @@ from harness.errors import SaveError
 from harness.method import Index, Method
 from harness.parallel.scheduler import KeyedLocks, current
 from harness.storage.failures import STOPS, Failed, describe_failure
-from harness.storage.index_cache import Entry, IndexCache, key_digest
+from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import request_rows
+from harness.storage.own_code_hash import versions
 from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
 
@@ -171,3 +171,29 @@ class _IndexSettings:
                 f"{type(self._method).__name__}.index reads the setting {name!r}, which its index_fields lacks; add it"
             )
         return getattr(self._method.config, name)
+
+
+def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:
+    """The key of the index of `document`; question: for an index of scope "question" only."""
+    method = plan.method
+    params: dict[str, Any] = method.config.model_dump(mode="json", exclude={"prompts"})  # they stand apart
+    if method.index_fields is not None:
+        params = {name: params[name] for name in method.index_fields}
+    outside = {"code": plan.code, "packages": versions(method.index_packages())}  # inputs outside the configuration
+    key: dict[str, Any] = {
+        "document": document_digest(document),
+        "method": plan.config.method.implementation,
+        "version": method.index_version,
+        "params": params,
+        "prompts": method.prompts(),
+        "models": {role: plan.facts[role] for role in method.index_roles},
+        "seed": plan.config.seed,
+        **{name: found for name, found in outside.items() if found},
+    }
+    if question is not None:
+        key["question"] = {
+            "text": question.text,
+            "options": question.options,
+            "task": plan.task.model_dump(exclude_defaults=True),
+        }
+    return key

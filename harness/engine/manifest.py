@@ -28,14 +28,12 @@ from typing import Any
 from harness import scorers
 from harness.config.schema import EncoderConfig
 from harness.cost.flops import ModelShape, shape_of
-from harness.embed.encoder_info import encoder_folder
 from harness.engine.plan import Plan
 from harness.engine.plan_models import server_shapes as served_sizes
 from harness.errors import UserError
-from harness.llm.model_info import local_folder
+from harness.storage.files import read_object
 from harness.storage.own_code_hash import installed
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
-from harness.storage.read_files import read_object
 from harness.types import VERSION
 
 # Packages whose version can change a prediction, a score or a count.
@@ -140,6 +138,9 @@ def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
         return None
     if "weights" not in plan.facts.get(role, {}):  # behind a server, or not on this machine
         return None if config.shape is None else ModelShape(**config.shape.model_dump())
+    from harness.embed.encoder_info import encoder_folder
+    from harness.llm.model_info import local_folder
+
     try:
         folder = encoder_folder(config) if isinstance(config, EncoderConfig) else local_folder(config)[0]
         return shape_of(SimpleNamespace(**read_object(folder / "config.json")))

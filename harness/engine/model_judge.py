@@ -41,15 +41,12 @@ from harness.engine.judge_kinds import (
 )
 from harness.errors import QuestionError, UserError, raise_all
 from harness.llm import load
-from harness.llm.model_facts import check_greedy
-from harness.llm.model_info import model_facts
+from harness.llm.backend import check_greedy, model_facts
 from harness.models import LanguageModel
 from harness.prompts import Prompt, feed
 from harness.storage.file_hash import file_hash
-from harness.storage.files import save_error
-from harness.storage.home import home, write_json
+from harness.storage.files import home, read_object, save_error, write_json
 from harness.storage.index_cache import key_digest
-from harness.storage.read_files import read_object
 from harness.types import Example
 
 EMPTY, FAILED, NO_GOLD, NO_TEXT = "empty answer", "failed question", "no gold answer", "no text shown"

@@ -55,6 +55,8 @@ def order_by_source(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[l
     wanted: all rows of the command. Raises UserError for a source that is not among them, a folder without
     a finished run, and rows in a circle.
     """
+    if not any(plan.awaits for plan in plans):
+        return list(plans), []
     from harness.engine.parameters_from_runs import finished_run
 
     asked = {row_key(row) for row in wanted}
@@ -105,10 +107,10 @@ def with_numbers(plan: Plan, before: Mapping[RowKey, Plan], out: Path) -> Plan:
     before: plans of the command's earlier rows, whose runs are in `out`; a parameter may name a run folder instead.
     Raises RowWaits for a row that has not run to its end, UserError for a run that has no such number.
     """
-    from harness.engine.parameters_from_runs import finished_run, plan_with_amounts
-
     if not plan.awaits:
         return plan
+    from harness.engine.parameters_from_runs import finished_run, plan_with_amounts
+
     rows = _sources(plan, before)
     runs: dict[str, tuple[str, StoredRun]] = {}
     for name, text in plan.awaits.items():

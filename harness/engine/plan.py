@@ -8,31 +8,27 @@ Nothing heavy is imported: a method's module, the data set's rows and the models
 """
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness import scorers
 from harness.config import presets, registry
-from harness.config.layers import Choices
+from harness.config.layers import Choices, point_text
 from harness.config.resolve import Resolution, resolve
-from harness.config.row_label import changes_from_preset
-from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
-from harness.config.sweep import point_text
+from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
 from harness.datasets import answer_prefix
 from harness.datasets.base import Dataset
 from harness.datasets.load_once import load_asked
 from harness.engine.plan_models import check_prompts, encoders_of, models_of
-from harness.engine.run_hash import run_hash
 from harness.errors import Missing, UserError, attempt, raise_all
 from harness.method import Method, Task, misdeclared
 from harness.prompts import replacement_problem
-from harness.storage.hub_download import without_weights
 from harness.storage.own_code_hash import own_code
 from harness.storage.paths import run_path
 
+_PARAMS = "method.params."
 FROM = "from:"
 """Begins the value of a parameter that another run gives (from:PRESET or from:RUN_FOLDER), such as the budget it spent.
 
@@ -85,7 +81,11 @@ def plan_choices(choices: Choices, elsewhere: bool = False) -> Plan:
     elsewhere: the run is for another machine: weights are not fetched, and what is not here is no mistake.
     Raises ConfigError with every mistake (UserError for one).
     """
-    with without_weights() if elsewhere else nullcontext():
+    if not elsewhere:
+        return _plan_resolved(resolve(choices), elsewhere)
+    from harness.storage.hub_download import without_weights
+
+    with without_weights():
         return _plan_resolved(resolve(choices), elsewhere)
 
 
@@ -134,8 +134,13 @@ def _make_plan(
 ) -> Plan:
     """The plan of checked settings: adds the row name's mark of changed settings, the hash and the run folder."""
     choice: MethodChoice = r.parts["method"]
-    label = changes_from_preset(method, choice, dataset.name, r.origins)
-    r.parts["method"] = choice.model_copy(update={"mark": label})
+    params = {key.removeprefix(_PARAMS): origin for key, origin in r.origins.items() if key.startswith(_PARAMS)}
+    set_by = {key: o for key, o in params.items() if o != "default" and not o.startswith(("configs/", "$"))}
+    if set_by:
+        from harness.config.row_label import changes_from_preset
+
+        mark = changes_from_preset(method, choice, dataset.name, set_by)
+        r.parts["method"] = choice.model_copy(update={"mark": mark})
     used = {"roles": {role: config for role, config in r.config.roles.items() if role in method.needs}}
     used |= {role: encoders.get(role) for role in ("encoder", "reranker")}
     config, task = r.config.model_copy(update=used), answer_prefix.task(r.parts["dataset"])
@@ -168,11 +173,10 @@ def make_method(r: Resolution) -> Method:
     cls: type[Method] = registry.load(choice.implementation, Method)
     if wrong := misdeclared(cls):
         raise UserError(f"the method '{choice.implementation}' has {wrong} (docs/extending.md)")
-    prefix = "method.params."
     tree = Tree()
     tree.values = {**choice.params, **dict.fromkeys(awaited_params(cls, choice.params), 1)}
-    tree.origins = {k.removeprefix(prefix): v for k, v in r.origins.items() if k.startswith(prefix)}
-    tree.raw = {k.removeprefix(prefix): v for k, v in r.raw.items() if k.startswith(prefix)}
+    tree.origins = {k.removeprefix(_PARAMS): v for k, v in r.origins.items() if k.startswith(_PARAMS)}
+    tree.raw = {k.removeprefix(_PARAMS): v for k, v in r.raw.items() if k.startswith(_PARAMS)}
     method = cls(build(cls.Config, tree, "method.params"))
     known = {prompt.name: prompt for prompt in method.templates()}
     found = (replacement_problem(choice.name, n, turns, known) for n, turns in method.config.prompts.items())
@@ -222,3 +226,34 @@ def _check_rows(r: Resolution, dataset: Dataset) -> None:
             f"{without} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, so '{choice.name}' "
             "answers them from an empty text"
         )
+
+
+def run_hash(
+    config: RunConfig,
+    method: Method,
+    dataset: Dataset,
+    task: Task,
+    identities: Mapping[str, dict[str, Any]],
+    code: Mapping[str, str],
+) -> str:
+    """Eight hexadecimal digits over all that changes a prediction: no limit, path, scorer or device.
+
+    identities: role -> identity of its model or encoder; code: hashes of the user's own code (storage/own_code_hash).
+    """
+    inputs = {
+        "method": {
+            "implementation": config.method.implementation,
+            "view": config.method.view,
+            "params": {name: value for name, value in config.method.params.items() if name != "prompts"},
+            "prompts": method.prompts(),
+            "index_version": method.index_version,
+            **({"code": code} if code else {}),
+        },
+        "task": task.model_dump(mode="json", exclude_defaults=True),
+        "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
+        "identities": dict(sorted(identities.items())),
+        "seed": config.seed,
+        **({"sampling": config.model.sampling} if config.model.sampling else {}),
+        **({"batch": True} if config.model.batch else {}),  # its answers cost and wait otherwise
+    }
+    return digest(inputs)[:8]

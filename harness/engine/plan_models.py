@@ -11,14 +11,9 @@ from harness.config.resolve import Resolution
 from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, ModelConfig, canonical
 from harness.config.yaml_tree import Tree
 from harness.cost.flops import ModelShape
-from harness.embed import encoder_info
-from harness.engine.model_warnings import untrained_warnings
 from harness.errors import HarnessError, Missing, UserError, raise_all
-from harness.llm import model_info
-from harness.llm.adapters import prompt_mismatch, unknown_prompts, with_bundled_adapters
-from harness.llm.backend import backend_of
-from harness.llm.endpoint_info import endpoint_shape
-from harness.llm.model_facts import ModelFacts
+from harness.llm import backend
+from harness.llm.backend import ModelFacts
 from harness.method import Method
 
 
@@ -29,11 +24,14 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
     known: dict[str, ModelFacts] = {}
     for role in method.needs:
         models[role] = config = _with_adapters(r, method, role, parts.get(f"roles.{role}", parts["model"]))
-        if r.problems and model_info.needs_conversion(config):
-            raise_all(r.problems)  # a minute's conversion is not worth the mistakes that are left
+        if r.problems and config.backend == "hf":
+            from harness.llm.model_info import needs_conversion
+
+            if needs_conversion(config):
+                raise_all(r.problems)  # a minute's conversion is not worth the mistakes that are left
         key = canonical(config.model_dump(mode="json"))
         if key not in known:
-            known[key] = facts = model_info.model_facts(config)
+            known[key] = facts = backend.model_facts(config)
             _add_problems(r, facts)
             r.warnings += facts.warnings
         identities[role] = known[key].identity
@@ -107,7 +105,10 @@ def _check_compressor(r: Resolution, method: Method) -> None:
 
 def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig) -> ModelConfig:
     """The model `config` of a role with the adapters that the method uses; adds a problem for one that is missing."""
-    used = method.adapters().get(role, {}).values()
+    if not (used := method.adapters().get(role, {}).values()):
+        return config
+    from harness.llm.adapters import with_bundled_adapters
+
     config = with_bundled_adapters(config, [use.name for use in used])
     missing = list(dict.fromkeys(use.name for use in used if use.needed and use.name not in config.adapters))
     if missing:
@@ -129,13 +130,16 @@ def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig])
         return  # nothing is known of a model that cannot be used
     system = any(prompt.of(method.config).system for prompt in method.templates())
     for role, config in models.items():
-        if system and (sentence := backend_of(config).system_problem(config)):
+        if system and (sentence := backend.backend_of(config).system_problem(config)):
             r.add_problem(sentence)
         uses = method.adapters().get(role, {}).items()
         used = {task: (use.name, config.adapters[use.name]) for task, use in uses if use.name in config.adapters}
-        found = (prompt_mismatch(*adapter, task, method.prompts()) for task, adapter in used.items())
-        r.problems += [UserError(sentence) for sentence in found if sentence]
-        r.warnings += unknown_prompts(dict(used.values()))
+        if used:
+            from harness.llm.adapters import prompt_mismatch, unknown_prompts
+
+            found = (prompt_mismatch(*adapter, task, method.prompts()) for task, adapter in used.items())
+            r.problems += [UserError(sentence) for sentence in found if sentence]
+            r.warnings += unknown_prompts(dict(used.values()))
     dataset: DatasetConfig | None = r.parts.get("dataset")
     served = [model.name for model in models.values() if model.backend == "endpoint"]
     if dataset is not None and not dataset.chat and served:
@@ -143,7 +147,9 @@ def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig])
             f"dataset.chat=false: '{dataset.name}' is shown without a chat template, but the server of '{served[0]}' "
             "always uses its own"
         )
-    if not r.problems:
+    if not r.problems and any(model.embedded for model in models.values()):
+        from harness.engine.model_warnings import untrained_warnings
+
         r.warnings += untrained_warnings(models.values(), method, r.parts["method"].name)
 
 
@@ -194,6 +200,8 @@ def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, A
             if role == "reranker":
                 r.add_problem(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
             continue  # a missing encoder is reported by settings already
+        from harness.embed import encoder_info
+
         facts = encoder_info.encoder_facts(config, role)
         _add_problems(r, facts)
         encoders[role], identities[role] = config, facts.identity
@@ -213,7 +221,12 @@ def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, A
 
 def server_shapes(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | None]:
     """Role -> sizes of its model (None where unknown), of the models behind a server."""
-    return {role: endpoint_shape(model) for role, model in models.items() if model.backend == "endpoint"}
+    served = {role: model for role, model in models.items() if model.backend == "endpoint"}
+    if not served:
+        return {}
+    from harness.llm.endpoint_info import endpoint_shape
+
+    return {role: endpoint_shape(model) for role, model in served.items()}
 
 
 def runnable_presets(capabilities: Collection[str]) -> list[str]:

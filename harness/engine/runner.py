@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.cost.meter import Meter
-from harness.embed.encoder_info import cut_warning
 from harness.engine import manifest as manifests
 from harness.engine.batch_rounds import BatchRounds
 from harness.engine.document_view import NO_EVIDENCE, View
@@ -40,7 +39,6 @@ from harness.engine.scoring import scored_record, silent_scorers
 from harness.engine.tools import EngineTools, Models, warn_of_global_draws
 from harness.errors import FirstFailure, HarnessError, SaveError, UserError
 from harness.models import Collected
-from harness.parallel.in_flight import in_flight, places_for
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
 from harness.storage.failures import NOT_YET, STOPS, describe_failure, one_line
@@ -313,6 +311,8 @@ class Job:
                 for example in examples:
                     score_and_record(answer_question(example))
             else:
+                from harness.parallel.in_flight import in_flight, places_for
+
                 if self._in_flight is None:
                     loaded = self.models.load_all()
                     self._in_flight = places_for(loaded, self._parallel, self.progress.note, self.longest_context)
@@ -341,8 +341,11 @@ class Job:
         self.progress.check()
         summary = self._write_summary("finished", early_stop)
         cut = summary.get("texts_cut")
-        if cut and (warning := cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"])):
-            self.progress.note(f"warning: {warning}")
+        if cut:
+            from harness.embed.encoder_info import cut_warning
+
+            if warning := cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"]):
+                self.progress.note(f"warning: {warning}")
         for told in silent_scorers(self.plan.config.dataset.scorers, summary):
             self.progress.note(told)
         problems = self.problems + self.indexer.problems + self.store.lost_texts()

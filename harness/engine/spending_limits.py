@@ -6,7 +6,7 @@ how to go on, and forecasts which limit will be hit.
 Tokens and TFLOPs (convention all-params) are those of the tables, the whole cost of what was answered, indexes and
 replies that a cache gave included, and what was sent beside: requests without a usable reply, tries of questions and
 indexes that failed, earlier ones included (`earlier` of a record's notes), and judges. Hours are the time of this
-command and of earlier starts that were not killed; money is that of requests to servers (harness/cost/prices.py), and
+command and of earlier starts that were not killed; money is that of requests to servers (harness/cost/usage.py), and
 hours times the price of one.
 
 Workers of Ray count nothing: the process that stores their answers does.
@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.cost import prices
+from harness.cost import usage as costs
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money
 from harness.cost.usage import sent
@@ -79,7 +79,7 @@ class Budget:
         with self._lock:
             self._tokens += sign * spent["tokens"]
             self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
-            self._money += sign * (prices.money(spent, self._config) or 0.0)
+            self._money += sign * (costs.money(spent, self._config) or 0.0)
 
     def spend_index(self, row: Mapping[str, Any]) -> None:
         """Count the cost of an index, once a run, and of each try that failed; row: its line of documents.jsonl."""

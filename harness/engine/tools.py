@@ -12,17 +12,13 @@ import numpy as np
 
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
-from harness.datasets.few_shot import shots_of
-from harness.embed.load import load_encoder, load_reranker
 from harness.engine.plan import Plan
 from harness.llm import load
 from harness.method import Encoder, Reranker, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
-from harness.parallel.in_flight import map_together
 from harness.parallel.scheduler import KeyedLocks, current
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import Parts, Shared, cache_root
-from harness.storage.reply_cache import ReplyCache
 from harness.types import Question
 
 T = TypeVar("T")
@@ -168,8 +164,11 @@ class EngineTools:
         """The data set's instruction and answer length; with solved examples while a question is set."""
         if self._task is None:
             raise LookupError("an index of scope 'document' cannot depend on the task; use scope 'question'")
-        shots = shots_of(self._models.plan.config.dataset) if self.question and self._task.shots else None
-        if shots is None or self.question is None:
+        if not self.question or not self._task.shots:
+            return self._task
+        from harness.datasets.few_shot import shots_of
+
+        if (shots := shots_of(self._models.plan.config.dataset)) is None:
             return self._task
         return self._task.model_copy(update={"instruction": self._task.instruction + shots.text(self.question)})
 
@@ -186,16 +185,22 @@ class EngineTools:
         if config.model.sampling and role == "reader" and self._build is None and self.question is not None:
             sampling = Sampling(derived_seed(config.seed, self.question.id), **config.model.sampling)
         if config.cache is not None:
+            from harness.storage.reply_cache import ReplyCache
+
             replies = ReplyCache(cache_root(), self._models.plan.models[role].name, loaded.identity)
         return MeteredModel(loaded, self.meter, role, sampling=sampling, replies=replies)
 
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""
+        from harness.embed.load import load_encoder
+
         self._check_role(role)
         return self._models.encoder(load_encoder, role, self.meter)
 
     def reranker(self, role: str = "reranker") -> Reranker:
         """The reranker of `role`, metered. Raises LookupError for an undeclared role."""
+        from harness.embed.load import load_reranker
+
         self._check_role(role)
         return self._models.encoder(load_reranker, role, self.meter)
 
@@ -213,6 +218,8 @@ class EngineTools:
         scheduler = current()
         if scheduler is None:
             return [fn(item) for item in items]
+        from harness.parallel.in_flight import map_together
+
         return map_together(scheduler, fn, list(items), self.meter)
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:

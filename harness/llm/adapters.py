@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import CannotRun
+from harness.storage.files import read_object
 from harness.storage.paths import inside, package_folder
-from harness.storage.read_files import read_object
 
 if TYPE_CHECKING:
     import torch

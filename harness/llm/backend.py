@@ -7,15 +7,26 @@ The names stand in configs/registry.yaml; a package adds one by the entry point 
 a class of one's own (docs/extending.md). A class is imported when a run with it is planned.
 """
 
+from __future__ import annotations
+
 import abc
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.config import registry
 from harness.config.schema import ModelConfig
-from harness.errors import UnknownName, UserError
-from harness.llm.model_facts import ModelFacts
+from harness.errors import CannotRun, Missing, UnknownName, UserError
 from harness.models import LanguageModel
+
+_LOADED_ONLY = """
+deterministic package package_path device_map trust_remote_code adapters script embedded dtype device attention
+template template_date prefill_chunk memory_fraction
+"""
+_ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "price", "batch")
+_REMOVABLE = ("max_tokens", "temperature", "top_p", "seed", "stop")  # fields that a request may go without
+_FIXED = ("model", "messages", "n", "stream", "logprobs", "top_logprobs", "max_completion_tokens")
 
 
 class Backend(abc.ABC):
@@ -77,3 +88,80 @@ def backend_of(config: ModelConfig) -> Backend:
         raise UserError(f"the back end '{config.backend}' ({target}) is not a subclass of {__name__}.Backend")
     made: Backend = cls()
     return made
+
+
+def model_facts(config: ModelConfig) -> ModelFacts:
+    """Facts of the model that `config` names; never raises for a model that is merely unusable."""
+    try:
+        return backend_of(config).facts(config)
+    except UserError as e:
+        return ModelFacts(config.name, problems=[str(e)])
+
+
+def misplaced_settings(config: ModelConfig) -> list[str]:
+    """A sentence for every setting that the model's back end would ignore."""
+    if config.backend == "endpoint":
+        return [
+            *(
+                f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a server; leave it out"
+                for name in _settings_given(config, _LOADED_ONLY.split())
+            ),
+            *(
+                f"model.extra.{name}: this field of a request is set by others; leave the setting out"
+                + (", or set it to null for requests without the field" if name in _REMOVABLE else "")
+                for name, value in config.extra.items()
+                if name in _FIXED or (name in _REMOVABLE and (value is not None or name in config.sampling))
+            ),
+        ]
+    unread = config.extra if config.backend == "scripted" or config.template == "none" else ()
+    return [
+        *(
+            f"model.{name} is for a model behind a server; leave it out, or set model.backend=endpoint"
+            for name in _settings_given(config, _ENDPOINT_ONLY)
+        ),
+        *(f"model.extra.{name} is for a chat template, and none is in use; leave it out" for name in unread),
+    ]
+
+
+def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
+    """Those of the setting `names` that are not at their defaults; float32, the dtype of older runs, counts as one."""
+    fields = ModelConfig.model_fields
+    names_set = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
+    # float32 was the default before "auto", and stands in the run.yaml of every older run.
+    return [name for name in names_set if name != "dtype" or config.dtype != "float32"]
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What is known of a model before it is loaded. name: as in tables; identity: all that changes the output.
+
+    problems: sentences that forbid the run; absent: problem -> what to get ("weights of owner/name"), of those that a
+    plan can do without; sizes: those of its config.json that are known, by their names there; refusals: capability ->
+    why this model lacks it, a sentence without its full stop, where there is more to say.
+    """
+
+    name: str
+    capabilities: frozenset[str] = frozenset()
+    window: int = 0
+    identity: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    refusals: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def without_weights(cls, name: str, error: CannotRun, identity: Mapping[str, Any] | None = None) -> ModelFacts:
+        """Facts of a model whose weights are missing, as `error` says; identity: what is known of it nevertheless."""
+        problem = f"not run: weights: {error}"
+        absent = {problem: error.thing} if isinstance(error, Missing) else {}
+        return cls(name, identity=dict(identity or {}), problems=[problem], absent=absent)
+
+
+def check_greedy(config: ModelConfig, who: str) -> ModelConfig:
+    """Return `config`. Raises UserError for sampling or batches. who: is asked greedily ("a judge"), for messages."""
+    for name in config.sampling:
+        raise UserError(f"model.{name} is for the reader of harness run; {who} is asked greedily, so leave it out")
+    if config.batch:
+        raise UserError(f"model.batch is for the reader of harness run; {who} sends each request at once")
+    return config

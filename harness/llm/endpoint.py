@@ -24,17 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.schema import ModelConfig, Thinking
-from harness.cost.events import Kind
+from harness.cost.flops import Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
-from harness.llm.endings import KNOWN, endings_pattern, reply_end
+from harness.llm.backend import ModelFacts
+from harness.llm.endings import KNOWN, endings_pattern, reply_end, split_thinking
 from harness.llm.endpoint_batch import Batches, Waiting
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import api_key, endpoint_shape, endpoint_tokenizer
 from harness.llm.endpoint_tokens import EstimatedTokens, Tokens
 from harness.llm.kept_replies import with_reply_cache
-from harness.llm.model_facts import ModelFacts
-from harness.llm.thinking import split_thinking
 from harness.models import Collected, Decoding, LanguageModel, Probe, Session, Span, Written
 from harness.parallel.scheduler import Took, timed
 

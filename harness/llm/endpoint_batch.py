@@ -30,8 +30,7 @@ from harness.config.schema import digest
 from harness.errors import CannotRun, LimitReached, RequestFailed
 from harness.llm.endpoint_http import Server, Tries
 from harness.models import Collected
-from harness.storage.files import write_atomic
-from harness.storage.read_files import read_object
+from harness.storage.files import read_object, write_atomic
 
 _MOST_REQUESTS, _MOST_BYTES = 50_000, 64 * 2**20  # of a file; servers take 50,000 and 200 MB
 _MOST_REPLIES = 2**31  # bytes of a file of replies

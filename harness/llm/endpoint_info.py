@@ -6,7 +6,6 @@ A key is read when a request is sent, and kept in memory only. Messages never re
 import ipaddress
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,59 +15,19 @@ from urllib.parse import urlsplit
 from harness.config.schema import ModelConfig, Shape
 from harness.cost.flops import ModelShape, shape_of
 from harness.errors import CannotRun, HarnessError, Missing, UserError, attempt
-from harness.llm.model_facts import ModelFacts
-from harness.llm.thinking import thinking_room
+from harness.llm.backend import ModelFacts, misplaced_settings
+from harness.llm.endings import thinking_room
 from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.file_hash import hash_named
-from harness.storage.read_files import read_object
+from harness.storage.files import read_object
 
 MARGIN = 0.2
 """Without a tokenizer: how much longer than estimated texts may be. A window of 1,200 takes 1,000 estimated ones."""
 ESTIMATE = "estimated, 1"
 """Without a tokenizer: what identifies the estimate; raise the number when endpoint_tokens.py cuts otherwise."""
-_LOADED_ONLY = """
-deterministic package package_path device_map trust_remote_code adapters script embedded dtype device attention
-template template_date prefill_chunk memory_fraction
-"""
-_ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "price", "batch")
-_REMOVABLE = ("max_tokens", "temperature", "top_p", "seed", "stop")  # fields that a request may go without
-_FIXED = ("model", "messages", "n", "stream", "logprobs", "top_logprobs", "max_completion_tokens")
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
-
-
-def misplaced_settings(config: ModelConfig) -> list[str]:
-    """A sentence for every setting that the model's back end would ignore."""
-    if config.backend == "endpoint":
-        return [
-            *(
-                f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a server; leave it out"
-                for name in _settings_given(config, _LOADED_ONLY.split())
-            ),
-            *(
-                f"model.extra.{name}: this field of a request is set by others; leave the setting out"
-                + (", or set it to null for requests without the field" if name in _REMOVABLE else "")
-                for name, value in config.extra.items()
-                if name in _FIXED or (name in _REMOVABLE and (value is not None or name in config.sampling))
-            ),
-        ]
-    unread = config.extra if config.backend == "scripted" or config.template == "none" else ()
-    return [
-        *(
-            f"model.{name} is for a model behind a server; leave it out, or set model.backend=endpoint"
-            for name in _settings_given(config, _ENDPOINT_ONLY)
-        ),
-        *(f"model.extra.{name} is for a chat template, and none is in use; leave it out" for name in unread),
-    ]
-
-
-def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
-    """Those of the setting `names` that are not at their defaults; float32, the dtype of older runs, counts as one."""
-    fields = ModelConfig.model_fields
-    names_set = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
-    # float32 was the default before "auto", and stands in the run.yaml of every older run.
-    return [name for name in names_set if name != "dtype" or config.dtype != "float32"]
 
 
 def endpoint_facts(config: ModelConfig) -> ModelFacts:

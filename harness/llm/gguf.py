@@ -14,8 +14,7 @@ from typing import Any
 
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
-from harness.storage.files import save_error
-from harness.storage.home import user_home
+from harness.storage.files import save_error, user_home
 
 SUFFIX = ".gguf"
 CONVERSION = 1

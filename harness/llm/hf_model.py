@@ -17,9 +17,9 @@ from harness.cost.free_memory import free_cores
 from harness.errors import CannotRun
 from harness.llm import capture, families
 from harness.llm.adapters import adapter_folder, merge
+from harness.llm.backend import ModelFacts
 from harness.llm.endings import endings_pattern, markers_of
 from harness.llm.kernels import has_slow_products, multiply_in_float32
-from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import memory_problem
 from harness.llm.network import THREADS, Network, free_gpu_bytes
 from harness.llm.template import PLAIN, Pieces, cut_template, no_system

@@ -17,20 +17,19 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from harness.config.schema import Thinking
-from harness.cost.events import Kind, PassCost
+from harness.cost.flops import Kind, PassCost
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm.batched_forward import Ask
 from harness.llm.cache_eviction import cut_cache
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
 from harness.llm.context import Context
-from harness.llm.endings import reply_end
+from harness.llm.endings import begins_thinking, reply_end
 from harness.llm.hf_model import LoadedModel
 from harness.llm.kept_replies import with_reply_cache
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.prefix_sharing import block_names
 from harness.llm.sampling import Sampler
-from harness.llm.thinking import begins_thinking
 from harness.llm.writing import Writing
 from harness.models import CacheLimit, Decoding, Kept, Probe, Span, Written
 from harness.parallel.scheduler import Took, timed

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.config.schema import SAMPLING, ModelConfig, canonical
 from harness.errors import CannotRun, import_error_as_cannot_run
-from harness.llm.backend import Backend, backend_of
-from harness.llm.endpoint_info import endpoint_facts, misplaced_settings
-from harness.llm.model_facts import ModelFacts
-from harness.llm.model_info import local_folder, model_facts, template_problem, transformers_facts
+from harness.llm.backend import Backend, ModelFacts, backend_of, misplaced_settings, model_facts
 from harness.models import LanguageModel
 
 if TYPE_CHECKING:
@@ -33,10 +30,14 @@ class Transformers(Backend):
 
     def facts(self, config: ModelConfig) -> ModelFacts:
         """See transformers_facts."""
+        from harness.llm.model_info import transformers_facts  # also below: not for a table or a server
+
         return transformers_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
         """Load the weights. Raises CannotRun."""
+        from harness.llm.model_info import local_folder
+
         key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
         if key not in _loaded:
             while len(_loaded) >= _MAX_KEPT:
@@ -52,6 +53,8 @@ class Transformers(Backend):
 
     def system_problem(self, config: ModelConfig) -> str | None:
         """See template_problem."""
+        from harness.llm.model_info import template_problem
+
         return template_problem(config)
 
 
@@ -60,6 +63,8 @@ class Endpoint(Backend):
 
     def facts(self, config: ModelConfig) -> ModelFacts:
         """See endpoint_facts."""
+        from harness.llm.endpoint_info import endpoint_facts
+
         return endpoint_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:

@@ -11,18 +11,16 @@ from typing import Any
 from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.cost.free_memory import available_bytes
-from harness.errors import CannotRun, UserError
+from harness.errors import CannotRun
 from harness.llm import families, gguf, tokenizer_files
 from harness.llm.adapters import Base, adapter_folder, check_adapter
-from harness.llm.backend import backend_of
-from harness.llm.endpoint_info import misplaced_settings
-from harness.llm.model_facts import ModelFacts
+from harness.llm.backend import ModelFacts, backend_of, misplaced_settings
+from harness.llm.endings import thinking_room
 from harness.llm.template import PLAIN, Pieces, cut_template, no_system
-from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
+from harness.storage.files import read_object
 from harness.storage.hub_download import MODELS, Kind, download, resolve
 from harness.storage.paths import inside, package_folder
-from harness.storage.read_files import read_object
 
 MERGED = "model.adapter"  # how messages name the adapter that is merged
 _HF = frozenset({"attention", "cache", "probe", "score", "sampling"})
@@ -36,14 +34,6 @@ _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
 _SETTINGS = "*/config.json"
 _MOVED = {"harness.pocket": "pocket"}  # the package that runs of the first edition name
 _DISTRIBUTIONS = {"pocket": "longdoc-harness-pocket"}  # what pip calls a package, where another owns that name
-
-
-def model_facts(config: ModelConfig) -> ModelFacts:
-    """Facts of the model that `config` names; never raises for a model that is merely unusable."""
-    try:
-        return backend_of(config).facts(config)
-    except UserError as e:
-        return ModelFacts(config.name, problems=[str(e)])
 
 
 def transformers_facts(config: ModelConfig) -> ModelFacts:

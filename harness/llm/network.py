@@ -25,11 +25,11 @@ from harness.config.schema import ModelConfig
 from harness.cost.flops import ModelShape
 from harness.cost.free_memory import available_bytes
 from harness.errors import CannotRun, ModelOutputError
+from harness.llm.backend import ModelFacts
 from harness.llm.batched_forward import Ask, make_room, run_alone, run_in_rows, run_packed
 from harness.llm.capture import WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.kv import KVPool, rewind, slot_of
-from harness.llm.model_facts import ModelFacts
 from harness.llm.prefix_sharing import copy_shared, shared_prefix
 from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack_problem
 from harness.llm.writing import Writing, next_tokens

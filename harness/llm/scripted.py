@@ -28,10 +28,9 @@ from harness.config.schema import ModelConfig, Thinking
 from harness.config.validation import error_sentences
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
-from harness.llm.endings import reply_end
-from harness.llm.thinking import split_thinking, thinking_room
+from harness.llm.endings import reply_end, split_thinking, thinking_room
 from harness.models import CacheLimit, Decoding, Kept, LanguageModel, Probe, Session, Span, Written
-from harness.storage.read_files import parse_yaml
+from harness.storage.files import parse_yaml
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
 _CAPABILITIES = frozenset({"attention", "cache", "probe", "score", "adapters", "sampling"})

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash, hash_named
-from harness.storage.read_files import read_object
+from harness.storage.files import read_object
 
 VOCABULARY = ("vocab.*", "merges.txt", "*.model")  # what tokens are made of where no tokenizer.json holds it all
 _TOKEN_FILES = ("*token*.json", "*.tiktoken", *VOCABULARY)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.cost.events import PassCost
+from harness.cost.flops import PassCost
 from harness.llm.attention_weights import BLOCK
 from harness.llm.capture import WriteCapture
 from harness.llm.kv import slot_of

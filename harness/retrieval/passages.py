@@ -23,8 +23,7 @@ import numpy as np
 from harness.errors import DataError, UserError
 from harness.retrieval.corpus import Corpus, Page
 from harness.storage.file_hash import file_hash
-from harness.storage.files import write_atomic
-from harness.storage.read_files import read_object
+from harness.storage.files import read_object, write_atomic
 
 Report = Callable[[str, int, int | None], None]
 """report(stage, done, total): called often; total is None where it is unknown."""

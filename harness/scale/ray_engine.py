@@ -34,7 +34,7 @@ from harness.engine.progress import Silent
 from harness.engine.runner import ON_A_GPU, AskOptions, Job
 from harness.engine.tools import seed_everything
 from harness.errors import CannotRun, HarnessError, SaveError, UserError, WorkerLost
-from harness.llm.model_info import model_facts
+from harness.llm.backend import model_facts
 from harness.parallel.in_flight import places_for
 from harness.parallel.scheduler import Scheduler
 from harness.stats.rng import derived_seed

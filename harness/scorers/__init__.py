@@ -87,7 +87,11 @@ def lookup(name: str) -> Scorer:
 
     Raises UnknownName with close matches, and UserError for a function that the user did not choose (config/registry).
     """
-    line = table().get(name) or _installed_scorers().get(name)
+    # A name begins with that of its file, so that the others need not be imported.
+    files = [file for file in _FILES if name.startswith((f"{file}.", f"{file}_"))]
+    if name not in TABLE and files:
+        importlib.import_module(f"harness.scorers.{max(files, key=len)}")
+    line = TABLE.get(name) or table().get(name) or _installed_scorers().get(name)
     if line is None and ":" in name:
         if not registry.is_trusted(name):
             raise UserError(registry.refusal_message(name, "dataset.scorers"))

@@ -8,7 +8,7 @@
     (0.75, 0.07, 0.99, 4, 3)
 
 A cluster is whatever must be resampled as one: `document_clusters` joins questions that share a document, and
-harness.stats.clusters says where questions stand alone all the same.
+`question_labels` says where questions stand alone all the same.
 
 How an interval is made depends on what a value is (figures: python -m bench.coverage):
 
@@ -24,9 +24,21 @@ Of both, SE^2 is drawn towards its largest possible value, that of documents who
 
 No interval is shown with fewer than 3 clusters, for costs with fewer than 8. The bootstrap percentile interval of
 earlier versions covered 50 % with 2 documents and 82 to 87 % with 5 and 10 of unequal size.
+
+Which questions of a data set belong together when error bars are drawn.
+
+    question_labels("musique", ids, documents)       questions that share a document have one label
+    question_labels("retrieved", ids, documents)     each question has its own
+    cluster_notes(documents, labels)                 sentences where clusters are few, or one holds most questions
+
+A cluster is the unit of sampling. For stories and papers that is the document: a data set has a sample
+of them, with all questions about each. For open-domain questions it is the question: its passages come from one corpus
+that is the same for every sample. Two questions that share a passage are independent draws, as two about one
+encyclopedia are; joined by passages, 500 questions with 8 of 1,500 passages each would be one cluster: no interval.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -326,3 +338,41 @@ def _ends_without_spread(mean: float, bounds: tuple[float, float], clusters: int
     """
     unseen = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / clusters)
     return mean - unseen * (mean - bounds[0]), mean + unseen * (bounds[1] - mean)
+
+
+WHOLE_FOLDER = "the whole folder"
+"""The document of a question about all pages of a user's folder: such questions are independent draws, too."""
+
+_BY_QUESTION = frozenset({"retrieved"})  # formats whose documents are drawn with their question
+ALPHA = 0.05  # of the tests between methods
+_MANY = 20  # fewer questions are not worth a word about the size of their clusters
+
+
+def by_question(form: str) -> bool:
+    """Whether each question of a data set of this format is a cluster of its own."""
+    return form in _BY_QUESTION
+
+
+def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]) -> list[str]:
+    """A label for each question, the same for those resampled as one. form: the data set's format."""
+    if by_question(form):
+        return list(question_ids)
+    return document_clusters([() if tuple(ids) == (WHOLE_FOLDER,) else ids for ids in document_ids])
+
+
+def cluster_notes(document_ids: Sequence[Sequence[str]], labels: Sequence[str]) -> list[str]:
+    """What few or unequal clusters do to intervals and tests, a sentence each; [] where they do no harm.
+
+    labels: the clusters. A sign-flip test over G of them has no smaller p than 2 / 2^G.
+    """
+    sizes = Counter(labels)
+    largest, total, few = max(sizes.values(), default=0), len(labels), len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
+    notes = [f"documents: {len(sizes)}; no test can find a difference with fewer than 6"] if few else []
+    if len(sizes) == 1:
+        shared = set.intersection(*map(set, document_ids))
+        linked = f"all {total} questions are linked through documents that they share"
+        return [f"{'all questions share one document' if shared else linked}: no interval", *notes]
+    if total < _MANY or 2 * largest <= total:
+        return notes
+    linked = f"{largest} of {total} questions are linked through documents that they share"
+    return [f"{linked}, one of {len(sizes)} clusters: intervals are wide", *notes]

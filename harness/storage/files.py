@@ -1,19 +1,32 @@
 """Whole files written so that a crash at any moment leaves the old content or the new, never half of it.
 
 A temporary file stands beside it until it is written, synced and renamed. JSON-lines files are in json_lines.py.
+
+Reading JSON and YAML; callers say which file it was and what to do:
+
+read_object(path)              the JSON object in a file
+as_object(data)                the JSON object in a text
+parse_yaml(text, loader)       the values of a YAML text
+
+
+Where files that outlive a run are kept.
+
+home()        indexes, replies of judges, pinned revisions: `.harness/` in the current folder, or HARNESS_HOME
+user_home()   converted models, the same for every folder: the user's cache folder, or HARNESS_HOME
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from harness.errors import SaveError
+from harness.errors import SaveError, UserError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -92,3 +105,59 @@ def check_writable(folder: Path) -> None:
     finally:
         with contextlib.suppress(OSError):
             probe.unlink(missing_ok=True)
+
+
+def as_object(data: str | bytes) -> dict[str, Any]:
+    """Parse a JSON object. Raises ValueError, also for any other JSON value."""
+    value = json.loads(data)
+    if not isinstance(value, dict):
+        raise ValueError("it holds no JSON object")
+    return value
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read the JSON object in a file. Raises OSError, ValueError."""
+    return as_object(path.read_bytes())
+
+
+def parse_yaml(text: str | bytes, loader: Any = None) -> Any:
+    """Parse a YAML text by PyYAML's safe loader or one made from it. Raises ValueError, yaml.YAMLError."""
+    import yaml
+
+    return yaml.load(text, Loader=loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # C: ten times as fast
+
+
+def home() -> Path:
+    """The folder for caches, built models and lock files (not created here)."""
+    return Path(os.environ.get("HARNESS_HOME") or ".harness")
+
+
+def user_home() -> Path:
+    """The folder for what is made once for a user (not created here): HARNESS_HOME or the XDG cache folder."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(os.environ.get("HARNESS_HOME") or os.path.join(cache, "longdoc-harness"))
+
+
+def check_home() -> None:
+    """Make the folder that HARNESS_HOME names; the default one is not made: a run may need none. Raises UserError."""
+    if not os.environ.get("HARNESS_HOME"):
+        return
+    try:
+        home().mkdir(parents=True, exist_ok=True)
+        os.scandir(home()).close()
+    except OSError as e:
+        why = f"cannot be used ({os.strerror(e.errno or 0)})"
+        raise UserError(f"HARNESS_HOME='{home()}' {why}; set it to a folder that you may write to") from e
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON so that a reader sees the old file or the new one, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(draft, path)
+
+
+def read_json_or_empty(path: Path) -> dict[str, Any]:
+    """The JSON object in a file, {} where there is no file. Raises OSError, ValueError."""
+    return read_object(path) if path.exists() else {}

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CannotRun, Missing, bars_allowed, printable
-from harness.storage.home import home, read_json_or_empty, write_json
+from harness.storage.files import home, read_json_or_empty, write_json
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT = 10.0

@@ -1,7 +1,7 @@
 """Indexes kept by content: the same document, method and models never pay for the same index twice.
 
     <root>/<implementation>/<first 2>/<digest>/
-        key.json         everything that was hashed (harness/engine/index_key.py), to be read by a person
+        key.json         everything that was hashed (harness/engine/indexing.py), to be read by a person
         data.json        the index without its arrays
         arrays.npz       its arrays (missing when it has none)
         usage.json       the model calls that building it took, and the shapes of those models
@@ -27,15 +27,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from harness.cost.events import Event
-from harness.cost.flops import ModelShape
+from harness.cost.flops import Event, ModelShape
 from harness.cost.meter import Meter
 from harness.errors import SaveError
 from harness.parallel.scheduler import KeyedLocks
-from harness.storage.files import save_error
-from harness.storage.home import home
+from harness.storage.files import home, read_object, save_error
 from harness.storage.paths import local_folder
-from harness.storage.read_files import read_object
 from harness.storage.serialize import Packed, dump, load
 from harness.types import Document
 
@@ -122,7 +119,7 @@ def _delete_abandoned_drafts(folder: Path) -> None:
 
 
 class IndexCache:
-    """The index cache in the folder `root`; the key of an index comes from harness.engine.index_key.
+    """The index cache in the folder `root`; the key of an index comes from harness.engine.indexing.
 
     note: gets a sentence for every entry that had to be deleted; served: role -> sizes of a model behind a server, None
     if unknown; the user may correct them, so they are in no key, and the cost of a stored index uses the current ones.

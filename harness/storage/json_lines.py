@@ -20,8 +20,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.errors import DataError, SaveError
-from harness.storage.files import save_error
-from harness.storage.read_files import as_object
+from harness.storage.files import as_object, save_error
 from harness.storage.run_schema import WrongValue, check
 
 

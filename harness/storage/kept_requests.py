@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.cost.events import Request
+from harness.cost.flops import Request
 from harness.errors import DataError
 from harness.storage.json_lines import read_with_older
 

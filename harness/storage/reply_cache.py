@@ -16,13 +16,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.cost.events import Event
-from harness.cost.flops import ModelShape
+from harness.cost.flops import Event, ModelShape
 from harness.cost.meter import Meter
-from harness.storage.files import save_error, write_atomic
+from harness.storage.files import read_object, save_error, write_atomic
 from harness.storage.index_cache import cache_root, key_digest
 from harness.storage.json_lines import json_line
-from harness.storage.read_files import read_object
 
 _VERSION = "1"  # raise it when sessions can no longer use the replies that are stored
 _FOLDER = "replies"

@@ -29,9 +29,9 @@ from pydantic import TypeAdapter
 
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
+from harness.storage.files import as_object, parse_yaml
 from harness.storage.json_lines import indexed_lines, read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
-from harness.storage.read_files import as_object, parse_yaml
 from harness.storage.shown_texts import TEXTS, lost_texts, read_texts, text_pointers
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any, NotRequired
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType, TypedDict
 
-from harness.storage.read_files import as_object
+from harness.storage.files import as_object
 
 # Keys of a record's notes: whether the reply has the answer prefix, counts over all answers, what models judged.
 PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"

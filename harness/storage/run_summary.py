@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cost.usage import add_usage, texts_and_cut
-from harness.stats.bootstrap import interval
-from harness.stats.clusters import WHOLE_FOLDER, by_question, question_labels
+from harness.stats.bootstrap import WHOLE_FOLDER, by_question, interval, question_labels
 from harness.storage.run_schema import MISSING, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "stopped_early")
@@ -41,7 +40,7 @@ def summarise(
 
     records: one a question, streamed, of which memory holds about 30 bytes each; documents: lines of documents.jsonl;
     seed: of the bootstrap; form: the data set's format, which says what questions are resampled as one
-    (harness.stats.clusters). n_scored + n_failed = n_total. Costs are those of questions answered and of indexes built
+    (harness.stats.bootstrap). n_scored + n_failed = n_total. Costs are those of questions answered and of indexes built
     or hit, since a hit knows what building cost; half-spent ones say nothing about what an answer costs.
     """
     tally = _Tally(failed, form)

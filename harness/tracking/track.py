@@ -30,12 +30,11 @@ from pathlib import Path
 from harness.errors import CannotRun, HarnessError, SaveError
 from harness.storage.paths import masked
 from harness.storage.run_folder import read_run
-from harness.tracking import wandb_run
+from harness.tracking import MOST_TRACES, wandb_run
 from harness.tracking.metrics import STATUS, run_state, running_points
 from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
 
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
-MOST_TRACES = 1000  # of a run: each takes 10 to 15 ms and 15 to 30 kB
 MOST_FAILURES = 2  # a store that let so many runs down one after the other is not asked for the others
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")

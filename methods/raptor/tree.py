@@ -35,7 +35,7 @@ import numpy as np
 from harness.errors import CannotRun, QuestionError
 from harness.method import Tools
 from harness.models import MeteredModel
-from harness.storage.home import home
+from harness.storage.files import home
 from harness.types import Document
 from methods import summary
 from methods.chunks import packed

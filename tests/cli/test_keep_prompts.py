@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cost.events import Request
+from harness.cost.flops import Request
 from harness.errors import DataError
 from harness.llm.endpoint import conversation_text
 from harness.storage.json_lines import cut_torn_line, json_line

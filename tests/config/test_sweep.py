@@ -3,7 +3,7 @@
 import pytest
 
 from harness.config import suites, sweep
-from harness.config.layers import Choices
+from harness.config.layers import Choices, point_text
 from harness.config.resolve import resolve
 from harness.errors import ConfigError, UserError
 from tests.cli.conftest import configs
@@ -25,7 +25,7 @@ def own(configs, monkeypatch: pytest.MonkeyPatch):
 
 
 def points(rows: list[Choices]) -> list[tuple[str | None, str]]:
-    return [(row.method, sweep.point_text(row.point)) for row in rows]
+    return [(row.method, point_text(row.point)) for row in rows]
 
 
 def test_every_combination_is_a_row_and_sets_its_values() -> None:
@@ -56,7 +56,7 @@ def test_rows_of_one_model_stand_together() -> None:
 
 
 def test_values_read_as_they_are_typed() -> None:
-    assert sweep.point_text({"method.k": 3, "dataset.tokens": None, "method.on": True, "method.x": [1, None]}) == (
+    assert point_text({"method.k": 3, "dataset.tokens": None, "method.on": True, "method.x": [1, None]}) == (
         "k=3 dataset.tokens=null on=true x=[1, null]"
     )
 

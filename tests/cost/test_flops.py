@@ -11,8 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
 
 from harness.config.schema import ModelConfig
-from harness.cost.events import Event
-from harness.cost.flops import CONVENTIONS, ModelShape, flops, shape_of
+from harness.cost.flops import CONVENTIONS, Event, ModelShape, flops, shape_of
 from harness.cost.meter import Meter
 from harness.llm.load import load_model
 from tests.cost.operator_count import counted

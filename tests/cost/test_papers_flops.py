@@ -11,8 +11,7 @@ from importlib import resources
 from pathlib import Path
 from statistics import median
 
-from harness.cost.events import Event
-from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape, flops
+from harness.cost.flops import CONVENTIONS, DEFAULT, Event, ModelShape, flops
 
 LLAMA_8B = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)
 METHODS = Path(__file__).parents[2] / "docs" / "methods" / "costs.md"

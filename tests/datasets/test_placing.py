@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pocket.world.sample import KINDS, sample
 
 from harness.config.schema import DatasetConfig
-from harness.datasets import load, option_names
+from harness.datasets import load
+from harness.datasets.formats import option_names
 from harness.datasets.placing import PLACED, Placement, PlaceOptions, placement, rearrange, split_options
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError

@@ -13,7 +13,7 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
-from harness.datasets import formats, option_fields, option_names
+from harness.datasets.formats import formats, option_fields, option_names
 from harness.scorers.longbench_eval import _FIRST_LINE, DATASETS
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"

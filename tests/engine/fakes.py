@@ -7,8 +7,7 @@ import numpy as np
 
 from harness.config.schema import DatasetConfig as Data
 from harness.config.schema import MethodChoice, ModelConfig, RunConfig, digest
-from harness.cost.events import Event
-from harness.cost.flops import ModelShape
+from harness.cost.flops import Event, ModelShape
 from harness.datasets.base import Dataset
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent

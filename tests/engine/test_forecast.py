@@ -8,8 +8,7 @@ import pytest
 
 from harness.cli.forecast_table import as_table, suite_line
 from harness.config.layers import Choices
-from harness.cost.events import Event
-from harness.cost.flops import DEFAULT, flops
+from harness.cost.flops import DEFAULT, Event, flops
 from harness.engine.forecast import FRAME, Forecast, forecast
 from harness.engine.plan import plan_choices
 from harness.method.hooks import Reads

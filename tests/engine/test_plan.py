@@ -11,7 +11,7 @@ from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset
 from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, UserError
-from harness.llm.model_facts import ModelFacts
+from harness.llm.backend import ModelFacts
 from harness.method import Method, MethodConfig, Task
 from harness.types import Answer, Document, Example, Gold, Question, Support
 
@@ -64,7 +64,7 @@ def world(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
     monkeypatch.setattr("harness.datasets.load_once._loaded", {})
     monkeypatch.setattr(harness.datasets, "load", load)
-    monkeypatch.setattr(harness.llm.model_info, "model_facts", model_facts)
+    monkeypatch.setattr(harness.llm.backend, "model_facts", model_facts)
     monkeypatch.setattr(harness.embed.encoder_info, "encoder_facts", encoder_facts)
 
 

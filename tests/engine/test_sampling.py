@@ -12,7 +12,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolved
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
-from harness.llm.model_facts import check_greedy
+from harness.llm.backend import check_greedy
 from harness.method import Method
 from harness.models import Decoding, Sampling
 

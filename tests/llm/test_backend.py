@@ -6,8 +6,7 @@ import pytest
 
 from harness.config import registry
 from harness.config.schema import ModelConfig
-from harness.llm.backend import Backend, backend_of
-from harness.llm.model_info import model_facts
+from harness.llm.backend import Backend, backend_of, model_facts
 from harness.storage.run_folder import read_run
 from tests.docs.pages import ROOT, blocks
 

@@ -14,9 +14,9 @@ from harness.cost.flops import ModelShape, flops, shape_of
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, RequestFailed, WindowExceeded
 from harness.llm import endpoint_http
+from harness.llm.backend import model_facts
 from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.fast_tokenizer import FastTokenizer
-from harness.llm.model_info import model_facts
 from harness.llm.template import cut_template
 from harness.llm.text import Text
 from tests.llm.endpoints import POCKET, asked, config, loaded

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from harness.cost.events import Event
+from harness.cost.flops import Event
 from harness.cost.meter import Meter
 from harness.parallel import scheduler as crews
 from harness.parallel.in_flight import map_together

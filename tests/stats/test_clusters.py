@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from harness.stats.bootstrap import interval
-from harness.stats.clusters import cluster_notes, question_labels
+from harness.stats.bootstrap import cluster_notes, interval, question_labels
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_summary import summarise
 from reports.compare import compare

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cost.events import Event
-from harness.cost.flops import flops
+from harness.cost.flops import Event, flops
 from harness.cost.meter import Meter
-from harness.engine.index_key import index_key
+from harness.engine.indexing import index_key
 from harness.engine.progress import Silent
 from harness.errors import SaveError
 from harness.method import Task

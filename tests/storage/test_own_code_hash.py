@@ -9,7 +9,7 @@ import pytest
 from harness import scorers
 from harness.config import registry
 from harness.config.layers import Choices
-from harness.engine.index_key import index_key
+from harness.engine.indexing import index_key
 from harness.engine.plan import plan_choices
 from harness.entities.recogniser import packages
 from harness.errors import UserError

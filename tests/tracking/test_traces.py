@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cost.events import Request
+from harness.cost.flops import Request
 from harness.storage.json_lines import json_line
 from harness.storage.kept_requests import REQUESTS, request_rows
 from harness.storage.run_folder import read_run

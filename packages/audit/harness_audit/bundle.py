@@ -39,9 +39,8 @@ from harness.config.schema import canonical
 from harness.engine.record_texts import without_texts
 from harness.errors import DataError, UserError
 from harness.storage.file_hash import file_hash
-from harness.storage.files import replacing
+from harness.storage.files import as_object, replacing
 from harness.storage.json_lines import json_line
-from harness.storage.read_files import as_object
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, StoredRun, read_run
 from harness.storage.shown_texts import POINTER, TEXTS, checksum, shown_pieces
 from harness.types import VERSION

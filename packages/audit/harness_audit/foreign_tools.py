@@ -20,7 +20,7 @@ import yaml
 
 from harness.datasets.files import PYTHON_JSON, Broken, RowPlace, json_value, parse_line, read_rows
 from harness.errors import DataError
-from harness.storage.read_files import parse_yaml
+from harness.storage.files import parse_yaml
 from harness_audit.bundle import zip_problems
 from harness_audit.foreign import FORMS, ForeignRun, as_options, check_run, parse_answers, value_at
 

@@ -2,7 +2,7 @@
 
 from harness_audit.requests import figure, frame, panels
 
-from harness.cost.events import Event
+from harness.cost.flops import Event
 from harness.cost.meter import Meter
 from harness.storage.run_folder import read_run
 from reports.costs import request_counts, requests_of

@@ -13,7 +13,7 @@ from harness.errors import CannotRun
 from harness.llm.adapters import prompt_digests
 from harness.method import Method
 from harness.storage.file_hash import file_hash
-from harness.storage.read_files import read_object
+from harness.storage.files import read_object
 
 EMBEDDED = Path(__file__).parent / "model"
 """The folder of the model that comes with the package."""

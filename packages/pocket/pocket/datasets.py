@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic import Field, StrictInt, ValidationError, field_validator
 
+from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
 from harness.config.validation import error_sentences
-from harness.datasets import hotpotqa, musique, twowiki
 from harness.datasets.base import Dataset
 from harness.datasets.placing import PLACED, Placement, PlaceOptions, placement, rearrange
 from harness.datasets.rows import Row, assemble
@@ -28,7 +28,6 @@ from harness.types import Document, Example
 from pocket.world import sample as world
 
 _PURPOSES: dict[str, world.Purpose] = {"validation": "evaluation", "test": "evaluation", "train": "training"}
-_PARSERS = {"musique": musique.parse_row, "hotpotqa": hotpotqa.parse_row, "2wikimultihopqa": twowiki.parse_row}
 _FILES = ("data", "hub", "subset", "revision")
 
 
@@ -89,8 +88,8 @@ def _samples(
         made = world.sample(
             options.kind, options.seed, tokens=options.tokens, purpose=purpose, hops=options.hops, number=number
         )
-        if options.kind in _PARSERS:
-            row = _PARSERS[options.kind](dict(made.rows[0]))
+        if made.rows:  # of an official format, whose parser reads them
+            row = registry.import_target(registry.shipped("row_formats")[options.kind])(dict(made.rows[0]))
             assert isinstance(row, Row)  # the world makes no row to leave out
             example, document = assemble(row if where is None else rearrange(row, where))
             yield [example], [document]

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
+from harness.llm.backend import ModelFacts
 from harness.llm.load import Transformers
-from harness.llm.model_facts import ModelFacts
-from harness.storage.home import home
+from harness.storage.files import home
 from pocket.world.sample import FIRST_TRAINING_SEED, sample
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import Raw
-from harness.datasets import formats, hotpotqa, load, musique, option_names, twowiki
+from harness.datasets import hotpotqa, load, musique, twowiki
+from harness.datasets.formats import formats, option_names
 from harness.datasets.rows import RowError, assemble
 from harness.errors import CannotRun, ConfigError, UnknownName
 from tests.datasets.support import needs_real, real

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.llm.adapters import CARD
-from harness.storage.home import read_json_or_empty, write_json
+from harness.storage.files import read_json_or_empty, write_json
 from harness_training.exam import Measure, measures_from_json, table_rows
 
 if TYPE_CHECKING:

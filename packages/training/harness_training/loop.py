@@ -27,8 +27,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments, logging
 
 from harness.errors import CannotRun, UserError
-from harness.storage.files import write_atomic
-from harness.storage.home import write_json
+from harness.storage.files import write_atomic, write_json
 from harness_training.mlflow_run import log_numbers
 
 B = TypeVar("B")

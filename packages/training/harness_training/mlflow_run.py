@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.config.schema import digest
 from harness.errors import CannotRun
-from harness.storage.home import read_json_or_empty, write_json
+from harness.storage.files import read_json_or_empty, write_json
 from harness.tracking.track import StoreError, mlflow_errors
 
 _STEPS = ("step", "task_step")  # where a point of it stands, no number to draw

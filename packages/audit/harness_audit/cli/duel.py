@@ -22,7 +22,7 @@ from harness.cli.stopping import print_resume_command
 from harness.cost.units import duration
 from harness.engine.parameters_from_rows import order_by_source, row_key, with_numbers
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
-from harness.storage.home import check_home
+from harness.storage.files import check_home
 from harness.storage.paths import local_folder
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from harness.llm.adapters import prompt_digests
 from harness.method.hooks import Scene, Skill
 from harness.stats.bootstrap import with_interval
 from harness.stats.rng import Dice
-from harness.storage.home import write_json
+from harness.storage.files import write_json
 from pocket.card import CHANGED, NAME, UNTRAINED, Card, blank_card, file_sha256, read_card
 from pocket.eval.metrics import AREA, EXACT, INVENTED
 

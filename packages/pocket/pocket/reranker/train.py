@@ -34,8 +34,7 @@ from torch import Tensor
 
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
-from harness.storage.home import write_json
-from harness.storage.read_files import read_object
+from harness.storage.files import read_object, write_json
 from pocket.reranker.data import Listed, lists_of_step
 from pocket.train import llama
 

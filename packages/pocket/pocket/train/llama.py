@@ -15,7 +15,7 @@ from harness_training.teacher import WINDOW
 
 from harness.errors import CannotRun, UserError
 from harness.storage.file_hash import file_hash
-from harness.storage.home import write_json
+from harness.storage.files import write_json
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig

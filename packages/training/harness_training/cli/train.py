@@ -98,8 +98,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
     given = _sets_by_target(parse_sets(options.sets))
     from harness.config.resolve import resolved
-    from harness.llm.model_facts import check_greedy
-    from harness.llm.model_info import model_facts
+    from harness.llm.backend import check_greedy, model_facts
     from harness_training import settings as read
     from harness_training.course import Course
 
@@ -224,7 +223,7 @@ def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Ma
 def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str, str], str]:
     """As `_course`, for one adapter that serves all methods (packages/training/harness_training/reader.py)."""
     from harness.config.resolve import resolved
-    from harness.llm.model_info import model_facts
+    from harness.llm.backend import model_facts
     from harness_training.reader import ReaderSettings, ReaderTraining
     from harness_training.settings import read_settings
 

@@ -1,0 +1,121 @@
+"""Check the rows of a data set one by one and hash them all."""
+
+import hashlib
+from collections import Counter
+from typing import Any
+
+from harness.datasets.base import Dataset
+from harness.datasets.files import Broken, RowPlace, Rows
+from harness.datasets.find_files import Source
+from harness.datasets.formats import RowParser
+from harness.datasets.question_kinds import count_kinds
+from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
+from harness.errors import DataError
+from harness.types import Document, Example
+
+
+class Checker:
+    """Checks the rows of a data set one by one: keeps counts, ids, a hash of all rows and the first bad row."""
+
+    def __init__(self, parser: RowParser) -> None:
+        self.parser = parser
+        self.hash = hashlib.sha256(b"rows 1\n")
+        self.places: dict[str, RowPlace] = {}  # id of a row or question -> where it stands
+        self.skipped: Counter[str] = Counter()  # reason -> rows left out, up to the limit
+        self.rows = self.bad = 0
+        self.kinds: Counter[tuple[str, str]] = Counter()  # ("hops", "2") -> questions
+        self.first_error: tuple[RowPlace, RowError] | None = None  # bad row
+        self._documents: dict[str, bytes] = {}  # id -> sha256, of documents that rows share
+
+    def check_rows(self, rows: Rows, limit: int | None) -> tuple[list[Example], dict[str, Document]]:
+        """Check all rows; return the first `limit` questions (None: all), documents by id. Errors: `dataset`."""
+        examples: list[Example] = []
+        documents: dict[str, Document] = {}
+        for place, raw in rows:
+            self.rows += 1
+            try:
+                used = self._check(place, raw)
+            except RowError as error:
+                self.bad += 1
+                self.first_error = self.first_error or (place, error)
+                continue
+            if isinstance(used, Skip):
+                self.skipped[used.reason] += limit is None or len(examples) < limit
+                continue
+            self.kinds.update(count_kinds(used.examples))
+            if (kept := used.examples[: None if limit is None else limit - len(examples)]) and not self.first_error:
+                examples += kept
+                for document in used.documents:
+                    documents.setdefault(document.id, document)
+        return examples, documents
+
+    def _check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | Skip:
+        """Parse and hash a row; return its questions and documents, or why it is left out. Raises RowError if bad."""
+        if isinstance(raw, Broken):
+            raise RowError(None, raw.problem)
+        row = self.parser(raw)
+        if isinstance(row, Skip):
+            return row
+        if isinstance(row, Row):
+            example, document = assemble(row)
+            self._add_to_hash(place, "id", row.id, canonical_line([example, document]))
+            return Group(document, (example,))
+        for document in row.documents:  # must be the same in all its rows; each adds it to the hash
+            digest = hashlib.sha256(canonical_line(document)).digest()
+            if self._documents.setdefault(document.id, digest) != digest:
+                raise RowError(None, f"the document '{document.id}' has another text in an earlier row")
+            self.hash.update(digest)
+        for example in row.examples:
+            self._add_to_hash(place, "question id", example.question.id, canonical_line(example))
+        return row
+
+    def _add_to_hash(self, place: RowPlace, field: str, key: str, line: bytes) -> None:
+        """Hash a row's JSON `line`. key: its id, found in `field`. Raises RowError where an earlier row has that id."""
+        earlier = self.places.get(key)
+        if earlier is not None:
+            raise RowError(field, f"'{key}' is also the id of the row at {earlier}; ids must differ")
+        self.places[key] = place
+        self.hash.update(line + b"\n")
+
+    def dataset(
+        self,
+        name: str,
+        source: Source,
+        with_what: str,
+        examples: list[Example],
+        documents: dict[str, Document],
+        notes: tuple[str, ...] = (),
+    ) -> Dataset:
+        """The data set of the checked questions. with_what: ends the source's name, such as " with pages.jsonl".
+
+        Raises DataError for the first bad row, or where no row can be used.
+        """
+        self._raise_errors(source.name)
+        return Dataset(
+            name=name,
+            examples=tuple(examples),
+            documents=documents,
+            fingerprint=self.hash.hexdigest(),
+            source=source.name + with_what,
+            revision=source.revision,
+            skipped=dict(+self.skipped),
+            rows=len(self.places),
+            kinds=self.kinds,
+            notes=notes,
+        )
+
+    def _raise_errors(self, name: str) -> None:
+        """Raise DataError for the first bad row, or where no row can be used. name: the source, for the message."""
+        if self.first_error is not None:
+            more = self.bad - 1
+            tail = f" (and {more} more bad row{'s' if more > 1 else ''})" if more else ""
+            advice = "mend or remove the row"
+            if more and self.bad == self.rows:
+                advice = "no row can be used: see that --data is a file of that data set, and that its parser is right"
+            place, error = self.first_error
+            raise place.error(error.field, f"{error.problem}{tail}; {advice}")
+        if not self.rows:
+            raise DataError(name, None, None, "the file has no rows")
+        if not self.places:
+            reasons = ", ".join(f"{n} {reason}" for reason, n in self.skipped.items()) or "they ask no question"
+            raise DataError(name, None, None, f"no row can be used: {reasons}")
