@@ -35,7 +35,7 @@ from harness.engine.plan_models import server_shapes
 from harness.engine.progress import Progress
 from harness.engine.record_texts import with_texts, without_texts
 from harness.engine.resume import answered_ids, rescore_outdated, score_unscored
-from harness.engine.scoring import scored_record, silent_scorers
+from harness.engine.scoring import scored_record, silent_scorers, unanswered_verdict
 from harness.engine.tools import EngineTools, Models, warn_of_global_draws
 from harness.errors import FirstFailure, HarnessError, SaveError, UserError
 from harness.models import Collected
@@ -316,6 +316,8 @@ class Job:
                 if self._in_flight is None:
                     loaded = self.models.load_all()
                     self._in_flight = places_for(loaded, self._parallel, self.progress.note, self.longest_context)
+                # A scorer imports its packages with its first score, which would stall the requests in flight.
+                unanswered_verdict(config.dataset, examples[0].gold)
                 self.indexer.kept = max(self.indexer.kept, self._in_flight)
                 with warn_of_global_draws(self.progress.note, derived_seed(config.seed, "in flight")):
                     in_flight(examples, self._in_flight, answer_question, score_and_record, self.indexer.choose_next)

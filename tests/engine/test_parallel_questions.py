@@ -1,5 +1,6 @@
 """Questions in flight: who waits for whom, what ends a run, and records that equal those of one at a time."""
 
+import importlib
 import json
 import os
 import random
@@ -18,6 +19,7 @@ from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
 from harness.parallel.in_flight import in_flight, places_for
+from harness.scorers import rouge_score
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
 from tests.engine.fakes import Quiet, Words, World, comparable, go, make_plan
@@ -63,6 +65,17 @@ def test_records_equal_those_of_one_at_a_time(parallel, tmp_path, monkeypatch):
     assert told[0] == told[1]
     assert progress.notes == []
     assert progress.line().startswith("12/12 · 3 failed")
+
+
+def test_packages_of_scorers_are_imported_before_a_question_is_asked(tmp_path, monkeypatch):
+    """An import of a second would count as latency of the requests in flight."""
+    monkeypatch.setattr(rouge_score, "need", lambda name: happened.append("import") or importlib.import_module(name))
+    rouge_score._scorer.cache_clear()
+    happened = []
+    plan = make_plan(World(questions=4).dataset(), quiet(lambda: happened.append("asked")))
+    data = plan.config.dataset.model_copy(update={"scorers": ("rouge_score.rougeL",)})
+    go(replace(plan, config=plan.config.model_copy(update={"dataset": data})), tmp_path, parallel=2)
+    assert happened == ["import", *["asked"] * 4]
 
 
 @pytest.mark.parametrize("parallel", [1, 8])

@@ -250,7 +250,9 @@ def test_a_scorer_of_the_users_own_that_breaks_is_told_in_one_sentence(scorer, t
         rescore(folder, scorers=[name])
     assert str(caught.value).startswith("question 'q0' could not be scored, and no record was changed: ")
     assert files(folder) == before
-    assert f"the first, 'q0': {told}" in failure_text(go(scored_by(plain(), name), tmp_path / "new"), "", debug=False)
+    assert f"3 of them like 'q0': {told}" in failure_text(
+        go(scored_by(plain(), name), tmp_path / "new"), "", debug=False
+    )
 
 
 def test_a_scorer_that_scores_no_question_is_told(tmp_path, capsys):
