@@ -51,14 +51,16 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     """Merge every file, records after what they point to, remove the shards, and return the summary."""
     sources = [folder, *parts]
     manifest = _merged_manifest(folder, parts)
-    records: dict[str, dict[str, Any]] = {}
+    records: dict[str, bytes] = {}  # question -> its line: a tenth of the memory of the record
     owner: dict[str, Path] = {}  # question -> the folder that its record is from
+    answered: set[str] = set()
     for source in sources:
         notes: list[str] = []
         for row in read_lines(source / RECORDS, "question_id", notes):
             question = row["question_id"]
-            if owner.get(question) in (None, source) or not has_answer(records[question]):
-                records[question], owner[question] = row, source
+            if owner.get(question) in (None, source) or question not in answered:
+                records[question], owner[question] = json_line(row), source
+                (answered.add if has_answer(row) else answered.discard)(question)
         for sentence in notes:
             note(sentence)
 
@@ -75,15 +77,15 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     documents += _distinct(failed, "document_id", "key", "question_id", "usage")
     write(DOCUMENTS, documents)
     position = {row["question_id"]: n for n, row in enumerate(read_order(folder))}
-    ordered = sorted(records.values(), key=lambda row: position.get(row["question_id"], len(position)))
-    write(RECORDS, ordered)
+    ordered = [records[q] for q in sorted(records, key=lambda q: position.get(q, len(position)))]
+    write_atomic(folder / RECORDS, ordered)
     kept = {r["question_id"]: r for source in sources for r in read_lines(source / UNSCORED, "question_id")}
-    unscored = [row for q, row in kept.items() if has_answer(row) and not (q in records and has_answer(records[q]))]
+    unscored = [row for q, row in kept.items() if q not in records or (has_answer(row) and q not in answered)]
     write(UNSCORED, unscored)  # the next start scores them
 
     before, asked = read_json(folder / SUMMARY), manifest.pop("shard", {}).get("asked", 0)
     asked = max(asked, before.get("n_asked", 0) - before.get("n_left_out", 0))
-    numbers = summarise_with(run_yaml(folder)["config"], ordered, documents)
+    numbers = summarise_with(run_yaml(folder)["config"], map(json.loads, ordered), documents)
     state = "finished" if numbers["n_total"] >= asked else "interrupted"
     summary = {"state": state, **asked_counts(manifest, asked, numbers["n_total"]), **numbers}
     if manifest:  # without any, as after a kill of all shards, the next start begins one

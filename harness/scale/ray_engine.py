@@ -17,8 +17,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import platform
 import queue
+import signal
 import socket
 import sys
 import threading
@@ -38,7 +38,6 @@ from harness.llm.backend import model_facts
 from harness.parallel.in_flight import places_for
 from harness.parallel.scheduler import Scheduler
 from harness.stats.rng import derived_seed
-from harness.storage.own_code_hash import installed
 from harness.storage.run_store import RunStore
 from harness.types import Example
 
@@ -67,15 +66,18 @@ def connect(*, workers: int | None, gpus: float, address: str | None, parallel: 
     import ray
 
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    address = address or os.environ.get("RAY_ADDRESS") or None
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
-    if address is None:
+    if address == "local":
         settings |= {"num_cpus": max(workers or 1, os.cpu_count() or 1), "include_dashboard": False}
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address, **settings)
+        with contextlib.suppress(ValueError):  # outside of the main thread nobody handles signals
+            signal.signal(signal.SIGTERM, handler)  # in place of Ray's, which ends the process
     except Exception as error:  # Ray raises a bare Exception, too
         first = " ".join(str(error).split())[:300]
-        raise UserError(f"no Ray cluster can be used at {address or 'this machine'}: {first}") from error
+        raise UserError(f"no Ray cluster can be used ({address}): {first}") from error
     try:
         count = worker_count(ray.cluster_resources(), workers, gpus)
         yield Workers(ray, count, gpus, parallel or (ON_A_GPU if gpus else 1))
@@ -95,11 +97,6 @@ def worker_count(has: Mapping[str, float], workers: int | None, gpus: float) -> 
     if count > cpus:
         raise UserError(f"{count} workers need {count} CPUs, and the cluster has {cpus}; lower --workers")
     return count
-
-
-def versions() -> dict[str, str]:
-    """Versions that have to be equal in all processes of a run."""
-    return {"Python": platform.python_version(), **packages(), **installed(["ray"])}
 
 
 class Workers:
@@ -145,32 +142,31 @@ class Workers:
             worker, number, load = self._calls.pop(call)
             mine = call in running
             running.discard(call)
+            if worker in self._load:  # else it died since
+                self._load[worker] = max(self._load[worker] - load, 0)
             try:
                 answered = ray.get(call)
             except ray.exceptions.RayTaskError as error:
-                self._load[worker] -= load
                 if mine:
                     raise (error.cause if isinstance(error.cause, HarnessError) else error) from None
             except ray.exceptions.RayError as error:
                 if number < 0:
                     raise UserError(f"a worker cannot start: {' '.join(str(error).split())[-300:]}") from error
                 if self._load.pop(worker, None) is not None:
+                    job.progress.note("a worker ended; what it had is asked again, one question at a time")
                     self._greet(worker)
-                if mine:
-                    deaths[number] += 1
-                    if deaths[number] < _TRIES:
-                        job.progress.note(f"a worker ended; its question '{waiting.asked[number].question.id}' waits")
-                        waiting.put_back(number)
-                        return
-                    lost = WorkerLost(f"{_TRIES} workers ended while they answered this question")
+                deaths[number] += mine
+                if mine and deaths[number] < _TRIES:
+                    waiting.put_back(number)
+                elif mine:
                     waiting.ended(number)
-                    finish(answer(waiting.asked[number], lost))
+                    why = WorkerLost(f"{_TRIES} workers ended while they answered this question")
+                    finish(answer(waiting.asked[number], why))
             else:
                 if number < 0:
                     _check_versions(answered)
                     self._load[worker] = 0
                     return
-                self._load[worker] -= load
                 if mine:
                     waiting.ended(number)
                     problems[worker] = answered.problems
@@ -212,7 +208,7 @@ class Workers:
 
 def _check_versions(there: Mapping[str, str]) -> None:
     """Raise UserError for a worker with other versions than this process's."""
-    own = versions()
+    own = packages()
     keys = sorted(own.keys() | there.keys() - {"host"})
     if different := [f"{k} {there.get(k)} there, {own.get(k)} here" for k in keys if own.get(k) != there.get(k)]:
         what = "; ".join(different)
@@ -237,11 +233,11 @@ def _store(job: Job, answered: _Answered) -> None:
 
 @dataclass(eq=False)
 class _Group:
-    """Questions about the same documents, by number. home: the worker that indexes these; indexed: whether it has."""
+    """Questions about the same documents, by number. home: the worker that indexes these."""
 
+    documents: frozenset[str]
     numbers: deque[int] = field(default_factory=deque)
     home: Any = None
-    indexed: bool = False
 
 
 class _Waiting:
@@ -257,30 +253,35 @@ class _Waiting:
         groups: dict[Any, _Group] = {}
         self._group: list[_Group] = []
         for number, example in enumerate(examples):
-            key = example.question.document_ids if plan.method.scope == "document" else number
-            self._group.append(groups.setdefault(key, _Group()))
+            documents = frozenset(example.question.document_ids if plan.method.scope == "document" else ())
+            self._group.append(groups.setdefault(documents or number, _Group(documents)))
             self._group[-1].numbers.append(number)
         self._fresh = deque(groups.values())
         self._open: list[_Group] = []  # begun, with questions left
+        self._indexing: set[_Group] = set()  # begun, without an answer
         self._again: deque[int] = deque()  # of workers that died
 
     def next_for(self, worker: Any, alone: bool) -> int | None:
         """The number of the worker's next question; alone: it has none, so it may get one that ended a worker."""
-        indexed = [group for group in self._open if group.indexed]
-        own = next((group for group in indexed if group.home is worker), None)
         if alone and self._again:
             self.left -= 1
             return self._again.popleft()
-        if own is None and self._fresh:
-            own = self._fresh.popleft()
-            own.home = worker
-            self._open.append(own)
-        own = own or max(indexed, key=lambda group: len(group.numbers), default=None)
-        if own is None:
+        indexed = [group for group in self._open if group not in self._indexing]
+        chosen = next((group for group in indexed if group.home is worker), None)
+        if chosen is None:
+            busy = {document for group in self._indexing for document in group.documents}
+            chosen = next((group for group in self._fresh if not busy & group.documents), None)
+            if chosen is not None:
+                self._fresh.remove(chosen)
+                chosen.home = worker
+                self._open.append(chosen)
+                self._indexing.add(chosen)
+        chosen = chosen or max(indexed, key=lambda group: len(group.numbers), default=None)
+        if chosen is None:
             return None
-        number = own.numbers.popleft()
-        if not own.numbers:
-            self._open.remove(own)
+        number = chosen.numbers.popleft()
+        if not chosen.numbers:
+            self._open.remove(chosen)
         self.left -= 1
         return number
 
@@ -291,7 +292,7 @@ class _Waiting:
 
     def ended(self, number: int) -> None:
         """Note that a question was answered, or given up: its documents are indexed, or cannot be."""
-        self._group[number].indexed = True
+        self._indexing.discard(self._group[number])
 
 
 @dataclass
@@ -339,8 +340,8 @@ class _Worker:
         self._sent: dict[str, Any] | None = None  # the manifest that the driver has
 
     def versions(self) -> dict[str, str]:
-        """`versions` of this process, and the host's name."""
-        return {**versions(), "host": socket.gethostname()}
+        """Versions of the packages here, and the host's name; Ray compares its own and Python's."""
+        return {**packages(), "host": socket.gethostname()}
 
     def answer(self, row: list[Any], position: int, tried: dict[str, Any] | None) -> _Answered:
         """Answer a question. row: [reference of its plan]; position: in the data set; tried: see Job.tried."""

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.engine.manifest import packages
 from harness.errors import UserError
-from harness.scale.ray_engine import _check_versions, _Waiting, versions, worker_count
+from harness.scale.ray_engine import _check_versions, _Waiting, worker_count
 from harness.storage.json_lines import read_lines
 from tests.engine.fakes import Plain, World, comparable, make_plan
 
@@ -38,7 +39,7 @@ def test_workers_that_fit(has, workers, gpus, expected):
 
 
 def test_a_worker_must_have_the_same_versions():
-    there = {**versions(), "host": "gpu7"}
+    there = {**packages(), "host": "gpu7"}
     _check_versions(there)
     with pytest.raises(UserError, match=r"gpu7 has other versions: numpy 1\.0 there, .* here; install the same"):
         _check_versions({**there, "numpy": "1.0"})
@@ -55,6 +56,15 @@ def test_one_worker_indexes_a_document_and_idle_ones_help_once_it_did():
     waiting.ended(1)
     assert [waiting.next_for("c", alone=True) for _ in range(3)] == [3, 5, None]
     assert waiting.left == 0
+    pairs = [("d0", "d1"), ("d1", "d2"), ("d3",)]
+    both = [
+        replace(e, question=replace(e.question, document_ids=d))
+        for e, d in zip(plan.dataset.examples, pairs, strict=False)
+    ]
+    waiting = _Waiting(plan, both)
+    assert [waiting.next_for(worker, alone=True) for worker in "abc"] == [0, 2, None]  # another one indexes d1
+    waiting.ended(0)
+    assert waiting.next_for("c", alone=True) == 1
     apart = _Waiting(replace(plan, method=Plain(Plain.Config())), plan.dataset.examples)
     assert [apart.next_for(worker, alone=True) for worker in "abc"] == [0, 1, 2]
 
@@ -134,7 +144,7 @@ def test_workers_that_die_lose_nothing_and_the_records_are_those_of_one_process(
     over_ray = [*words, "--engine", "ray", "--ray-address", cluster, "--workers", "2", "--out", "ray"]
     code, _, err = command(*over_ray, "--parallel", "2")
     assert code == 3, err
-    assert f"a worker ended; its question '{once}' waits" in err
+    assert "a worker ended; what it had is asked again" in err
     found = records("ray")
     assert found[4]["error"] == {"type": "WorkerLost", "message": "3 workers ended while they answered this question"}
     assert [row for n, row in enumerate(found) if n != 4] == [row for n, row in enumerate(alone) if n != 4]
@@ -150,7 +160,7 @@ def test_workers_that_die_lose_nothing_and_the_records_are_those_of_one_process(
     assert "changed" not in manifests[0]["starts"][0]
 
 
-def test_a_limit_and_a_killed_driver_and_the_same_command_goes_on(cluster, words, command, monkeypatch):
+def test_a_limit_or_a_signal_stops_the_driver_and_the_same_command_goes_on(cluster, words, command, monkeypatch):
     code, _, err = command(*words, "--out", "alone")
     assert code == 0, err
     tokens = [sum(p["tokens_in"] + p["tokens_out"] for p in row["usage"].values()) for row in records("alone")]
@@ -163,18 +173,19 @@ def test_a_limit_and_a_killed_driver_and_the_same_command_goes_on(cluster, words
         path.touch()
     paths = [str(Path(__file__).resolve().parents[2] / part) for part in ("", "packages/pocket")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    driver = subprocess.Popen([sys.executable, "-m", "harness", *over_ray, "--out", "killed"])
-    ended = time.monotonic() + 60
-    while not any(map(len, (path.read_bytes().splitlines() for path in Path("killed").rglob("records.jsonl")))):
-        assert driver.poll() is None
-        assert time.monotonic() < ended
-        time.sleep(0.1)
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
-    stored = len(records("killed"))
-    assert 1 <= stored < 8
+    for number, code in ((signal.SIGKILL, -9), (signal.SIGTERM, 130)):
+        out = number.name
+        driver = subprocess.Popen([sys.executable, "-m", "harness", *over_ray, "--out", out])
+        ends = time.monotonic() + 60
+        while not any(path.read_bytes() for path in Path(out).rglob("records.jsonl")):
+            assert driver.poll() is None
+            assert time.monotonic() < ends
+            time.sleep(0.1)
+        driver.send_signal(number)
+        assert driver.wait() == code
+        assert 1 <= len(records(out)) < 8
     for path in slow:
         path.unlink()
-    for out in ("ray", "killed"):
+    for out in ("ray", "SIGKILL", "SIGTERM"):
         code, _, err = command(*over_ray, "--out", out)
         assert (code, records(out)) == (0, records("alone")), err
