@@ -138,9 +138,15 @@ def index_money(run: StoredRun) -> list[float]:
 
 
 def run_money(run: StoredRun) -> float | None:
-    """Money of the whole run, failed questions included; an index that the cache held costs what building it did."""
+    """Money of the whole run: of failed questions, of indexes (what building them cost) and of its judges.
+
+    None where nobody took any, or a price is unknown.
+    """
+    judges = [(one.get("usage") or {}, one.get("price")) for one in (run.manifest.get("judges") or {}).values()]
     spent = [money(sum_phases([row["usage"]]), run.config) for row in [*run.records, *run.documents]]
-    return sum(map(float, spent)) if is_billed(run) and None not in spent else None  # type: ignore[arg-type]
+    spent += [money(usage, {"model": {"price": price}}) for usage, price in judges]
+    billed = is_billed(run) or any("billed" in usage for usage, _ in judges)
+    return sum(map(float, spent)) if billed and None not in spent else None  # type: ignore[arg-type]
 
 
 def _by_question(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
-from harness.cost.usage import price_of, texts_and_cut
+from harness.cost.usage import ENCODERS, price_of, texts_and_cut
 from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.errors import UnknownName, UserError
@@ -334,8 +334,9 @@ def _model_notes(run: StoredRun) -> list[str]:
         found.append("FLOPs unknown: a model of this run has no known sizes")
     billed = {role for usage in usages for role in usage.get("billed") or ()}
     if unpriced := sorted(role for role in billed if price_of(run.config, role) is None):
+        where = unpriced[0] if unpriced[0] in ENCODERS else "model"
         found.append(
-            f"money unknown: model.price of the {unpriced[0]} is not set; set it and run the same command again"
+            f"money unknown: {where}.price of the {unpriced[0]} is not set; set it and run the same command again"
         )
     return found
 

@@ -250,7 +250,7 @@ class EncoderConfig(_Weights):
     """A sentence encoder, with everything about it that changes a vector; of a server: harness/embed/served.py.
 
     pooling: how tokens become one vector, None = as the folder says, else their mean; query_source: where the network
-    for questions is, None = one network for both.
+    for questions is, None = one network for both; price: money of a million tokens of a server.
     """
 
     source: PathOrName
@@ -261,6 +261,7 @@ class EncoderConfig(_Weights):
     passage_prefix: str = ""
     max_length: int | None = Field(default=None, gt=0)
     batch_size: int = Field(default=32, gt=0)
+    price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class RunConfig(_Frozen):

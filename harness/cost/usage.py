@@ -119,11 +119,19 @@ def add_usage(total: dict[str, Any], more: Mapping[str, Any]) -> None:
             total[key] = before + value
 
 
+ENCODERS = ("encoder", "reranker")
+"""Roles whose price is one number; those that are loaded here take no money."""
+
+
 def price_of(config: Mapping[str, Any], role: str) -> dict[str, float] | None:
     """The prices of a role's model, None without one. config: of a run.
 
     Cached tokens cost as input unless it says, and requests in batches the share `price.batch` of the others.
     """
+    if role in ENCODERS:
+        encoder = config.get(role) or {}
+        each = encoder.get("price") if encoder.get("base_url") else 0.0
+        return None if each is None else {"input": each, "cached": each, "output": 0.0}
     model = (config.get("roles") or {}).get(role) or config["model"]
     if not (price := model.get("price")):
         return None

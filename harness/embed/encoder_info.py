@@ -19,7 +19,7 @@ from harness.storage.paths import inside, package_folder
 
 MODULES = "modules.json"  # of a folder of sentence-transformers
 _NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit
-_SERVER_ONLY = ("api_key_env", "timeout", "retries")
+_SERVER_ONLY = ("api_key_env", "timeout", "retries", "price")
 _PAPER_ENCODER = ("mpnet", 512)
 """The encoder of the profile `paper`, and the tokens that it reads."""
 

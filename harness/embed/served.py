@@ -69,7 +69,7 @@ class _Served:
         return reply
 
     def _book(self, kind: Kind, new: int, **counts: Any) -> None:
-        event = Event(self._role, self.name, self._meter.current_phase, kind, new, **counts)
+        event = Event(self._role, self.name, self._meter.current_phase, kind, new, billed=0, **counts)
         self._meter.record(event, self._shape)
 
     def _batches(self, texts: Sequence[str]) -> list[Sequence[str]]:

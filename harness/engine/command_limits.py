@@ -35,10 +35,14 @@ class LimitHook(Hook):
                 )
         for plan in plans if "money" in budget.limits and not budget.price else ():
             used = [*plan.models.values()] or [plan.config.model]
-            if unpriced := [model.name for model in used if model.price is None]:
+            own = "model.price.input=... model.price.output=..."
+            unpriced = [(model.name, own) for model in used if model.price is None]
+            served = ((role, one) for role, one in plan.encoders.items() if one.base_url and one.price is None)
+            unpriced += [(one.name, f"{role}.price=...") for role, one in served]
+            for name, setting in unpriced:
                 raise UserError(
-                    f"--max-money: what '{unpriced[0]}' takes is not known; give its prices per million tokens (--set "
-                    "model.price.input=... model.price.output=...), or that of an hour (--price-per-gpu-hour P)"
+                    f"--max-money: what '{name}' takes is not known; give its price per million tokens (--set "
+                    f"{setting}), or that of an hour (--price-per-gpu-hour P)"
                 )
 
     def ready(self, plan: Plan) -> Plan:

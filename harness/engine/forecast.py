@@ -124,13 +124,13 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         return Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how)
     work = _RemainingWork(plan, own, convention)
     head = (plan.method_name, plan.config.dataset.name, len(work.asked), work.done)
-    priced = any(model.price for model in plan.models.values())
+    config = plan.config.model_dump()
+    priced = any(model.price for model in plan.models.values()) or any(one.price for one in plan.encoders.values())
     if not work.left:
         return Forecast(*head, 0.0, 0.0, "done: every question is stored", money=0.0 if priced else None)
     cost: Cost | None
     answered = [row["usage"] for row in own.records if row["error"] is None] if own else []
     built = [row["usage"] for row in own.documents if row["status"] != "failed"] if own else []
-    config = plan.config.model_dump()
     question, index = _mean_cost(answered, convention, config), _mean_cost(built, convention, config)
     if question is not None and (index is not None or not work.indexes):
         cost = _NO_COST.plus(question, len(work.left)).plus(index or _NO_COST, work.indexes)
@@ -178,7 +178,7 @@ def _declared_cost(work: _RemainingWork) -> Cost | None:
         return None
     shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
     total, embeds, convention = _NO_COST, False, work.convention
-    price = price_of(plan.config.model_dump(), "reader")
+    prices = {role: price_of(plan.config.model_dump(), role) for role in shapes}
     for example in work.left:
         frame = FRAME + 2 * text_tokens(plan.task.instruction) + text_tokens(example.question.text)
         frame += sum(text_tokens(option) for option in example.question.options or ())
@@ -187,13 +187,15 @@ def _declared_cost(work: _RemainingWork) -> Cost | None:
         if reading is None:
             return None
         prompt, requests = round(frame + reading.shown / max(reading.requests, 1)), reading.requests
-        total = total.plus(event_cost("prefill", prompt, 0, shapes["reader"], convention, price), requests)
-        total = total.plus(event_cost("decode", cap, prompt, shapes["reader"], convention, price), requests)
+        total = total.plus(event_cost("prefill", prompt, 0, shapes["reader"], convention, prices["reader"]), requests)
+        total = total.plus(event_cost("decode", cap, prompt, shapes["reader"], convention, prices["reader"]), requests)
         if reading.ranked:
-            total = total.plus(event_cost("rerank", reading.ranked, 0, shapes["reranker"], convention))
+            ranked = event_cost("rerank", reading.ranked, 0, shapes["reranker"], convention, prices["reranker"])
+            total = total.plus(ranked)
         embeds = embeds or reading.embedded > 0
     if embeds:
-        total = total.plus(event_cost("embed", round(work.index_tokens()), 0, shapes["encoder"], convention))
+        tokens = round(work.index_tokens())
+        total = total.plus(event_cost("embed", tokens, 0, shapes["encoder"], convention, prices["encoder"]))
     return total
 
 
@@ -207,12 +209,11 @@ def event_cost(
 ) -> Cost:
     """The cost of one call of `new` tokens behind `cached` ones, by formula; FLOPs None for an unknown `shape`.
 
-    price: as of harness.cost.usage.price_of; encoders and rerankers run here, and take no money. Logits: of the last
-    position in a prefill, of each token in decoding. An encoder's attention is not counted.
+    price: as of harness.cost.usage.price_of. Logits: of the last position in a prefill, of each token in decoding. An
+    encoder's attention is not counted.
     """
     logits = {"prefill": 1, "decode": new}.get(kind, 0)
     pairs = new * cached + new * (new + 1) // 2 if logits else 0
     event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
-    served = {"prefill": "input", "decode": "output"}.get(kind)
-    paid = 0.0 if served is None else None if price is None else new * price[served] / 1e6
+    paid = None if price is None else new * price["output" if kind == "decode" else "input"] / 1e6
     return Cost(new, None if shape is None else flops(event, shape, convention), paid)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.cost.usage import add_usage
+from harness.cost.meter import Meter
+from harness.cost.usage import add_usage, sent
 from harness.engine.manifest import utc_now
 from harness.engine.model_judge import FAILED, Case, Judge, Judgement
 from harness.engine.progress import Progress
@@ -35,11 +36,15 @@ MAX_IN_A_ROW = 5
 
 @dataclass
 class Judged:
-    """Result of `judge_run`. judgements, failures (why not judged): by question id; summary: the run's new one."""
+    """Result of `judge_run`. judgements, failures (why not judged): by question id; summary: the run's new one.
+
+    lost: what requests that brought no judgement sent, earlier ones too, summed as by `harness.cost.usage.sent`.
+    """
 
     judgements: dict[str, Judgement] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
+    lost: dict[str, Any] = field(default_factory=dict)
 
     def count(self, verdict: str) -> int:
         """How many judgements have this verdict (model_judge.YES and others)."""
@@ -91,6 +96,7 @@ def judge_run(
         if shown:
             cases = [replace(case, shown=_shown(row, texts)) for case, row in zip(cases, answered, strict=True)]
         work = _JudgeWork(judge, progress, len(cases))
+        add_usage(work.judged.lost, ((stored.manifest.get("judges") or {}).get(judge.name) or {}).get("earlier") or {})
         try:
             work.judge(cases, parallel)
         except HarnessError as error:
@@ -141,7 +147,7 @@ class _JudgeWork:
         open_cases = []
         for case in cases:
             if judgement := self._judge.without_request(case):
-                self._finish((case, judgement))
+                self._finish((case, judgement, Meter()))
             else:
                 open_cases.append(case)
         if parallel == 1 or not open_cases:
@@ -151,16 +157,17 @@ class _JudgeWork:
         places = places_for([self._judge.model], parallel, self._progress.note)
         in_flight(open_cases, places, self._ask, self._finish)
 
-    def _ask(self, case: Case) -> tuple[Case, Judgement | QuestionError]:
-        """The case with the model's judgement, or the error that prevented it."""
+    def _ask(self, case: Case) -> tuple[Case, Judgement | QuestionError, Meter]:
+        """The case with the model's judgement, or the error that prevented it, and what was sent."""
+        meter = Meter("answer")
         try:
-            return case, self._judge.request(case)
+            return case, self._judge.request(case, meter), meter
         except QuestionError as error:
-            return case, error
+            return case, error, meter
 
-    def _finish(self, outcome: tuple[Case, Judgement | QuestionError]) -> None:
+    def _finish(self, outcome: tuple[Case, Judgement | QuestionError, Meter]) -> None:
         """Keep what `_ask` returned and show progress. Raises CannotRun after MAX_IN_A_ROW failures in a row."""
-        case, result = outcome
+        case, result, meter = outcome
         if isinstance(result, Judgement):
             self._failed_in_a_row = 0
             self.judged.judgements[case.question_id] = result
@@ -169,6 +176,7 @@ class _JudgeWork:
             return
         self._failed_in_a_row += 1
         self.judged.failures[case.question_id] = str(result)
+        add_usage(self.judged.lost, sent(meter.usage()))
         self._progress.done({"error": {}, "scores": {}, "usage": {}})
         if self._failed_in_a_row == MAX_IN_A_ROW:
             raise CannotRun(
@@ -237,5 +245,7 @@ def _manifest_entry(judge: Judge, judged: Judged) -> dict[str, Any]:
         **({"server": masked(judge.config.base_url)} if judge.config.base_url else {}),
         "verdicts": dict(sorted(verdicts.items())),
         "usage": judged.usage,
+        **({"earlier": judged.lost} if judged.lost else {}),
+        **({"price": judge.config.price.model_dump()} if judge.config.price else {}),
         "finished": utc_now(),
     }

@@ -198,12 +198,12 @@ class Judge:
         reply, usage = kept
         return self._judgement(case, reply, usage, cached=True)
 
-    def request(self, case: Case) -> Judgement:
-        """Ask the model about one answer, and store its reply; any thread may call it.
+    def request(self, case: Case, meter: Meter | None = None) -> Judgement:
+        """Ask the model about one answer, and store its reply; any thread may call it. meter: gets the cost.
 
         Raises QuestionError if this answer cannot be judged, CannotRun if no answer can, and SaveError.
         """
-        meter = Meter("answer")
+        meter = meter or Meter("answer")
         with self.model.session(meter, "judge") as session:
             options = (f"\n({chr(ord('A') + n)}) {option}" for n, option in enumerate(case.options or ()))
             answers = case.gold[0] if self.published and case.gold else "\n".join(f"- {answer}" for answer in case.gold)

@@ -61,7 +61,8 @@ class Budget:
         for row in read_lines(folder / DOCUMENTS, "document_id"):
             self.spend_index(row)
         for judge in (read_json(folder / MANIFEST).get("judges") or {}).values():
-            self.spend({"answer": {**(judge.get("usage") or {}), "billed": {}}})  # its prices are not the run's
+            own = {"model": {"price": judge.get("price")}}
+            self._add(sent({"answer": judge.get("usage") or {}}, judge.get("earlier")), config=own)
 
     def spend(self, usage: dict[str, dict[str, Any]], sign: int = 1) -> dict[str, dict[str, Any]]:
         """Count what a question or an index sent, by phase as `usage_of` sums it; returns it unchanged.
@@ -75,11 +76,11 @@ class Budget:
         """Count what a stored record's question sent, earlier tries included."""
         self._add(sent(row["usage"], (row.get("notes") or {}).get("earlier")))
 
-    def _add(self, spent: Mapping[str, Any], sign: int = 1) -> None:
+    def _add(self, spent: Mapping[str, Any], sign: int = 1, config: Mapping[str, Any] | None = None) -> None:
         with self._lock:
             self._tokens += sign * spent["tokens"]
             self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
-            self._money += sign * (costs.money(spent, self._config) or 0.0)
+            self._money += sign * (costs.money(spent, config or self._config) or 0.0)
 
     def spend_index(self, row: Mapping[str, Any]) -> None:
         """Count the cost of an index, once a run, and of each try that failed; row: its line of documents.jsonl."""

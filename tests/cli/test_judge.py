@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.engine.spending_limits import Budget
 from harness.storage.run_folder import read_run
 from tests.datasets.support import longmemeval
 from tests.llm.endpoints import POCKET, content
@@ -73,6 +74,11 @@ def test_a_rubric_beside_labels_and_what_the_judge_cost(here):
     lines = done.stdout.splitlines()
     assert lines[1].startswith("  judge.endpoint.rubric  75.0 [")
     assert lines[3] == "  all replies: 150 tokens read, 12 written, 150.00 in money"
+    (row,) = json.loads(here("report", "results", "--format", "json").stdout)
+    assert row["money.run"] == 150
+    budget = Budget({"money": 1.0})
+    budget.open_row(folder, {"model": {}})
+    assert budget.hit == "" != (budget.may_continue() or budget.hit)
     assert lines[5].split() == ["judge.endpoint.rubric", "and", "labels", "3", "66.7", "0.00"]
     again = here("judge", str(folder), "--labels", "labels.csv", "--json").checked()
     assert last(again.stdout)["agreement"] == [
@@ -99,6 +105,8 @@ def test_a_server_that_fails_loses_nothing(here):
         done = here("judge", str(folder), *server_of(server, "--json"))
         result = last(done.stdout)
         assert (done.returncode, result["asked"], result["cached"], result["not_judged"]) == (3, 7, 4, 1)
+        lost = read_run(folder).manifest["judges"]["judge.endpoint"]["earlier"]
+        assert lost["tokens"] > 6 * 20, "the five that failed before and this one were sent, too"
         assert "1 of 12 answers were not judged" in done.stderr
         server.asked.clear()
         server.moods = [verdict]

@@ -125,3 +125,27 @@ def test_a_run_asks_the_server_for_every_vector_and_score(here):
             assert served.asked, method
             run = Path(json.loads(done.stdout.rstrip("\n").rsplit("\n", 1)[-1])["run"])
             assert json.loads((run / "summary.json").read_text())["n_failed"] == 0
+
+
+def test_what_served_encoders_take_is_in_tables_and_limits_indexes_included(here):
+    texts = []
+
+    def counted(body):
+        texts.extend(body["input"])
+        reply = embeddings(body)
+        return reply | {"usage": {"prompt_tokens": 10 * len(body["input"])}}
+
+    with Loopback([counted]) as encoder, Loopback() as reader:
+        prices = ["model.price.input=0", "model.price.output=0"]
+        sets = [f"encoder.base_url={encoder.url}", "encoder.source=big-e", f"model.base_url={reader.url}", *prices]
+        words = ["run", "--method", "dos-rag", "--dataset", "pocket/musique", "--profile", "pocket", "--limit", "3"]
+        words += ["--mlflow", "off", "--model", "endpoint", "--set", "model.window=8000", *sets]
+        refused = here(*words, "--max-money", "1").checked(2)
+        assert "--set encoder.price=...)" in refused.stderr
+        stopped = here(*words, "encoder.price=1000", "--max-money", "0.0001").checked(3)
+        assert "1 of 3" in stopped.stderr or "2 of 3" in stopped.stderr
+        here(*words, "encoder.price=1000", "--max-money", "100").checked()
+    (row,) = json.loads(here("report", "results", "--format", "json").stdout)
+    assert row["money.run"] == pytest.approx(len(texts) * 10 * 1000 / 1e6)
+    assert row["money.index"] > row["money.run"] / 6
+    assert row["money"] * 3 == pytest.approx(row["money.run"])
