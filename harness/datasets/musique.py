@@ -83,20 +83,14 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
     )
 
 
-def parse_row_of_full(raw: dict[str, Any]) -> Row | Skip:
+def parse_row_of_full(raw: dict[str, Any]) -> Row:
     """One row of MuSiQue-Full: as `parse_row`, with Gold.extra `declined`. Raises RowError naming the field.
 
     Of the two rows of a question one lacks a supporting paragraph: its id ends in "~unanswerable", as is its answer.
     """
-    if raw.get("answerable") is not False:
-        row = parse_row(raw)
-        return row if isinstance(row, Skip) else replace(row, extra={**row.extra, "declined": False})
-    changed = {
-        "id": f"{raw.get('id')}~unanswerable",
-        "answer": "unanswerable",
-        "answer_aliases": [],
-        "answerable": True,
-    }
+    declined = raw.get("answerable") is False
+    changed = {"answer": "unanswerable", "answer_aliases": [], "answerable": True} if declined else {}
     row = parse_row({**raw, **changed})
     assert isinstance(row, Row)
-    return replace(row, supporting=(), extra={**row.extra, "declined": True})
+    row = replace(row, extra={**row.extra, "declined": declined})
+    return replace(row, id=f"{row.id}~unanswerable", supporting=()) if declined else row

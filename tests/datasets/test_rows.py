@@ -114,6 +114,8 @@ def test_a_question_of_musique_full_is_asked_with_and_without_what_it_needs(tmp_
         for e in (first, second)
     ]
     assert scored == [pytest.approx(2 / 3), None]
+    nameless = {key: value for key, value in musique(2, answerable=False).items() if key != "id"}
+    check_mistake(tmp_path, [musique(1), nameless], "id", "is missing", config("musique-full"))
 
 
 def test_musique_indices_follow_idx_not_position(tmp_path):
