@@ -232,13 +232,17 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """`config_difference` in short: of two methods no parameters; of one method not its name, if more differs."""
+    """`config_difference` in short: of two methods no parameters, and no encoder or reranker that only one of them has.
+
+    Of one method not its name, if more differs.
+    """
     # Runs of the first edition hold the name of the class; it counts as today's name.
     ours, theirs = (short_name(one.config["method"]["implementation"]) for one in (run, base))
     found = config_difference(run, base)
     if ours == theirs:
         return [line for line in found if not line.startswith("method.name:")] or found
-    return [line for line in found if not line.startswith("method.")]
+    parts = [part for part in ("encoder", "reranker") if bool(run.config.get(part)) != bool(base.config.get(part))]
+    return [line for line in found if line.partition(".")[0] not in ("method", *parts)]
 
 
 def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:

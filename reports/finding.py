@@ -47,11 +47,13 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) ->
     least = f"no difference below {100 * max(settled.values()):.1f} points" if settled else "no difference"
     end = f"; {asked} settle {least}." if tested else f" on {asked}."
     head = f"the best of {len(rows)} ({_points(best, score)}, {score})"
-    cheapest = min(rows, key=lambda row: row[cost]) if cost else best
-    if cheapest is best:
-        return f"{best['method']} is {head}{' and the cheapest' if cost else ''}{end}"
+    if not cost:
+        return f"{best['method']} is {head}{end}"
+    cheapest, clearly = min(rows, key=lambda row: row[cost]), 0.995 * best[cost]
+    if cheapest[cost] > clearly:
+        return f"{best['method']} is {head} and {'' if cheapest is best else 'within 1 % of '}the cheapest{end}"
     equal = [row for row in rows[1:] if row["run"] in settled and not tested[row["run"]]["p_holm"] < _REAL]
-    cheap = min([row for row in equal if row[cost] < best[cost]], key=lambda row: row[cost], default=cheapest)
+    cheap = min([row for row in equal if row[cost] < clearly], key=lambda row: row[cost], default=cheapest)
     takes = f"takes {100 * cheap[cost] / best[cost]:.0f} % of its {_COSTS[cost]}"
     if cheap not in equal:
         less = f"scores {100 * (best[score] - cheap[score]):.1f} points less"

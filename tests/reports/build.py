@@ -91,7 +91,12 @@ def write_run(
         yaml.safe_dump({"config": whole, "origins": {"seed": "default"} | (origins or {})})
     )
     told = {"command": ["harness", "run"], "started": "2026-01-02T03:04:05+00:00", "method": method, "hash": hash8}
-    told |= {"models": {"reader": {"weights": model}}, "dataset": {"fingerprint": "f" * 64}, "scorers": {SCORE: "1"}}
+    used = {role: {"weights": role} for role in ("encoder", "reranker") if whole.get(role)}
+    told |= {
+        "models": {"reader": {"weights": model}} | used,
+        "dataset": {"fingerprint": "f" * 64},
+        "scorers": {SCORE: "1"},
+    }
     told |= {"git": {"commit": "c0ffee", "dirty": False}, "packages": {"longdoc-harness": "0.1.0"}, "warnings": []}
     told |= manifest or {}
     (folder / "manifest.json").write_text(json.dumps(told))

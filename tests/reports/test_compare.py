@@ -4,7 +4,7 @@ import pytest
 from harness.errors import UserError
 from harness.stats.paired_tests import detectable_difference, paired_test
 from harness.storage.run_folder import read_run
-from reports.compare import compare, config_difference, side_by_side
+from reports.compare import brief_difference, compare, config_difference, side_by_side
 from reports.page import page
 from reports.table_formats import render
 from tests.reports.build import BASE, OURS, SCORE, answered, config, record, stored, write_run
@@ -132,6 +132,12 @@ class TestConfig:
         assert config_difference(other, base) == ["method.params.k: 9, reference 5"]
         assert config_difference(ours, base) == ["encoder.name: 'minilm', reference not set"]
         assert config_difference(base, ours) == ["encoder.name: not set, reference 'minilm'"]
+
+    def test_an_encoder_that_only_one_of_two_methods_has_is_left_out_in_short(self, tmp_path):
+        encoder = {"encoder": {"name": "minilm", "source": "m", "pooling": "mean"}, "model": {"name": "large"}}
+        ours = stored(tmp_path / "a", OURS, method="sbert", settings=encoder)
+        told = brief_difference(ours, stored(tmp_path, BASE, method="full-context"))
+        assert {line.partition(".")[0] for line in told} == {"model"}
 
     def test_is_told_below_the_table(self, tmp_path):
         told = render(compare(pair(tmp_path)), "text")
