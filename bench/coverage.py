@@ -1,7 +1,8 @@
-"""How often the 95 % intervals hold the truth, by simulation: python -m bench.coverage [--trials 600]
+"""How often the 95 % intervals hold the truth, by simulation: python -m bench.coverage [--trials 1000]
 
-Scores: 0/1, or 0, 0.5 and 1, with means of 0.1, 0.3, 0.5 and 0.9; 1 or 5 questions a document, 1 to 11, or lognormal
-sizes; correlation within a document of 0, 0.1 and 0.5. Differences: of two such methods, 0.09 apart. Costs: lognormal.
+Scores: 0/1, or F1 with many zeros, of which 5, 30, 50 and 95 % are not 0; 1 or 5 questions a document, 1 to 11,
+lognormal sizes, or heavy tails (a few documents have most questions); correlation within a document of 0, 0.1 and 0.5.
+Differences: of two such methods, 0.04 apart. Costs: lognormal, alike within a document or not.
 Printed: documents, lowest and mean coverage over all settings, mean width.
 """
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from harness.stats.bootstrap import interval
 
-SIZES = ("1", "5", "1-11", "lognormal")
+SIZES = ("1", "5", "1-11", "lognormal", "heavy")
 
 
 def sizes(kind: str, documents: int, rng: np.random.Generator) -> np.ndarray:
@@ -20,18 +21,19 @@ def sizes(kind: str, documents: int, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(1, 12, documents)
     if kind == "lognormal":
         return np.maximum(1, np.round(rng.lognormal(1.5, 1.0, documents))).astype(int)
+    if kind == "heavy":
+        return np.minimum(np.round(3 / rng.random(documents) ** 0.8), 400).astype(int)
     return np.full(documents, int(kind))
 
 
-def scores(mean: float, correlation: float, halves: bool, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Scores with this mean (0.75 of it with halves); the chance of a document is drawn from a beta distribution."""
+def scores(mean: float, correlation: float, whole: bool, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Scores with this mean (0.7 of it unless whole); the chance of a document is drawn from a beta distribution."""
+    chance = np.full(len(labels), mean)
     if correlation:
         scale = (1 - correlation) / correlation
         chance = rng.beta(mean * scale, (1 - mean) * scale, labels.max() + 1)[labels]
-    else:
-        chance = np.full(len(labels), mean)
-    drawn = rng.random(len(labels))
-    return np.where(drawn < chance / 2, 1.0, np.where(drawn < chance, 0.5 if halves else 1.0, 0.0))
+    right = whole | (rng.random(len(labels)) < 0.4)
+    return np.where(rng.random(len(labels)) < chance, np.where(right, 1.0, rng.uniform(0.1, 0.9, len(labels))), 0.0)
 
 
 def covered(make, truth: float, trials: int, **options) -> tuple[float, float]:
@@ -44,21 +46,25 @@ def covered(make, truth: float, trials: int, **options) -> tuple[float, float]:
 def simulate(what: str, documents: int, trials: int) -> list[tuple[float, float]]:
     rng, results = np.random.default_rng(documents), []
     if what == "costs":
-        for sigma in (0.5, 1.0, 1.5):
-            labels = np.arange(documents).astype(np.int32)
-            make = lambda s=sigma, d=labels: (rng.lognormal(0, s, documents), d)  # noqa: E731
+        for kind, sigma, correlation in product(("1", "5", "lognormal"), (0.5, 1.0, 1.5), (0.0, 0.5)):
+
+            def make(kind=kind, sigma=sigma, correlation=correlation):
+                labels = np.repeat(np.arange(documents), sizes(kind, documents, rng)).astype(np.int32)
+                alike, own = rng.standard_normal(documents)[labels], rng.standard_normal(len(labels))
+                return np.exp(sigma * (correlation**0.5 * alike + (1 - correlation) ** 0.5 * own)), labels
+
             results.append(covered(make, float(np.exp(sigma**2 / 2)), trials, bounds=None, resamples=1000))
         return results
-    for kind, correlation, mean, halves in product(SIZES, (0.0, 0.1, 0.5), (0.1, 0.3, 0.5, 0.9), (False, True)):
+    for kind, correlation, mean, whole in product(SIZES, (0.0, 0.1, 0.5), (0.05, 0.3, 0.5, 0.95), (False, True)):
 
-        def make(kind=kind, correlation=correlation, mean=mean, halves=halves):
+        def make(kind=kind, correlation=correlation, mean=mean, whole=whole):
             labels = np.repeat(np.arange(documents), sizes(kind, documents, rng)).astype(np.int32)
-            values = scores(mean, correlation, halves, labels, rng)
+            values = scores(mean, correlation, whole, labels, rng)
             if what == "differences":
-                values = values - scores(mean - 0.09, correlation, halves, labels, rng)
+                values = values - scores(mean - 0.04, correlation, whole, labels, rng)
             return values, labels
 
-        truth = (0.09 if what == "differences" else mean) * (0.75 if halves else 1.0)
+        truth = (0.04 if what == "differences" else mean) * (1.0 if whole else 0.7)
         bounds = (-1.0, 1.0) if what == "differences" else (0.0, 1.0)
         results.append(covered(make, truth, trials, bounds=bounds))
     return results
@@ -66,7 +72,7 @@ def simulate(what: str, documents: int, trials: int) -> list[tuple[float, float]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=600)
+    parser.add_argument("--trials", type=int, default=1000)
     trials = parser.parse_args().trials
     for what, numbers in (
         ("scores", (3, 5, 10, 50, 200)),

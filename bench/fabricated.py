@@ -1,19 +1,22 @@
 """Runs fabricated by seed, judged as `harness report --paper` judges them: python -m bench.fabricated [--seed 0]
 
-Each run is an honest one of BM25 on MuSiQue's official rows with one thing changed, in a table with two honest runs.
-Printed: dishonest runs that are certified without a mark, and honest ones that are refused. Both should be none.
+Each run is an honest one of BM25 on MuSiQue's official rows with one thing changed, alone and beside two honest ones.
+Printed: dishonest runs that are certified, without a mark or a word on what was not checked, and honest ones that are
+refused. Both should be none, but for other weights at a commit of the official repository, which alone are not known.
 """
 
 import argparse
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.storage.run_folder import StoredRun
-from reports.paper.comparable import differences
+from reports.paper import comparable, public_releases
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import NOT_COMPARABLE, frame
 from tests.reports.paper_runs import changed, paper_run
@@ -22,10 +25,17 @@ from tests.reports.test_paper_public_releases import official
 Changes = dict[str, Any]
 Make = Callable[[random.Random], tuple[Changes, Changes]]  # of the configuration, of the manifest
 WEIGHTS = "models.reader.weights"
+TEXT = "first_prompts.reader.text"
+GOLD = {"answers": ["Mira"], "supporting": [], "extra": {}}
 
 
 def _hash(dice: random.Random, digits: int = 40) -> str:
     return f"{dice.getrandbits(4 * digits):0{digits}x}"
+
+
+def _template(change: Callable[..., str]) -> Make:
+    """Another chat template: change(the first prompt, a hash) is what was sent."""
+    return lambda dice: ({}, {TEXT: partial(change, extra=_hash(dice, 8))})
 
 
 def _later_start(key: str) -> Make:
@@ -59,6 +69,36 @@ DISHONEST: dict[str, Make] = {
     "quantised": lambda dice: ({}, {"models.reader.quantised": {"method": "bnb", "bits": dice.choice((4, 8))}}),
     "prompts": lambda dice: ({}, {"prompts": {"read": f"Read this. {_hash(dice)}"}}),
     "scorer": lambda dice: ({}, {"scorers": {"longbench.qa_f1_score": f"{dice.randint(2, 9)}"}}),
+    "template: system": _template(lambda text, extra: text.replace("<|eot_id|>", f"Be brief. {extra}<|eot_id|>", 1)),
+    "template: opening": _template(lambda text, extra: f"<s>{extra}{text}"),
+    "template: before the prompt": _template(
+        lambda text, extra: text.replace("user<|end_header_id|>\n\n", f"\\g{extra}")
+    ),
+    "template: behind the prompt": _template(
+        lambda text, extra: text.replace(
+            "<|eot_id|><|start_header_id|>assistant", f"{extra}<|eot_id|><|start_header_id|>assistant"
+        )
+    ),
+    "template: not recorded": lambda dice: ({}, {"first_prompts": {}}),
+    "template: token ids": lambda dice: ({}, {"first_prompts.reader.ids": [dice.randint(1, 9)] * 9}),
+    "corrected gold": lambda dice: (
+        {},
+        {"corrected": [{"questions": dice.randint(1, 99), "at": "2026-01-01", "file": "c.jsonl", "scores": {}}]},
+    ),
+    "server with extra": lambda dice: (
+        {"model.backend": "endpoint", "model.extra": {"temperature": dice.random()}},
+        {},
+    ),
+    "thinking server": lambda dice: (
+        {"model.backend": "endpoint", "model.thinking": {"tokens": dice.randint(9, 99)}},
+        {},
+    ),
+    "another reader": lambda dice: ({"roles": {"reader": {"name": f"m{_hash(dice, 4)}", "backend": "hf"}}}, {}),
+    "swapped names": lambda dice: ({"dataset.swap": "entities", "dataset.swap_seed": dice.randint(0, 9)}, {}),
+    "solved examples": lambda dice: ({"dataset.shots": dice.randint(1, 9)}, {}),
+    "other parser": lambda dice: ({"dataset.raw_replies": True}, {}),
+    "smaller window": lambda dice: ({"model.window": 8192}, {"models.reader.window": dice.randint(999, 8192)}),
+    "imported": lambda dice: ({}, {"imported": {"tool": "t", "files": [], "sha256": _hash(dice)}}),
     **{f"a shard's {key}": _later_start(key) for key in ("git", "packages", "models", "prompts", "scorers", "gpu")},
 }
 HONEST: dict[str, Make] = {
@@ -70,61 +110,107 @@ HONEST: dict[str, Make] = {
     "mirror of the rows": lambda dice: ({"dataset.hub": f"mirror/{_hash(dice, 6)}"}, {}),
     "longer window": lambda dice: ({"model.window": None}, {"models.reader.window": 131072 + dice.randint(0, 9)}),
 }
-RECORDS = ("scores edited", "gold edited", "questions left out", "a question twice", "400 questions failed")
+RECORDS: dict[str, Callable[[str, dict[str, Any]], dict[str, Any]]] = {
+    "scores edited": lambda score, row: {"scores": {score: 1.0}},
+    "gold edited": lambda score, row: {"gold": {**GOLD, "answers": ["Tom", "Mira"]}, "scores": {score: 1.0}},
+    "400 questions failed": lambda score, row: {"error": {"type": "T", "message": ""}, "usage": {}},
+    "wrong answers without a score": lambda score, row: {"error": {"type": "T", "message": ""}, "scores": {}},
+    "the text that was scored": lambda score, row: {"notes": {"scored": "Mira"}, "scores": {score: 1.0}},
+    "another question": lambda score, row: {
+        "question": f"Is it {row['question']}",
+        "prediction": "Mira",
+        "scores": {score: 1.0},
+    },
+    "replies of another run": lambda score, row: {
+        "usage": {phase: {**used, "recalled": 1} for phase, used in row["usage"].items()}
+    },
+}
+MORE = ("questions left out", "a question twice", "not finished")
+WORDS = {"gold edited": "gold answers", "another question": "gold answers", "other rows": "gold answers"}
+"""What stands beside every verdict here, as not checked, and holds for these kinds."""
 
 
-def _edited(kind: str, rows: list[dict[str, Any]], score: str, dice: random.Random) -> list[dict[str, Any]]:
-    """The records with an edit of the kind `kind` of RECORDS in some of them."""
-    picked = set(dice.sample(range(len(rows)), 400))
+def edited(kind: str, run: StoredRun, score: str, dice: random.Random) -> StoredRun:
+    """The run with an edit of the kind `kind` of RECORDS or MORE in some of its records."""
+    rows = list(run.records)
+    picked = set(dice.sample(range(len(rows)), 40 if kind.endswith("without a score") else 400))
+    if kind == "not finished":
+        return replace(run, summary={})
     if kind == "questions left out":
-        return [row for i, row in enumerate(rows) if i not in picked]
-    if kind == "a question twice":
-        return [rows[(i + 1) % len(rows)] if i in picked else row for i, row in enumerate(rows)]
-    lost = {"error": {"type": "T", "message": ""}, "usage": {}}
-    gold = {"answers": ["Tom", "Mira"], "supporting": [], "extra": {}}
-    change = {"scores edited": {"scores": {score: 1.0}}, "gold edited": {"gold": gold, "scores": {score: 1.0}}}
-    return [{**row, **change.get(kind, lost)} if i in picked else row for i, row in enumerate(rows)]
+        rows = [row for i, row in enumerate(rows) if i not in picked]
+    elif kind == "a question twice":
+        rows = [rows[(i + 1) % len(rows)] if i in picked else row for i, row in enumerate(rows)]
+    else:
+        rows = [{**row, **RECORDS[kind](score, row)} if i in picked else row for i, row in enumerate(rows)]
+    return replace(run, records=rows)
 
 
-def _answered(score: str) -> list[dict[str, Any]]:
-    """The official rows, two in seven of them answered right."""
-    gold = {"answers": ["Mira"], "supporting": [], "extra": {}}
-    right = [i % 7 < 2 for i in range(len(official()))]
-    told = [{"prediction": "Mira" if one else "Tom", "scores": {score: float(one)}, "gold": gold} for one in right]
-    return [{**row, **own} for row, own in zip(official(), told, strict=True)]
+def honest_run(folder: Path, value: Value) -> StoredRun:
+    """A run over the official rows, two in seven of them answered right, with this code and the paper's template."""
+    llama, score = public_releases._published_facts()["llama"], str(value.metric.score)
+    told = [{"prediction": "Mira" if i % 7 < 2 else "Tom", "scores": {score: float(i % 7 < 2)}} for i in range(2417)]
+    rows = [{**row, **own, "gold": GOLD} for row, own in zip(official(), told, strict=True)]
+    run = paper_run(folder, "bm25", "musique", rows, manifest=comparable.made_by())
+    prompt = re.sub(r"\{[a-z_]+\}", "x", next(p for key, p in run.manifest["prompts"].items() if ", system" not in key))
+    sent = f"{llama['opening']}{llama['user']}{prompt}{llama['closing']}"
+    return replace(run, manifest={**run.manifest, "first_prompts": {"reader": {"text": sent, "ids": llama["ids"]}}})
 
 
-def judged(run: StoredRun, honest: StoredRun, value: Value) -> tuple[bool, bool]:
-    """(refused, certified without a mark) of a run that stands in a table with two honest ones."""
-    others = [replace(honest, path=Path(f"r--{n}")) for n in range(2)]
-    table = frame([*others, replace(run, path=Path("r--9"))], [value])
-    own = table[table["run"] == "r--9"]
-    if own.empty or own["verdict"].str.startswith(NOT_COMPARABLE).any():
-        return True, False
-    plain = frame([honest], [value])["notes"].iloc[0]
-    unchecked = differences(value, run).unchecked != differences(value, honest).unchecked
-    return False, not (set(own["notes"].iloc[0]) - set(plain) or unchecked)
+def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) -> StoredRun:
+    """The honest run with one thing changed."""
+    if kind in RECORDS or kind in MORE:
+        return edited(kind, honest, score, dice)
+    config, manifest = {**DISHONEST, **HONEST}[kind](dice)
+    if callable(change := manifest.get(TEXT)):
+        manifest = {TEXT: change(honest.manifest["first_prompts"]["reader"]["text"])}
+    return replace(honest, config=changed(honest.config, config), manifest=changed(honest.manifest, manifest))
+
+
+def judged(
+    kind: str, run: StoredRun, others: Sequence[StoredRun], plain: Mapping[str, Any], value: Value
+) -> tuple[bool, bool, bool]:
+    """Whether a run is refused, certified alone, and certified beside others: with no mark, nothing unchecked.
+
+    others: honest runs; plain: the row of one of them alone.
+    """
+    found = []
+    for beside in ([], others)[: 1 + bool(others)]:
+        named = [replace(other, path=Path(f"r--{n}")) for n, other in enumerate(beside)]
+        table = frame([*named, replace(run, path=Path("r--9"))], [value])
+        own = table[table["run"] == "r--9"]
+        if own.empty or own["verdict"].str.startswith(NOT_COMPARABLE).any():
+            return True, False, False
+        told = own["verdict"].iloc[0] == plain["verdict"] and WORDS.get(kind, "?") not in plain["verdict"]
+        found.append(told and not set(own["notes"].iloc[0]) - set(plain["notes"]))
+    return False, found[0], found[-1]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
-    dice, bad = random.Random(parser.parse_args().seed), {"certified without a mark": [], "refused": []}
-    value = next(v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique" and v.label == "F1")
-    score, counts = str(value.metric.score), {"dishonest": 0, "honest": 0}
+    dice = random.Random(parser.parse_args().seed)
+    value, alone, beside, refused = bm25_value(), [], [], []
     with TemporaryDirectory() as folder:
-        honest = paper_run(Path(folder), "bm25", "musique", _answered(score))
-        kinds = [*DISHONEST, *RECORDS]
-        for kind in [*kinds, *dice.choices(kinds, k=60 - len(kinds)), *HONEST]:
-            rows = _edited(kind, honest.records, score, dice) if kind in RECORDS else honest.records
-            config, manifest = {**DISHONEST, **HONEST}.get(kind, HONEST["as it is"])(dice)
-            told = changed(honest.config, config), changed(honest.manifest, manifest)
-            refused, certified = judged(replace(honest, config=told[0], manifest=told[1], records=rows), honest, value)
-            counts["honest" if kind in HONEST else "dishonest"] += 1
-            bad["refused"] += [kind] if kind in HONEST and refused else []
-            bad["certified without a mark"] += [kind] if kind not in HONEST and certified else []
-    for what, who in (("certified without a mark", "dishonest"), ("refused", "honest")):
-        print(f"{who}: {counts[who]} runs, {what}: {len(bad[what])}", *sorted(set(bad[what])))
+        honest = honest_run(Path(folder), value)
+        plain = frame([honest], [value]).iloc[0]
+        kinds = [*DISHONEST, *RECORDS, *MORE]
+        kinds += dice.choices(kinds, k=max(0, 60 - len(kinds)))
+        for kind in [*kinds, *HONEST]:
+            run = fabricated(kind, honest, str(value.metric.score), dice)
+            found = judged(kind, run, [honest, honest], plain, value)
+            if kind in HONEST:
+                refused += [kind] * found[0]
+            else:
+                alone, beside = alone + [kind] * found[1], beside + [kind] * found[2]
+    print(f"dishonest: {len(kinds)} runs; certified without a mark, alone: {len(alone)}", *sorted(set(alone)))
+    print(f"certified without a mark, beside honest runs: {len(beside)}", *sorted(set(beside)))
+    print(f"honest: {len(HONEST)} runs, refused: {len(refused)}", *refused)
+
+
+def bm25_value(label: str = "F1") -> Value:
+    """A printed value of BM25 on MuSiQue."""
+    own = [v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique"]
+    return next(v for v in own if v.label == label)
 
 
 if __name__ == "__main__":

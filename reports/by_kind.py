@@ -77,7 +77,9 @@ def split_by_kind(
         for own, records in sorted(groups.items(), key=lambda group: (len(group[0]), group[0])):
             name = f"{run.config['dataset']['name']}, {by} {own}"
             config = {**run.config, "dataset": {**run.config["dataset"], "name": name}}
-            found.append(replace(run, config=config, records=records, whole=run, notes=(*run.notes, *notes)))
+            summary = {**run.summary, "n_left_out": 0}  # the kind of what the loader left out is not known
+            part = replace(run, config=config, records=records, summary=summary)
+            found.append(replace(part, whole=run, notes=(*run.notes, *notes)))
     if not found:
         told = [name for name in BY if any(kind(r, name) is not None for run in runs for r in run.whole_records)]
         raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(told) or 'nothing'}")

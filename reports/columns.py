@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from harness.errors import UnknownName
-from reports.settings import settings
+from reports.settings import as_printed, settings
 
 _WHO = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
@@ -63,6 +63,7 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
         local = _SCORES if served and all(served) else (*_SCORES, *_SHORT)
         short = [*local, *(_SERVED if any(served) else ())]
         columns = [*(s for s in scores if s in known), *(c for c in short if c in known), *_COUNTS, *counts]
+    columns = [as_printed(name, known) for name in columns]
     if unknown := [name for name in columns if name not in known]:
         whole = [name for name in known if not name.endswith((".low", ".high"))]
         see = "--all prints every column; harness score RUN --scorers NAME adds a score"

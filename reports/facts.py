@@ -284,8 +284,9 @@ def _run_notes(run: StoredRun) -> list[str]:
         )
     found += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
     if (state := run.summary.get("state", "running")) != "finished":
-        asked = run.summary.get("n_asked")
-        found.append(f"the run is {state}, not finished: {total} questions" + (f" of {asked}" if asked else " so far"))
+        asked, whole = run.summary.get("n_asked"), run.whole or run
+        rest = f"{(asked or 0) - len(whole.records) - left_out(whole)} of {asked} questions have no record yet"
+        found.append(f"the run is {state}, not finished: {rest if asked else f'{total} questions so far'}")
     if early := run.summary.get("stopped_early"):
         found.append(
             f"a duel stopped the run early, after {early['questions']} of {early['of']} questions in random order of "

@@ -143,6 +143,23 @@ def _rows_of_data_set(run: StoredRun) -> Rows:
     return Rows({example.question.id: example for example in data.examples}, data.documents)
 
 
+def other_texts(run: StoredRun) -> int | None:
+    """How many records hold another question, gold answer or length of a text than the data set; None if unknown.
+
+    It is known of bundled data sets, and of those of the hub in the cache. A file of the user's proves nothing.
+    """
+    rows = Rows(problem="a file") if run.config["dataset"].get("data") else _rows_of_data_set(run)
+    if rows.problem is not None:
+        return None
+    odd = 0
+    for record in filter(lambda record: record.get("gold"), run.whole_records):
+        example = rows.examples.get(record["question_id"])
+        own = record["question"], record["gold"]["answers"], record["document_characters"]
+        sizes = [] if example is None else [len(rows.documents[d].text) for d in example.question.document_ids]
+        odd += example is None or own != (example.question.text, [*example.gold.answers], sizes)
+    return odd
+
+
 @contextmanager
 def offline() -> Iterator[None]:
     """Read files of the hub from the cache alone inside the block, without a connection."""

@@ -12,7 +12,6 @@ are added in squares, L = mean - sqrt(sum (mean_i - low_i)^2) / k over k data se
 "Construction of confidence limits about effect measures: a general approach", Statistics in Medicine 2008, section 2).
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -108,17 +107,12 @@ def _mean_over_datasets(cells: Mapping[str, float | None], datasets: Sequence[st
 
     cells: "musique", "musique.low", "musique.high", ... -> value. The formula of the interval's ends: see the module.
     """
-    found: dict[str, float | None] = dict.fromkeys((MEAN, *(f"{MEAN}{end}" for end in _ENDS)))
     values = [value for name in datasets if (value := cells[name]) is not None]
     if len(values) < len(datasets):
-        return found
-    found[MEAN] = mean = sum(values) / len(values)
-    for end, sign in zip(_ENDS, (-1, 1), strict=True):
-        limits = [limit for name in datasets if (limit := cells[f"{name}{end}"]) is not None]
-        if len(limits) == len(values):
-            squares = sum((limit - value) ** 2 for limit, value in zip(limits, values, strict=True))
-            found[f"{MEAN}{end}"] = min(1.0, max(0.0, mean + sign * math.sqrt(squares) / len(values)))
-    return found
+        return dict.fromkeys((MEAN, *(f"{MEAN}{end}" for end in _ENDS)))
+    mean, ends = facts.mean_of_samples(values, [(cells[f"{name}.low"], cells[f"{name}.high"]) for name in datasets])
+    low, high = ends or (None, None)
+    return {MEAN: mean, f"{MEAN}.low": low, f"{MEAN}.high": high}
 
 
 def _legend(means: pd.DataFrame, score: str | None, datasets: Sequence[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """Runs that differ in their seed alone, as one run whose scores and costs are means over the repeats.
 
 A question's score is the mean over the repeats, so an interval over documents holds for the mean of as many runs. How
-far the repeats lie apart is a note of the run: the standard deviation of their means (n - 1 in the denominator).
+far the repeats lie apart is a note of the run: the standard deviation of their means (n - 1 in the denominator). So is
+what a repeat lacks: questions, answers, the code or packages of most.
 
 Where the reader drew its replies, a question has two more kinds of scores beside each score, which get intervals alike:
 
@@ -19,6 +20,7 @@ from typing import Any
 from harness.config.schema import canonical
 from harness.scorers.squad import normalize_answer
 from harness.storage.run_folder import StoredRun
+from reports.comparability import other_versions
 
 
 def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -56,7 +58,13 @@ def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
     ids = [name for name in by_id[0] if all(name in others for others in by_id)]
     drawn = first.config["dataset"]["scorers"] if first.config["model"].get("temperature") else ()
     records = [_mean_record([records[name] for records in by_id], drawn) for name in ids]
-    return replace(first, records=records, notes=(*first.notes, _spread(repeats, by_id, ids)))
+    lost = len({name for own in by_id for name in own}) - len(ids)
+    odd = sum(len({own[name]["error"] is None for own in by_id}) == 2 for name in ids)
+    told = [_spread(repeats, by_id, ids)]
+    told += [f"{odd} of {len(ids)} questions failed in a part of the repeats and count 0 there"] * bool(odd)
+    told += [f"{lost} questions are not in every repeat and in no number"] * bool(lost)
+    told += [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in other_versions(repeats) if sentence]
+    return replace(first, records=records, notes=(*first.notes, *dict.fromkeys(told)))
 
 
 def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> dict[str, Any]:

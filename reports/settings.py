@@ -94,6 +94,11 @@ def settings(frame: pd.DataFrame) -> list[str]:
     return [str(name) for name in frame.columns if is_setting(str(name))]
 
 
+def as_printed(name: str, known: Collection[str]) -> str:
+    """The one of `known` that a head of a table means: "k" is "method.k" where nothing else is called k."""
+    return f"method.{name}" if name not in known and f"method.{name}" in known else name
+
+
 def is_setting(column: str) -> bool:
     """Whether a column holds the values of a setting: "method.k", "seed"; a score of the user's own has a colon."""
     head, dot, _ = column.partition(".")

@@ -112,6 +112,11 @@ class Whole(Echo):
         return Answer(question.text)
 
 
+def test_a_class_that_is_called_like_a_preset_is_refused() -> None:
+    with pytest.raises(UserError, match="the class Bm25 is called like the preset configs/methods/bm25.yaml"):
+        harness.run(type("Bm25", (Whole,), {}), DATA, limit=1, mlflow="off", progress=False)
+
+
 def length(prediction: str, references) -> float:
     return min(1.0, len(prediction) / 1000)
 

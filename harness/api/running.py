@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
 from harness.api.results import PathLike, Run, Runs
-from harness.config import registry, suites
+from harness.config import presets, registry, suites
 from harness.config.layers import FOLDER, Choices, folder_settings
 from harness.config.schema import digest
 from harness.config.sweep import check_axes
@@ -22,7 +22,7 @@ from harness.engine.recorded_stops import with_stops
 from harness.engine.repeats import distinct_repeats
 from harness.engine.rows_in_turn import in_turn
 from harness.engine.spending_limits import Budget
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UserError
 from harness.method import Method
 from harness.storage.files import home, write_atomic
 from harness.storage.json_lines import json_line
@@ -213,12 +213,18 @@ def _run_rows(
 
 
 def _names(named: Methods | Names | None) -> list[str]:
-    """The names of methods or data sets; a method class is registered under its own name, "Lead" -> "lead"."""
+    """The names of methods or data sets; a method class is registered under its own name, "Lead" -> "lead".
+
+    Raises UserError for a class that is called like a preset, whose settings or code would run in its place.
+    """
     names: list[str] = []
     for one in [] if named is None else [named] if isinstance(named, str | type) else named:
         names.append(one if isinstance(one, str) else one.__name__.lower())
         if isinstance(one, type):
-            registry.register_method(names[-1], one)
+            target = registry.register_method(names[-1], one)
+            if (preset := presets.read("methods", names[-1])[-1][0]) != target:
+                told = f"the class {one.__name__} is called like the preset {preset}"
+                raise UserError(f"{told}: give the class another name, or run the preset with '{names[-1]}'")
     return names
 
 

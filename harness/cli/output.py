@@ -150,6 +150,7 @@ def print_result(result: RunResult, plan: Plan, json: bool) -> None:
     note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
     note += f", {summary['n_truncated']} answered from a truncated context" if summary.get("n_truncated") else ""
     note += f", {summary['n_left_out']} left out by the loader" if summary.get("n_left_out") else ""
+    note += f", {summary['n_not_asked']} not asked yet" if summary.get("n_not_asked") else ""
     note += _cached_requests_note(summary)
     lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     told = reply_sentences(summary.get("replies", {}), plan.config.model_dump(mode="json"))

@@ -103,6 +103,10 @@ def report(
         from reports.by_kind import split_by_kind
 
         runs = split_by_kind(runs, table.by)
+    if table.reference is not None:
+        from reports.facts import check_reference
+
+        check_reference(runs, table.reference)
     if page.html is not None:
         title = page.title or " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
         write(_page(runs, title, table, page), page.html)
@@ -168,7 +172,7 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
 
     columns: as of chosen_columns. csv and json hold a single table, with every column.
     """
-    from reports import facts, paper
+    from reports import paper
     from reports.columns import ordered, pick_columns, sections
     from reports.compare import compare
     from reports.main_table import REFERENCE, frame
@@ -179,8 +183,6 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
     table, page, wide = options
     if page.paper:
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
-    if table.reference is not None:
-        facts.check_reference(runs, table.reference)
     whole, width = form in ("csv", "json"), terminal_width(form, table.out)
     if wide.wide:
         tested = None

@@ -50,9 +50,10 @@ def trust(*targets: str) -> None:
     _trusted.update(targets)
 
 
-def register_method(name: str, cls: type[Method]) -> None:
-    """Make a method's class the preset `name` in this process, as harness.run does with a class."""
-    plugins(GROUPS["methods"])[name] = register_target(cls)
+def register_method(name: str, cls: type[Method]) -> str:
+    """Make a method's class the preset `name` in this process, as harness.run does with a class; returns its target."""
+    target = plugins(GROUPS["methods"])[name] = register_target(cls)
+    return target
 
 
 def register_target(value: Any) -> str:

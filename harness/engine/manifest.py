@@ -73,6 +73,11 @@ def _own_git_state() -> dict[str, Any] | None:
     return git_state(Path(__file__).resolve().parents[2])
 
 
+def made_by() -> dict[str, Any]:
+    """The checkout and packages of this process, as a manifest has them: "git" and "packages"."""
+    return {"git": _own_git_state(), "packages": dict(packages())}
+
+
 def describe(plan: Plan) -> dict[str, Any]:
     """The parts of a plan's manifest that are known before it starts: no times, command or first prompts."""
     dataset, numbers = plan.dataset, amounts_of(plan)
@@ -95,8 +100,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         **({"amounts": numbers} if numbers else {}),
         "scorers": {name: scorers.version(name) for name in plan.config.dataset.scorers},
         **({"code": plan.code} if plan.code else {}),
-        "git": _own_git_state(),
-        "packages": dict(packages()),
+        **made_by(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
@@ -174,12 +178,15 @@ def changes(before: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
 
 
 def asked_counts(manifest: Mapping[str, Any], asked: int, recorded: int) -> dict[str, int]:
-    """{"n_asked", "n_left_out" (if any)} of a summary: n_scored + n_failed + n_left_out = n_asked once it is finished.
+    """The keys n_asked, n_left_out and n_not_asked (if any) of a summary.
+
+    n_scored + n_failed + n_left_out + n_not_asked = n_asked; n_not_asked: what an unfinished run has still to ask.
 
     asked: questions that this command asks; recorded: n_total, which holds those of earlier commands too.
     """
     left_out = sum((manifest.get("dataset") or {}).get("skipped", {}).values())
-    return {"n_asked": max(asked, recorded) + left_out, **({"n_left_out": left_out} if left_out else {})}
+    counts = {"n_left_out": left_out, "n_not_asked": max(asked - recorded, 0)}
+    return {"n_asked": max(asked, recorded) + left_out, **{name: count for name, count in counts.items() if count}}
 
 
 def with_first_prompts(manifest: dict[str, Any], prompts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

@@ -126,13 +126,14 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def _merged_manifest(folder: Path, parts: Sequence[Path]) -> dict[str, Any]:
-    """The manifest of the whole run: the first one found, with the starts of all, each with its shard's name.
+    """The manifest of the whole run: the first one with records, with the starts of all, each with its shard's name.
 
     The first start of a shard that answered with other code, packages or on another machine has them as "changed".
     "shard" stays in it, with the largest "asked". Raises UserError for shards with different data or scorers.
     """
     merged = read_json(folder / MANIFEST)
-    for part in parts:
+    empty = {part for part in parts if not any(True for _ in read_lines(part / RECORDS, "question_id"))}
+    for part in sorted(parts, key=empty.__contains__):
         manifest = read_json(part / MANIFEST)
         if not manifest:
             continue  # a merge was killed after it had removed it
@@ -148,8 +149,7 @@ def _merged_manifest(folder: Path, parts: Sequence[Path]) -> dict[str, Any]:
                     "run that shard again with the same command, then merge"
                 )
         manifest["gpu"] = merged["gpu"] = manifest.get("gpu") or merged.get("gpu")
-        odd = changes(merged, manifest)
-        if odd and any(True for _ in read_lines(part / RECORDS, "question_id")):
+        if part not in empty and (odd := changes(merged, manifest)):
             starts[0]["changed"] = odd | starts[0].get("changed", {})
         merged["starts"] = merged["starts"] + [start for start in starts if start not in merged["starts"]]
         merged["first_prompts"] = {**manifest.get("first_prompts", {}), **merged.get("first_prompts", {})}

@@ -53,12 +53,8 @@ def paired_test(
     that are no ties (the observed one is among them); beyond, `permutations` random ones with
     p = (hits + 1) / (permutations + 1) (Phipson and Smyth 2010), which is never 0. Where all clusters differ alike (all
     ties, or one method always ahead by as much) the interval is that of differences of scores in [0, 1], or in what was
-    seen where that is wider. Raises ValueError where lengths differ, a value is not finite, or there is none.
+    seen where that is wider. Raises ValueError where a value is not finite.
     """
-    if len(a) != len(b):
-        raise ValueError(f"paired scores differ in length: {len(a)} and {len(b)}")
-    if not len(a):
-        raise ValueError("no pairs to test")
     differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     sums, sizes = per_cluster(differences, clusters)
     span = max(1.0, float(np.max(a)), float(np.max(b))) - min(0.0, float(np.min(a)), float(np.min(b)))

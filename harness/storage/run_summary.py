@@ -24,7 +24,7 @@ from harness.cost.usage import add_usage, texts_and_cut
 from harness.stats.bootstrap import WHOLE_FOLDER, by_question, interval, question_labels
 from harness.storage.run_schema import MISSING, PREFIX
 
-KEPT = ("state", "n_asked", "n_left_out", "stopped_early")
+KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
 """The keys of a summary.json that its records do not determine: who computes the numbers again keeps them."""
 
 

@@ -73,6 +73,15 @@ def saved_view(columns: Sequence[str], swept_keys: Iterable[str], created: int) 
     return json.dumps({"name": "Comparison", "createdAt": created, "updatedAt": created, "state": json.dumps(state)})
 
 
+def widened_view(view: str, swept_keys: Iterable[str]) -> str:
+    """The view (JSON) of `saved_view` with a column for each of these params that it lacks, behind its own."""
+    whole = json.loads(view)
+    state = json.loads(whole["state"])
+    for key in ("selectedColumns", "columnOrder"):
+        state[key] = list(dict.fromkeys([*state[key], *(f"params.`{name}`" for name in swept_keys)]))
+    return json.dumps({**whole, "state": json.dumps(state)})
+
+
 def experiment_guide(name: str, experiment: str) -> str:
     """The description of an experiment, in markdown; experiment: its id."""
     return (
@@ -186,15 +195,18 @@ class MlflowRun:
                 self.client.update_run(run_id, status="RUNNING")
 
     def _find_experiment(self) -> str:
-        """The id of the data set's experiment, made if there is none. Raises SaveError for a deleted one."""
+        """The id of the data set's experiment, made if there is none; its view gets the settings that the run varies.
+
+        Raises SaveError for a deleted one.
+        """
         from mlflow.exceptions import MlflowException
 
-        name = str(self.run.config["dataset"]["name"])
+        name, tag = str(self.run.config["dataset"]["name"]), f"mlflow.sharedViewState.{VIEW}"
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
-            view = {f"mlflow.sharedViewState.{VIEW}": saved_view(first_columns(self.run), swept(self.run), _now())}
+            tags = _KIND | {tag: saved_view(first_columns(self.run), swept(self.run), _now())}
             try:
-                made = str(self.client.create_experiment(name, artifacts_uri(self.uri, name), _KIND | view))
+                made = str(self.client.create_experiment(name, artifacts_uri(self.uri, name), tags))
             except MlflowException:  # another run made it in the meantime, or it truly cannot be made
                 experiment = self.client.get_experiment_by_name(name)
                 if experiment is None:
@@ -204,6 +216,9 @@ class MlflowRun:
                 return made
         if experiment.lifecycle_stage != "active":
             raise SaveError(f"the MLflow experiment '{name}' was deleted; restore it there, or use another --uri.")
+        view = experiment.tags.get(tag)
+        if view and (wider := widened_view(view, swept(self.run))) != view:
+            self.client.set_experiment_tag(experiment.experiment_id, tag, wider)
         return str(experiment.experiment_id)
 
     def _search_runs(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:

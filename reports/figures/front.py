@@ -7,7 +7,7 @@ Cost is that of a question with its share of the index, or of search and answer 
 money that servers take (cost="money"), which then stands under "tflops". A method is
 dominated when another one costs no more, scores no less, and is better in one of the two. A run that was shown the
 supporting passages (oracle-evidence) is a ceiling: it takes no part, because nobody can run it without the answers. Nor
-does one that is apart: it was asked other questions than most runs of its data set.
+does one that is apart: it was asked other questions than most runs of its data set, or for another task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import pandas as pd
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.comparability import most_common, question_set
 from reports.figures.figure import Figure
 from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, paper_style, set_axis, wrapped
 from reports.main_table import frame
@@ -49,7 +48,7 @@ _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "undominated": (_BEST, {"color": "#0072B2", "marker": "o", "mfc": "#0072B2"}),
     "dominated": ("dominated", {"color": "#7b8694", "marker": "o", "ecolor": "#b6bec9"}),
     "ceiling": ("ceiling: was shown the evidence", {"color": "#009E73", "marker": "D"}),
-    "apart": ("was asked other questions: compared with none", {"color": "#D55E00", "marker": "s"}),
+    "apart": ("was asked otherwise: compared with none", {"color": "#D55E00", "marker": "s"}),
 }
 
 
@@ -85,11 +84,12 @@ def points(
 ) -> list[dict[str, Any]]:
     """Score, cost and who dominates it, a dict for each row of `means` (main_table.frame) that has both numbers.
 
-    score: by default each data set's headline; cost: a key of COSTS; runs: they say which rows are apart.
+    score: by default each data set's headline; cost: a key of COSTS; runs: those of the rows. Raises UnknownName for a
+    score that none of them has.
     """
-    asked = {facts.run_key(run): question_set(run) for run in runs}
-    usual = {name: most_common([own for key, own in asked.items() if key[0] == name]) for name, _ in asked}
-    apart = {key for key, questions in asked.items() if questions != usual[key[0]]}
+    known = {name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))}
+    if score is not None and score not in known:
+        raise UnknownName("score", score, sorted(known), "harness score RUN --scorers NAME adds a score")
     rows: list[dict[str, Any]] = []
     for row in facts.records(means):
         name = score or str(row["headline"])
@@ -104,8 +104,7 @@ def points(
                 **{f"tflops{part}": value for part, value in spent.items()},
                 "cost": cost,
                 "convention": row["convention"],
-                "ceiling": row["ceiling"],
-                "apart": (row["dataset"], row["run"]) in apart,
+                **{name: row[name] for name in ("ceiling", "apart")},
             }
         )
     for row in rows:
@@ -256,5 +255,5 @@ def _tooltip(point: Mapping[str, Any]) -> str:
     if point["ceiling"]:
         return f"{value}; a ceiling, it was shown the evidence"
     if point["apart"]:
-        return f"{value}; apart, it was asked other questions than most runs"
+        return f"{value}; apart, it was asked otherwise than most runs"
     return value + (f"; dominated by {', '.join(point['dominated_by'])}" if point["dominated_by"] else "")

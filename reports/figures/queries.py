@@ -43,6 +43,8 @@ def figure(
     Raises UserError where `paper` is asked for and no run measures a printed value, and what `frame` raises.
     """
     chosen = per_document or PER_DOCUMENT
+    if reference is not None:
+        facts.check_reference(runs, reference)
     table = whole = frame(runs, chosen, reference or main_table.REFERENCE, convention or DEFAULT)
     parts: list[Titled] = [*sections(table, ())]
     if paper:

@@ -25,7 +25,7 @@ from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.main_table import frame as means_of
-from reports.settings import distinct_labels, is_number, name_runs, setting_values
+from reports.settings import as_printed, distinct_labels, is_number, name_runs, setting_values
 
 _COST = ("tokens", "tflops", "tflops.low", "tflops.high", "convention", "n", "failed", "truncated", "notes", "run")
 _WIDE = 16  # largest value over smallest from which the axis is logarithmic
@@ -36,7 +36,7 @@ def figure(
     runs: Sequence[StoredRun], *, x: str | None, score: str | None, convention: str, warn: Callable[[str], None]
 ) -> Figure:
     """The figure of the runs over `x`, by default the only setting that differs; else as `frame`."""
-    key = x or only_varying_setting(runs)
+    key = as_printed(x or only_varying_setting(runs), {key for run in runs for key in setting_values(run)})
     table = frame(runs, key, score, convention)
     if table[key].nunique() < 2:
         warn(f"note: all these runs have one value of {key}; run others with --sweep {key}=A,B")

@@ -4,8 +4,8 @@
 
 Every setting of the run that can change a prediction is compared with the row's (`reports.paper.preset`). Seeds are
 not: no paper names one. Nor are batch sizes, devices, scorers, limits, paths, and parameters that only record more.
-What honest runs have too (another precision, a server, a few failed questions, uncommitted code) is a mark beside the
-verdict and forbids none.
+What honest runs have too (another precision, a server, uncommitted code, a seed) is a mark beside the verdict and
+forbids none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ from harness.config.registry import short_name
 from harness.config.schema import DatasetConfig, sampling
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
+from harness.engine.manifest import made_by
 from harness.engine.plan import FROM
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -50,19 +51,25 @@ def differences(value: Value, run: StoredRun, rule: DatasetRule | None = None, r
     found.add(_data_reasons(value, run, rule, paper))
     found.reasons += _metric_reasons(value, run) + _incomplete_reasons(value, run)
     found.marks += _marks(run)
+    found.unchecked += _code_not_checked(run)
     return Found(found.reasons, list(dict.fromkeys(found.unchecked)), list(dict.fromkeys(found.marks)))
 
 
 def _marks(run: StoredRun) -> list[str]:
-    """Sentences on what happened to the run that stand beside a verdict and forbid none."""
-    n, failed, found = len(run.records), _failed(run), []
-    if failed:
-        found.append(f"{failed} of {n} questions failed: they score 0, and costs are over the others")
+    """Sentences on how the run was made that stand beside a verdict and forbid none."""
+    seed, found = run.config.get("seed"), []
     if (run.manifest.get("git") or {}).get("dirty"):
         found.append("the run's code had changes that no commit holds")
-    if odd := sorted(_changed(run) - _DECISIVE):
-        found.append(f"a part of the run was made after a change of {listed(odd)}")
+    if seed:
+        found.append(f"seed {seed} was chosen: whether other seeds were tried is not known")
     return found
+
+
+def _code_not_checked(run: StoredRun) -> list[str]:
+    """What of the code and packages that made the run is not what is here, by name."""
+    told, here = run.manifest, made_by()
+    same = {"code": told.get("git") == here["git"], "packages": told.get("packages") == here["packages"]}
+    return [name for name, known in same.items() if not known]
 
 
 def _changed(run: StoredRun) -> set[str]:
@@ -76,9 +83,12 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _differences(head: str, own: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
-    """A sentence, begun by `head`, for each key of `paper` with another value in `own`, and one for all it lacks."""
+    """A sentence, begun by `head`, for each key of `paper` with another value in `own`, and one for all it lacks.
+
+    A run lists no setting that is not set.
+    """
     others = [key for key, wanted in paper.items() if key in own and own[key] != wanted]
-    missing = [key for key in paper if key not in own]
+    missing = [key for key, wanted in paper.items() if key not in own and wanted not in (None, {})]
     found = [f"{head}{key} is {_text(own[key])}, the paper's is {_text(paper[key])}" for key in others]
     if missing:
         lacking = f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} not recorded"
@@ -120,7 +130,10 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
         if other := public_releases.other_owner(str(used.get("source")), wanted):
             return Found([f"model: the {role} is {other}"])
         behind = ["precision", "chat template"] if "backend" in wanted.settings else []
-        return Found(unchecked=["weights", *behind])
+        own, head = {"thinking": used.get("thinking"), "extra": used.get("extra") or {}}, f"model: the {role}'s "
+        found = Found(_differences(head, own, {"thinking": wanted.settings.get("thinking")}), ["weights", *behind])
+        found.marks += _differences(head, own, {"extra": {}})
+        return found
     told = (run.manifest.get("models") or {}).get(role) or {}
     if used.get("backend") != "hf" or not (told.get("weights") or _is_named(used, wanted.name)):
         return Found([name])
@@ -260,6 +273,8 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
     if run.config.get("sample"):
         seed = run.config.get("sample_seed", 0)
         found.append(f"sample: about {run.config['sample']} questions drawn with seed {seed}, the paper has all")
+    corrected = run.manifest.get("corrected") or ()
+    found += [f"dataset: gold answers of {told['questions']} questions were corrected" for told in corrected]
     if rule.subset is not None:
         found.append(f"sample: {rule.subset}")
     found += _setting_reasons(config, paper)
@@ -309,7 +324,7 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
 def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     """What makes a run less than the experiment that it names: it did not end, changed on the way, or lacks answers."""
     metric, entry, found = value.metric, value.entry, []
-    state = run.summary.get("state", "finished")
+    state = run.summary.get("state", "running")
     if state != "finished":
         found.append(f"run: it is {state}")
     if odd := sorted(_changed(run) & _DECISIVE):
@@ -318,8 +333,8 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     if failed > _FEW * n:
         found.append(f"run: {failed} of {n} questions failed")
     if metric.in_points and (name := score_of(metric, run)) in facts.score_names(run):
-        if missing := facts.scored(run, str(name)).missing:
-            found.append(f"metric: {missing} of {n} answers have no {name}")
+        if missing := n - len(facts.scored(run, str(name)).values):
+            found.append(f"metric: {missing} of {n} questions have no {name}")
         found += _other_version(run, str(name))
     if metric.phases and (entry.per_document or entry.questions_per_document):
         asked = {key for record in run.records for key in record["document_ids"]}

@@ -77,6 +77,8 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     found.reasons += _size_differences(run, role, wanted, proven=not found.unchecked)
     known = _published_facts()["models"].get(wanted.name) or {}
     found.reasons += _template_differences(run, role, known, wanted.name)
+    if "opening" in known and role not in (run.manifest.get("first_prompts") or {}):
+        found.unchecked.append("chat template")
     return found
 
 

@@ -13,9 +13,9 @@ differs (by more than 2 points)    our 95 % interval lies outside
 undecided (...)                    neither; in brackets the questions that would decide, were the difference to stay
 not comparable                     a run differs in more than chance; `notes` say in what
 
-Behind a verdict stands what could not be checked ("scores, weights and rows not checked"); `notes` have what a reader
-should weigh: another precision, failed questions, uncommitted code, other versions or rows than most of the runs, a
-seed out of several.
+Behind a verdict stands what could not be checked ("gold answers and rows not checked"); `notes` have what a reader
+should weigh: another precision, uncommitted code, other versions or rows than most of the runs, a chosen seed, and the
+notes of the run in any table.
 
 The margin is in points for scores, and in percent of the printed value for costs and requests. `notes` also say, after
 "known:", what the project does otherwise than the paper as far as it knows; that forbids no verdict.
@@ -35,6 +35,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.columns import sections, shortened
 from reports.comparability import other_versions, reasons_not_to_rank
+from reports.gold_rows import other_texts
 from reports.paper.comparable import differences, listed
 from reports.paper.matching import Pair, incomplete, matches
 from reports.paper.measured import WORDING, OwnValue, mean_over_datasets, measure, score_of, scorer_of
@@ -120,8 +121,9 @@ def legend(margin: float = MARGIN) -> list[str]:
     )
     trust = (
         "not checked: weights of a folder whose published hashes are not known here, what a server runs, rows of a "
-        "file, scores of answers whose gold answers were not kept. Nothing proves that stored "
-        "answers, costs and indexes are what the program wrote."
+        "file, gold answers of a data set that is not on this machine, scores without gold answers, costs, and code "
+        "and packages that are not those here. Nothing proves that stored answers and indexes are what the program "
+        "wrote."
     )
     wording = f"Costs may differ by {WORDING} tokens a question more: the papers print no wording of most prompts."
     return [decision, unknown, trust, wording]
@@ -223,7 +225,9 @@ def _verdict_row(
     names, first = [facts.run_key(run)[0] for _, run in pairs], pairs[0][1]
     label = f", {value.place}" if (value.paper.name, names[0]) in several else ""
     low, high = ours.wide or (None, None)
-    marks = dict.fromkeys([*found.marks, *(told for _, run in pairs for told in among[facts.run_key(run)])])
+    marks = dict.fromkeys(
+        [*found.marks, *(told for _, run in pairs for told in (*facts.notes(run), *among[facts.run_key(run)]))]
+    )
     return {
         "dataset": names[0] if len(pairs) == 1 else f"{value.place} (mean of {listed(names)})",
         "paper": f"{value.paper.name}, {value.entry.table}",
@@ -255,16 +259,24 @@ def _measure_once(value: Value, run: StoredRun, measured: _Measured) -> OwnValue
 
 
 def _rescored_once(value: Value, run: StoredRun, measured: _Measured) -> Found:
-    """What reports.rescored says of the value's score, cached in `measured`; nothing for costs."""
+    """What reports.rescored says of the value's score, and whether gold answers are the data set's, from `measured`.
+
+    Costs are not computed again.
+    """
     metric = value.metric
     if not metric.in_points:
-        return Found()
+        return Found(unchecked=["costs"])
     name = score_of(metric, run) if metric.corpus is None else scorer_of(metric.corpus)
     key = (facts.run_key(run), name)
     if key not in measured:
-        measured[key] = rescored(run, str(name))
-    problem, whole = measured[key]
-    return Found([] if problem is None else [f"metric: {problem}"], [] if whole else ["scores"])
+        problem, whole = rescored(run, str(name))
+        odd = other_texts(run) if whole and problem is None else None
+        if odd:
+            problem = f"{odd} of {len(run.records)} questions or gold answers are not those of the data set"
+        unchecked = ["scores"] if not whole else ["gold answers"] if odd is None else []
+        measured[key] = [] if problem is None else [f"metric: {problem}"], unchecked
+    reasons, unchecked = measured[key]
+    return Found([*reasons], [*unchecked])
 
 
 def _found(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> Found:

@@ -1,6 +1,6 @@
 import pytest
 
-from reports.paper import public_releases
+from reports.paper import comparable, public_releases
 
 _MODELS = {**public_releases._published_facts(), "datasets": {}}
 
@@ -10,3 +10,10 @@ def no_official_rows(request, monkeypatch):
     """Runs made by hand have rows of no official split; tests/reports/test_paper_public_releases.py compares them."""
     if request.module.__name__.rpartition(".")[2] not in ("test_paper_public_releases", "test_fabricated_runs"):
         monkeypatch.setattr(public_releases, "_published_facts", lambda: _MODELS)
+
+
+@pytest.fixture(autouse=True)
+def made_here(monkeypatch):
+    """The checkout and packages of build.write_run are those of this process."""
+    here = {"git": {"commit": "c0ffee", "dirty": False}, "packages": {"longdoc-harness": "0.1.0"}}
+    monkeypatch.setattr(comparable, "made_by", lambda: here)

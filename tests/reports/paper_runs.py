@@ -7,6 +7,8 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.engine.plan import make_method
 from harness.storage.run_folder import read_run
+from reports.paper import public_releases
+from reports.paper.preset import last_part
 from tests.reports.build import record, write_run
 
 GONE = object()
@@ -37,7 +39,12 @@ def contents(config, method):
     encoders = {role: config[role] for role in method.encoders if config.get(role)}
     known = {role: identity(one) for role, one in models.items()} | {role: {"weights": "00"} for role in encoders}
     shapes = {role: one.get("shape") for role, one in {**models, **encoders}.items()}
-    return {"models": known, "shapes": shapes, "dataset": {"revision": "0" * 40}}
+    published = {
+        role: public_releases._published_facts()["models"].get(last_part(str(one.get("source") or "")))
+        for role, one in models.items()
+    }
+    sent = {role: {"text": told["opening"], "ids": told["ids"]} for role, told in published.items() if told}
+    return {"models": known, "shapes": shapes, "dataset": {"revision": "0" * 40}, "first_prompts": sent}
 
 
 def identity(model):

@@ -141,13 +141,16 @@ def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path):
         priced(tmp_path, "cheap", [1.0, 2.0, 3.0], 0.4),
         priced(tmp_path, "one", [0.1], 0.9),
         priced(tmp_path, "bad one", [0.2], 0.1),
+        priced(tmp_path, "other task", [0.1, 0.2, 0.3], 0.9),
     ]
+    runs[-1].config["dataset"]["instruction"] = "Answer with the options at hand."
     found = {p["method"]: (p["apart"], p["dominated_by"]) for p in points(frame(runs), runs)}
-    assert found == {"dear": (False, ("cheap",)), "cheap": (False, ()), "one": (True, ()), "bad one": (True, ())}
+    apart = dict.fromkeys(("one", "bad one", "other task"), (True, ()))
+    assert found == {"dear": (False, ("cheap",)), "cheap": (False, ()), **apart}
     shown = page(runs)
-    # Two marks, in a wide and a narrow figure.
-    assert shown.count("apart, it was asked other questions than most runs") == 4
-    assert "was asked other questions: compared with none" in shown
+    # Three marks, in a wide and a narrow figure.
+    assert shown.count("apart, it was asked otherwise than most runs") == 6
+    assert "was asked otherwise: compared with none" in shown
 
 
 LEGEND = (

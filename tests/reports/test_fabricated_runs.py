@@ -4,25 +4,31 @@ A dishonest run must have a reason against its verdict, an honest one none. Kind
 in test_paper.py, test_paper_settings.py and test_paper_public_releases.py.
 """
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pocket.random_model import save
 
+from bench import fabricated as bench
 from harness import scorers
 from harness.config.layers import Choices
 from harness.config.validation import dataset_of_run
 from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
-from harness.engine.record_texts import gold_of
+from harness.engine.record_texts import gold_of, with_texts
 from harness.engine.scoring import scored_record
+from harness.storage.run_folder import read_run
+from reports import facts
+from reports.gold_rows import other_texts
 from reports.paper.comparable import differences
 from reports.paper.printed import load
 from reports.paper.verdicts import frame
 from reports.rescored import rescored
 from reports.settings import only_in_seed
 from tests.llm.conftest import SIZES, WORDS
+from tests.reports.build import record, write_run
 from tests.reports.paper_runs import changed, paper_run
 from tests.reports.test_paper_public_releases import official
 
@@ -60,14 +66,15 @@ def local(source):
         (({}, {"models.reader.dtype": "float32"}), "model: the reader's dtype is float32, the paper's is bfloat16"),
         (({"model.attention": "eager"},), "model: the reader's attention is eager, the paper's is sdpa"),
         (({"model.revision": COMMIT},), f"reader: revision {COMMIT} was chosen, which one the paper had is not known"),
-        (({}, {}, 48), "48 of 2417 questions failed: they score 0, and costs are over the others"),
-        (({}, {"starts": [{}, {"changed": {"gpu": "A100"}}]}), "a part of the run was made after a change of gpu"),
+        (({}, {}, 48), "48 of 2417 questions failed (scored 0)"),
+        (({"seed": 3}, {}), "seed 3 was chosen: whether other seeds were tried is not known"),
         (({}, {"git": {"commit": "c", "dirty": True}}), "the run's code had changes that no commit holds"),
     ],
 )
 def test_an_honest_run_has_a_mark_beside_its_verdict(honest, changes, mark):
-    found = differences(value(), fabricated(honest["bm25"], *changes))
-    assert (found.reasons, found.marks) == ([], [mark])
+    run = fabricated(honest["bm25"], *changes)
+    found = differences(value(), run)
+    assert (found.reasons, mark in (*found.marks, *facts.notes(run))) == ([], True)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +89,50 @@ def test_what_runs_behind_a_server_is_not_checked(honest, source, reasons):
     found = differences(value(), fabricated(honest["bm25"], {"model.backend": "endpoint", "model.source": source}))
     assert [told.startswith(start) for told, start in zip(found.reasons, reasons, strict=True)] == [True] * len(reasons)
     assert reasons or found.unchecked == ["weights", "precision", "chat template"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        ("template: system", True),
+        ("template: behind the prompt", True),
+        ("template: not recorded", False),
+        ("other code", False),
+        ("packages", False),
+        ("gold edited", False),
+        ("corrected gold", True),
+        ("wrong answers without a score", True),
+        ("server with extra", False),
+        ("replies of another run", False),
+        ("not finished", True),
+    ],
+)
+def test_a_fabricated_run_that_stands_alone_is_not_certified(whole, kind, refused):
+    run, plain = whole
+    made = bench.fabricated(kind, run, str(value().metric.score), random.Random(5))
+    assert bench.judged(kind, made, [], plain, value()) == (refused, False, False)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    run = bench.honest_run(tmp_path_factory.mktemp("whole"), value())
+    return run, frame([run], [value()]).iloc[0]
+
+
+def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):
+    plan = plan_choices(Choices(method="bm25", dataset="pocket/musique", limit=3))
+    names = [{"question_id": e.question.id, "document_ids": [*e.question.document_ids]} for e in plan.dataset.examples]
+    each = zip(names, plan.dataset.examples, strict=True)
+    rows = [with_texts(record(0, 1.0, **own), example, plan.dataset.documents)[0] for own, example in each]
+    told = {
+        "settings": plan.config.model_dump(mode="json"),
+        "manifest": {"dataset": {"fingerprint": plan.dataset.fingerprint}},
+    }
+    run = read_run(write_run(tmp_path, rows, dataset="pocket/musique", **told))
+    assert other_texts(run) == 0
+    rows[0]["gold"]["answers"], rows[1]["question"] = ["Tom"], "Is it Tom?"
+    assert other_texts(replace(run, records=rows)) == 2
+    assert other_texts(fabricated(run, {"dataset.data": "mine.jsonl"})) is None
 
 
 @pytest.mark.parametrize("config", [{"model.thinking": {"tokens": 9}}, {"model.trust_remote_code": True}])

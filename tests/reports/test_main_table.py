@@ -172,7 +172,7 @@ class TestNotes:
             ({"settings": {"model": POCKET}, "dataset": "pocket/musique"}, "made for the synthetic world (pocket/*)"),
             ({"settings": BUILT, "manifest": {"models": {"reader": {}, "builder": {}}}}, "is trained on pocket/* only"),
             ({"summary": {}}, "the run is running, not finished: 2 questions so far"),
-            ({"summary": {"state": "interrupted", "n_asked": 9}}, "the run is interrupted, not finished: 2"),
+            ({"summary": {"state": "interrupted", "n_asked": 9}}, "the run is interrupted, not finished: 7 of 9"),
             ({"manifest": {"warnings": ["no licence"]}}, "no licence"),
             ({"manifest": {"starts": [{"changed": {"git": {}}}]}}, "a part of the run was made after a change of git"),
         ],

@@ -102,7 +102,7 @@ def test_index_costs_have_intervals_over_documents(tmp_path):
     run = paper_run(tmp_path, "pecan", "musique", rows, documents=documents)
     table = frame([run]).set_index("row")
     alone = table.loc["PECAN Attention Graph Construction"]
-    same = "equivalent (within 2 %; weights not checked)"
+    same = "equivalent (within 2 %; weights and costs not checked)"
     assert (alone["ours"], alone["verdict"]) == (pytest.approx(66.7, abs=1e-3), same)
     assert 66.6 < alone["ours.low"] < 66.7 < alone["ours.high"] < 66.8
     shared = table.loc["PECAN Attention Graph Construction + Graph Search, 2 queries per document"]

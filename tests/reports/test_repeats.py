@@ -83,6 +83,21 @@ def test_greedy_repeats_have_means_alone(tmp_path):
     assert not [name for name in table(tmp_path, 0.0, DRAWS) if "vote" in name or "pass@" in name]
 
 
+def test_what_a_repeat_lacks_is_told(tmp_path):
+    plain = config("musique", "pecan", "tiny", {})
+    for seed, scores in enumerate([(1.0, 1.0, 1.0), (1.0, None), (1.0, 0.0, 1.0)]):
+        rows = [record(n, score) for n, score in enumerate(scores)]
+        git = {"commit": "c0ffee" if seed else "beef", "dirty": False}
+        settings = {**plain, "seed": seed}
+        write_run(tmp_path, rows, hash8=f"0000000{seed}", settings=settings, manifest={"git": git})
+    (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
+    assert run.notes[1:] == (
+        "1 of 2 questions failed in a part of the repeats and count 0 there",
+        "1 questions are not in every repeat and in no number",
+        "a repeat was made with commit beef (most runs: c0ffee)",
+    )
+
+
 def test_a_question_that_a_repeat_did_not_score_has_the_mean_of_the_others(tmp_path):
     rows = [record(0, 1.0), record(1, 1.0)]
     unscored = [record(0, 1.0), {**record(1, 0.0), "scores": {}}]

@@ -9,7 +9,7 @@ from reports.compare import compare
 from reports.main_table import frame
 from reports.settings import code_hash, is_setting, name_runs, settings
 from reports.table_formats import render, render_sections
-from tests.reports.build import config, mistake, stored
+from tests.reports.build import SCORE, config, mistake, stored
 
 
 def run(root, number, origin="--set", mark="", **params):
@@ -127,11 +127,25 @@ def test_a_label_as_printed_is_a_reference(tmp_path, command):
     runs = swept(tmp_path)
     assert {row["reference"] for row in compare(runs, reference="bm25 k=3").to_dict("records")} == {"bm25 k=3"}
     assert list(frame(runs, reference="bm25 k=3")["ratio"]) == [1.0] * 3
-    assert command("report", str(tmp_path), "--reference", "bm25 k=3")[0] == 0
 
 
-def test_an_unknown_reference_is_refused_with_the_labels(tmp_path, command):
-    swept(tmp_path)
-    for verb in ("report", "compare"):
-        told = mistake(command(verb, str(tmp_path), "--reference", "bm25 k=4"))
-        assert all(name in told for name in ("unknown reference 'bm25 k=4'", "bm25 k=1", "bm25 k=3"))
+@pytest.mark.parametrize(
+    ("verb", "option", "printed", "other", "told"),
+    [
+        ("report", "--reference", "bm25 k=3", "bm25 k=4", "'bm25 k=4'. Did you mean 'bm25 k=3' or 'bm25 k=1'?"),
+        ("report --html p.html", "--reference", "bm25 k=3", "bm25 k=4", "unknown reference 'bm25 k=4'"),
+        ("report queries", "--reference", "bm25 k=3", "bm25 k=4", "unknown reference 'bm25 k=4'"),
+        ("compare", "--reference", "bm25 k=3", "bm25 k=4", "'bm25 k=4'. Did you mean 'bm25 k=3' or 'bm25 k=1'?"),
+        ("report", "--columns", "k,n", "K,n", "unknown column 'K'"),
+        ("compare --format latex", "--columns", "k,n", "p,n", "unknown column 'p'"),
+        ("report sweep", "--x", "k", "q", "unknown setting 'q'"),
+        ("report front", "--score", SCORE, "tokens", f"unknown score 'tokens'. Known: {SCORE}"),
+    ],
+)
+def test_a_name_as_printed_is_taken_and_another_refused_with_the_list(
+    verb, option, printed, other, told, tmp_path, command, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    swept(tmp_path / "runs")
+    assert command(*verb.split(), "runs", option, printed)[0] == 0
+    assert told in mistake(command(*verb.split(), "runs", option, other))

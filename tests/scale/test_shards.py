@@ -120,6 +120,16 @@ def test_shards_of_other_code_or_packages_are_told(tmp_path):
     assert "a part of the run was made after a change of git, packages (manifest.json)" in facts.notes(run)
 
 
+def test_an_empty_first_shard_of_other_code_says_nothing_of_the_others(tmp_path):
+    folder = shard(tmp_path, 1)[0]
+    told = folder / "parts/1-of-3" / MANIFEST
+    told.write_text(json.dumps(json.loads(told.read_text()) | {"git": {"commit": "e" * 40, "dirty": False}}))
+    (told.parent / RECORDS).write_bytes(b"")
+    shard(tmp_path, 2)
+    merge(folder, lambda _: None)
+    assert not any("a change of" in note for note in facts.notes(read_run(folder)))
+
+
 def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path):
     folder = shard(tmp_path, 1)[0]
     rows = list(read_lines(folder / "parts/1-of-3/records.jsonl", "question_id"))

@@ -3,6 +3,7 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,27 @@ class TestTrack:
         )
         after = only_run(uri)
         assert (after.info.status, after.data.tags["state"]) == ("FINISHED", "finished")
+
+    def test_under_load_nothing_is_finished_with_unfinished_numbers(self, uri, tmp_path, monkeypatch):
+        """Twelve runs, eight of them at a time, each read behind every one of its writes."""
+        read, it = [], type(client(uri))
+
+        def read_behind(write):
+            def written(self, run_id, *words, **more):
+                write(self, run_id, *words, **more)
+                read.append(self.get_run(run_id))
+
+            return written
+
+        for name in ("log_batch", "set_tag", "update_run", "set_terminated"):
+            monkeypatch.setattr(it, name, read_behind(getattr(it, name)))
+        folders = [run_folder(tmp_path, hash8=f"{n:08}") for n in range(12)]
+        track(folders[0], uri, running=True, traces=0)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda folder: track(folder, uri, traces=0), folders))
+        done = [run for run in read if "FINISHED" in (run.info.status, run.data.tags["state"].upper())]
+        assert len({run.info.run_id for run in done}) == 12 < len(done) < len(read)
+        assert {(run.data.metrics.get(SCORE), run.data.metrics.get("n")) for run in done} == {(25.0, 8.0)}
 
     def test_twice_is_one_run_and_adds_no_point(self, uri, tmp_path):
         folder = run_folder(tmp_path)
@@ -171,14 +193,15 @@ class TestTrack:
         link = f"#/experiments/{found.experiment_id}/runs?viewStateShareKey=harness"
         assert link in found.tags["mlflow.note.content"]
 
-    def test_swept_values_are_in_the_name_and_a_column(self, uri, tmp_path):
-        words = ["harness", "run", "--sweep", "method.k=5,7", "--set", "method.view=document"]
-        track(run_folder(tmp_path, manifest={"starts": [{"command": words}]}), uri)
-        assert only_run(uri).info.run_name == "pecan k=5 · tiny"
-        state = json.loads(client(uri).get_experiment_by_name("musique").tags["mlflow.sharedViewState.harness"])[
-            "state"
-        ]
-        assert [name for name in json.loads(state)["selectedColumns"] if "params" in name] == ["params.`method.k`"]
+    def test_swept_values_are_in_the_name_and_a_column_of_an_older_experiment_too(self, uri, tmp_path):
+        for key, name in (("method.k=5,7", "met k=5 · tiny"), ("seed=0,1", "see seed=0 · tiny")):
+            starts = [{"command": ["harness", "run", "--sweep", key, "--set", "method.view=document"]}]
+            track(run_folder(tmp_path, method=key[:3], hash8=key[:6], manifest={"starts": starts}), uri)
+            assert name in {run.info.run_name for run in runs_of(uri)}
+        view = client(uri).get_experiment_by_name("musique").tags["mlflow.sharedViewState.harness"]
+        for columns in ("selectedColumns", "columnOrder"):
+            shown = [name for name in json.loads(json.loads(view)["state"])[columns] if "params" in name]
+            assert shown == ["params.`method.k`", "params.`seed`"]
 
     def test_the_note_of_tflops_is_what_they_are(self, uri, tmp_path):
         track(run_folder(tmp_path, documents=[built(f"d{n}", 8.0) for n in range(4)]), uri)

@@ -39,7 +39,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.bootstrap import Floats, check_level
+from harness.stats.bootstrap import Floats
 
 FRACTIONS = (0.06, 0.12, 0.25, 0.5, 0.98)
 """The bets of the mixture. Equal shares of the capital cost at most log 5 of its logarithm against the best of them."""
@@ -150,9 +150,8 @@ class PairedRace:
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
         """The confidence sequence at this moment: it holds the true mean at all moments with probability 1 - alpha.
 
-        Its ends are candidates, rounded outwards. Raises ValueError for an alpha outside (0, 1).
+        Its ends are candidates, rounded outwards.
         """
-        check_level(alpha)
         bar = math.log(2.0 / alpha)
         candidates = self._above.candidates
         low, high = candidates[self._above.best >= bar], candidates[self._below.best >= bar]

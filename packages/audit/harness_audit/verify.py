@@ -38,6 +38,7 @@ from harness.storage.run_summary import KEPT, summarise_with
 from harness.storage.serialize import json_values
 from harness.types import Gold
 from harness_audit.bundle import Bundle, answer_digest, answer_parts, open_bundle, table, texts_digest
+from reports.gold_rows import other_texts
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]
 _SAME = 1e-9
@@ -77,7 +78,8 @@ class Report:
 def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] = ()) -> Report:
     """Check the bundle at `path`.
 
-    data: the file of the data set's rows, for a bundle that has hashes in their place; against: runs of one's own with
+    data: the file of the data set's rows, with which questions and gold answers are compared, also where a bundle has
+    hashes in their place; against: runs of one's own with
     the same settings, whose answers and scores are compared with the bundle's. Raises DataError for what is no bundle
     or must not be read, UserError for rows that cannot be used.
     """
@@ -131,9 +133,10 @@ class _RunCheck:
             self._differs("other texts", question, "its question or gold answers are not those that were exported")
 
     def _read_golds(self, data: str | None) -> dict[str, Gold]:
-        """Question id -> gold, from the rows at `data`; {} where None, or not needed. Raises UserError, DataError."""
+        """Question id -> gold, from the rows at `data`; {} where None. Raises UserError, DataError."""
         known: dict[str, Gold] = {}
-        if data is None or all(self.questions.values()):
+        if data is None:
+            self._compare_golds()
             return known
         raw = self.run.config["dataset"]
         if foreign := [target for target in registry.code_targets(raw) if not registry.is_trusted(target)]:
@@ -154,6 +157,16 @@ class _RunCheck:
             else:
                 self._differs("other texts", question.id, f"the row in {data} is not the one that was exported")
         return known
+
+    def _compare_golds(self) -> None:
+        """Compare questions and gold answers with those of the data set, where it is bundled or in the hub's cache."""
+        odd = other_texts(self.run) if any(self.questions.values()) else 0
+        if odd is None:
+            self.report.unchecked += ["gold answers"] * ("gold answers" not in self.report.unchecked)
+            self._note("gold answers are the bundle's own; to compare them with the data set's rows: --data FILE")
+        elif odd:
+            told = f"{odd} questions or gold answers are not those of the data set"
+            self.report.differences.append(Difference("other texts", self.place, None, told))
 
     def rescored(self, data: str | None) -> StoredRun:
         """Score the run's answers again and check its summary; returns the run with the rescored records."""

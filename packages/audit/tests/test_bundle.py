@@ -91,9 +91,10 @@ def test_the_same_runs_are_the_same_bytes_and_verify(tmp_path: Path, rows: Path,
     first = export(runs, again[0])
     assert export(runs[::-1], again[1]) == first
     assert [path.read_bytes() for path in again] == [bundle.read_bytes()] * 2
-    report = verify(bundle)
+    assert verify(bundle).unchecked == ["gold answers"]
+    report = verify(bundle, data=str(rows))
     assert report.sha256 == first
-    assert (report.differences, report.notes) == ([], [])
+    assert (report.differences, report.notes, report.unchecked) == ([], [], [])
     assert (report.runs, report.answers, report.scores) == (2, 8, 16)
     assert report.numbers > 40
     with zipfile.ZipFile(bundle) as held:
@@ -182,9 +183,9 @@ EARLY = {"questions": 4, "of": 400, "seed": 1, "verdicts": ["plain is better"]}
 
 
 @pytest.mark.parametrize("change", [{"stopped_early": EARLY}, {"state": "interrupted"}])
-def test_why_a_run_stopped_early_is_not_checked(bundle: Path, change: dict[str, Any]) -> None:
+def test_why_a_run_stopped_early_is_not_checked(bundle: Path, rows: Path, change: dict[str, Any]) -> None:
     edit(bundle, "summary.json", lambda summary: summary.update(change), careful=True)
-    assert [name.partition("/")[0] for name in verify(bundle).unchecked] == ["why runs"]
+    assert [name.partition("/")[0] for name in verify(bundle, data=str(rows)).unchecked] == ["why runs"]
 
 
 @pytest.mark.parametrize("how", ["option", "run"])
@@ -219,7 +220,7 @@ def test_against_runs_of_ones_own(tmp_path: Path, rows: Path, bundle: Path) -> N
     kinds = found(verify(bundle, against=[replace(own, records=records)]))
     assert kinds == {"other answers": [records[0]["question_id"]], "other scoring": [records[1]["question_id"]]}
     stranger = replace(own, path=Path("nobody--fake--00000000"))
-    assert "no run of this name" in verify(bundle, against=[stranger]).notes[0]
+    assert "no run of this name" in verify(bundle, against=[stranger]).notes[-1]
 
 
 def test_runs_that_are_not_exported(tmp_path: Path, rows: Path) -> None:
@@ -298,10 +299,15 @@ def test_the_commands(tmp_path: Path, rows: Path, command: Callable[..., tuple[i
     code, out, err = command("export", str(tmp_path / "out"), place)
     assert (code, err) == (0, "")
     sha256 = out.split()[-1]
-    code, out, err = command("verify", place)
+    code, out, err = command("verify", place, "--data", str(rows))
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == f"{place}: contents sha256 {sha256}"
     assert out.splitlines()[-1] == "verified"
+    assert command("verify", place)[1].splitlines()[-1] == "partly verified: not checked: gold answers"
+    edited = musique_rows(4)
+    edited[0]["answer"] = "another"
+    other = write_rows(tmp_path / "edited.jsonl", edited)
+    assert "other texts: runs/musique" in command("verify", place, "--data", str(other))[1]
     edit(tmp_path / "b.zip", RECORDS, lambda lines: lines[0]["scores"].update({SCORER: 1.0}))
     code, out, _ = command("verify", place)
     assert code == 4

@@ -226,7 +226,7 @@ def test_a_failed_sample_of_a_cancelled_log_scores_0_and_is_no_answer(tmp_path: 
     path = inspect(tmp_path, [sample(0), broken], status="cancelled")
     run = imported("inspect", path, tmp_path / "results")
     assert (run.summary["n_failed"], run.records[1]["scores"]["logged.f1"]) == (1, 0.0)
-    assert "the run is interrupted, not finished: 2 questions of 4" in notes(run)
+    assert "the run is interrupted, not finished: 2 of 4 questions have no record yet" in notes(run)
 
 
 NAN = float("nan")

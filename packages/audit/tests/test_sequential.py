@@ -80,8 +80,6 @@ def test_the_population_is_not_known_at_the_end() -> None:
 def test_mistakes() -> None:
     with pytest.raises(ValueError, match=r"scores must lie in \[0, 1\]"):
         race([2.5], [2])
-    with pytest.raises(ValueError, match="level"):
-        race([0.5]).interval(1.0)
 
 
 def trials(count: int, sizes: np.ndarray, mean: float, rng: np.random.Generator) -> np.ndarray:

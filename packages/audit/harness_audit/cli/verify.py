@@ -21,7 +21,7 @@ _SHOWN = 20  # differences of one kind that are printed
 
 def verify(
     bundle: Annotated[str, typer.Argument(metavar="BUNDLE.zip", help="What harness export wrote.")],
-    data: Annotated[str | None, setting("--data PATH", "The data set's rows, for a bundle without texts.")] = None,
+    data: Annotated[str | None, setting("--data PATH", "The data set's rows, to compare gold answers with.")] = None,
     against: Annotated[
         str | None, setting("--against RUNS", "Also compare with runs of your own: other answers, or other scoring?")
     ] = None,
