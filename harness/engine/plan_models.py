@@ -168,7 +168,7 @@ def _check_needs(r: Resolution, method: Method, role: str, facts: Any) -> None:
         reasons = "".join(f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals)
         inside = [words for name, words in _LOADED_ONLY.items() if name in missing]
         if inside and "served" in facts.identity:
-            lacks = f"{inside[0]}, which a server cannot give, of its {role} '{facts.name}'"
+            lacks = f"{inside[0]}, which the server of '{facts.name}' cannot give"  # one sentence for all its roles
         else:
             offered = ", ".join(sorted(facts.capabilities)) or "no capabilities"
             lacks = f"{' and '.join(missing)} of its {role}, which the model '{facts.name}' does not offer ({offered})"

@@ -195,7 +195,8 @@ def test_what_cannot_work_is_refused_before_anything_is_asked(here, tmp_path):
         refused = here(*words(server, method="pecan"))
         assert server.asked == []
     assert refused.returncode == 2
-    assert "method 'pecan' needs attention, which a server cannot give, of its builder 'some-chat'" in refused.stderr
+    one = "error: method 'pecan' needs attention, which the server of 'some-chat' cannot give; choose another model"
+    assert one in refused.stderr, "a sentence for both of its roles"
     assert "or a method that this one can serve (" in refused.stderr
     assert "closed-book" in refused.stderr
     gone = here(*words(server.url)).checked(2)
