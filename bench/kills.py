@@ -162,12 +162,10 @@ def attack(
         out = f"{name}-{folders}"
         for _ in range(_ROUNDS):
             child, after = start(rng.choice(written_to(out))), rng.uniform(0, span)
-            if at_worker := name == "ray" and rng.random() < 0.5:
-                begun = time.monotonic()
-                while not workers() and time.monotonic() - begun < _LONGEST:
-                    time.sleep(0.01)
-                after *= 0.2
-            if ended(child, after) is not None:
+            code, at_worker = None, name == "ray" and rng.random() < 0.5
+            while at_worker and code is None and not workers():
+                code = ended(child, 0.01)
+            if code is not None or ended(child, after * (0.2 if at_worker else 1.0)) is not None:
                 continue
             done += 1
             if at_worker and (victims := workers()):
