@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
-from harness.cost.units import duration, short_count
+from harness.cost.units import duration
 from harness.cost.usage import sum_phases, usage_of
 from harness.errors import CannotRun, QuestionError, RequestFailed
 from harness.method import Task
@@ -36,9 +36,7 @@ T = TypeVar("T")
 _KEPT = 2048  # results of `once`: neighbouring questions share documents
 IN_A_ROW = 10
 """Failed requests one after the other that end the labelling."""
-_EVERY = 50  # items between two lines of progress, or
-_SECONDS = 30.0  # of a line without one
-_FIRST = 8  # items after which the cost of the others is forecast
+_SECONDS = 10.0  # between two lines of progress
 
 
 @dataclass
@@ -129,14 +127,12 @@ class LabelWriter:
         seconds = time.perf_counter() - self._began
         self._empty += not line["scenes"]
         left = self._left - self.items - len(self.failed)
-        due = self.items % _EVERY == 0 or seconds - self._told > _SECONDS
-        if due or left == 0 or (self.items == _FIRST and left > _EVERY):
+        if seconds - self._told > _SECONDS or left == 0:
             self._told = seconds
             empty = f", {self._empty:,} without a usable reply" if self._empty else ""
             self.tell(
                 f"{self.task.name}: {self._total - left:,} of {self._total:,} labelled{empty}; "
-                f"{self.tokens / seconds:,.0f} tokens/s; left: {left:,} items, about "
-                f"{short_count(left * self.tokens / self.items)} tokens, {duration(left * seconds / self.items)}"
+                f"{self.tokens / seconds:,.0f} tokens/s; left: about {duration(left * seconds / self.items)}"
             )
 
 
