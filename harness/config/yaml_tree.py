@@ -180,5 +180,7 @@ class Tree:
         # A mapping that was typed as one value is given whole: its leaves are below the path that was given.
         new = {leaf for leaf in leaves if any(f"{leaf}.".startswith(f"{path}.") for path in given)}
         self.origins = {leaf: origin if leaf in new else before[leaf] for leaf in leaves}
-        self.raw = {leaf: text for leaf, text in self.raw.items() if leaf in leaves.keys() - new}
+        # A text such as "The answer is:" was parsed as a mapping; it is kept until something is laid over that.
+        gone = {path for path in self.raw for leaf in new if f"{leaf}.".startswith(f"{path}.")}
+        self.raw = {path: text for path, text in self.raw.items() if path not in gone}
         self.raw |= {path: str(value) for path, value in given.items() if isinstance(value, Raw)}
