@@ -97,9 +97,9 @@ def check_options(device: str, mlflow: str | None) -> None:
 def run_until_stopped(
     run: Callable[[Report, threading.Event], T],
     out: Path,
-    mlflow: str | None,
-    experiment: str,
-    params: Mapping[str, str],
+    mlflow: str | None = "off",
+    experiment: str = "",
+    params: Mapping[str, str] = {},
 ) -> tuple[bool, T | None]:
     """Run the training in `out` to its end or to the first signal, and log it to MLflow unless `mlflow` is off.
 
