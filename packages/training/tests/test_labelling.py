@@ -60,7 +60,7 @@ def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_it
     path.write_text(path.read_text().splitlines()[0] + "\n" + "".join(json.dumps(line) + "\n" for line in lines[::-1]))
     assert read_scenes(path, TASK)[0] == scenes, "lines stand in the order of replies, scenes in that of items"
     assert told[-1].startswith("analysis: 8 of 8 labelled; ")
-    assert "left: 0 items, about 0 tokens, 0 s" in told[-1]
+    assert told[-1].endswith("left: about 0 s")
 
 
 def test_what_a_server_did_not_answer_is_asked_again(tmp_path):
