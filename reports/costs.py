@@ -13,9 +13,11 @@ did. The papers print search and answer alone; that is `with_index=False`.
 step_flops(step["flops"], convention)      older runs kept the FLOPs of steps by "full" alone
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
@@ -38,16 +40,16 @@ def check_convention(convention: str) -> None:
 class Costs:
     """What one phase cost, an entry for each question (or index).
 
-    tflops is None where a model's shape is unknown; the others are [] where a run made elsewhere, or an older one, has
-    none. seconds: of the calls themselves; queued: that they waited (harness/cost/flops.py).
+    tflops is None where a model's shape is unknown; the others are empty where a run made elsewhere, or an older one,
+    has none. seconds: of the calls themselves; queued: that they waited (harness/cost/events.py).
     """
 
-    tokens: list[float]
-    tflops: list[float] | None
-    seconds: list[float]
-    tokens_in: list[float] = field(default_factory=list)
-    tokens_out: list[float] = field(default_factory=list)
-    queued: list[float] = field(default_factory=list)
+    tokens: Sequence[float]
+    tflops: Sequence[float] | None
+    seconds: Sequence[float] = ()
+    tokens_in: Sequence[float] = ()
+    tokens_out: Sequence[float] = ()
+    queued: Sequence[float] = ()
 
 
 def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
@@ -65,30 +67,26 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
         for row in run.documents:
             if row["status"] != "failed":
                 add_usage(built.setdefault(row["document_id"], {}), row["usage"])
-        usages = [usage.get(phase, {}) for usage in built.values()]
+        usages = (usage.get(phase, {}) for usage in built.values())
     else:
-        usages = [record["usage"].get(phase, {}) for record in run.records if record["error"] is None]
-    known = not any(usage.get("uncounted") for usage in usages)
-    return Costs(
-        tokens=_summed_costs(usages, "tokens_in", "tokens_out"),
-        tflops=[_tflops(usage, convention) for usage in usages] if known else None,
-        seconds=_summed_costs(usages, "seconds"),
-        tokens_in=_summed_costs(usages, "tokens_in"),
-        tokens_out=_summed_costs(usages, "tokens_out"),
-        queued=_summed_costs(usages, "queued"),
-    )
+        usages = (record["usage"].get(phase, {}) for record in run.records if record["error"] is None)
+    columns = {key: array("d") for key in ("tokens_in", "tokens_out", "seconds", "queued")}
+    tflops: array[float] | None = array("d")
+    for usage in usages:  # once: a run may have a million questions
+        for key in [key for key in columns if usage and key not in usage]:
+            del columns[key]  # of a run made elsewhere
+        for key, column in columns.items():
+            column.append(usage.get(key, 0))
+        tflops = None if tflops is None or usage.get("uncounted") else tflops
+        if tflops is not None:
+            tflops.append(_tflops(usage, convention))
+    tokens = zip(*(columns.get(key, ()) for key in ("tokens_in", "tokens_out")), strict=False)
+    return Costs(tokens=array("d", map(sum, tokens)), tflops=tflops, **columns)
 
 
-def _summed_costs(usages: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
-    """The sum of the costs `keys` in each usage; [] where one of them, made elsewhere, lacks a key."""
-    if any(key not in usage for usage in usages if usage for key in keys):
-        return []
-    return [float(sum(usage.get(key, 0) for key in keys)) for usage in usages]
-
-
-def search_and_answer(search: list[float], answer: list[float]) -> list[float]:
+def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Sequence[float]:
     """The cost of each question: search + answer; of a run made elsewhere all is under `answer`, and `search` is []."""
-    return [s + a for s, a in zip(search or [0.0] * len(answer), answer, strict=True)] if answer else []
+    return array("d", map(sum, zip(search, answer, strict=True))) if search and answer else answer
 
 
 def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
@@ -103,9 +101,9 @@ def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
 
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
     """What a part ("probes", "thinking") of `phases` cost for each answered question; empty where no usage has it."""
-    questions = [sum_phases([r["usage"]], *phases) for r in run.records if r["error"] is None]
-    if not any(part in spent for spent in questions):
+    if not any(part in r["usage"].get(phase, {}) for r in run.records for phase in phases):
         return Costs([], None, [])
+    questions = [sum_phases([r["usage"]], *phases) for r in run.records if r["error"] is None]
     parts = [spent.get(part, {}) for spent in questions]
     known = not any(spent.get("uncounted") for spent in questions)
     tflops = [_tflops(spent, convention) for spent in parts] if known else None
@@ -122,13 +120,12 @@ def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bo
 
 def question_money(run: StoredRun) -> dict[str, float]:
     """Money by answered question, with its share of indexes; {} where no server took any, or a price is unknown."""
-    costs = _by_question(run, lambda usage: money(usage, run.config), with_index=True)
-    return costs if is_billed(run) else {}
+    return _by_question(run, lambda usage: money(usage, run.config), with_index=True) if is_billed(run) else {}
 
 
 def is_billed(run: StoredRun) -> bool:
     """Whether a server took money for any question or index of the run."""
-    return any("billed" in phase for row in [*run.records, *run.documents] for phase in row["usage"].values())
+    return any("billed" in phase for row in chain(run.records, run.documents) for phase in row["usage"].values())
 
 
 def index_money(run: StoredRun) -> list[float]:
@@ -143,29 +140,35 @@ def run_money(run: StoredRun) -> float | None:
     None where nobody took any, or a price is unknown.
     """
     judges = [(one.get("usage") or {}, one.get("price")) for one in (run.manifest.get("judges") or {}).values()]
-    spent = [money(sum_phases([row["usage"]]), run.config) for row in [*run.records, *run.documents]]
-    spent += [money(usage, {"model": {"price": price}}) for usage, price in judges]
-    billed = is_billed(run) or any("billed" in usage for usage, _ in judges)
-    return sum(map(float, spent)) if billed and None not in spent else None  # type: ignore[arg-type]
+    if not is_billed(run) and not any("billed" in usage for usage, _ in judges):
+        return None
+    own = sum_phases(row["usage"] for row in chain(run.records, run.documents))
+    spent = [money(own, run.config), *(money(usage, {"model": {"price": price}}) for usage, price in judges)]
+    return sum(map(float, spent)) if None not in spent else None  # type: ignore[arg-type]
 
 
 def _by_question(
     run: StoredRun, cost: Callable[[Mapping[str, Any]], float | None], with_index: bool
 ) -> dict[str, float]:
     """The cost of each answered question, by `cost` of a phase's usage, with its share of indexes; {}: not known."""
-    answered = [record for record in run.records if record["error"] is None]
-    phases = {r["question_id"]: [cost(r["usage"].get(phase, {})) for phase in ("search", "answer")] for r in answered}
+    phases: dict[str, float] = {}
+    for record in run.records:
+        if record["error"] is None:
+            own = [cost(record["usage"].get(phase, {})) for phase in ("search", "answer")]
+            if None in own:
+                return {}
+            phases[record["question_id"]] = sum(map(float, own))  # type: ignore[arg-type]
     built = {(row["document_id"], row.get("question_id")): row for row in run.documents if row["status"] != "failed"}
     indexes = {key: cost(row["usage"].get("index", {})) for key, row in built.items()} if with_index else {}
-    if None in indexes.values() or any(None in own for own in phases.values()):
+    if None in indexes.values():
         return {}
     if with_index and len({document for document, _ in built}) < (run.summary.get("index") or {}).get("documents", 0):
         return {}
     asked = Counter(key for record in (run.whole or run).records for key in _index_keys(record) if key in indexes)
     share = {key: (indexes[key] or 0.0) / n for key, n in asked.items()}
+    answered = (r for r in run.records if r["question_id"] in phases)
     return {
-        r["question_id"]: sum(own or 0.0 for own in phases[r["question_id"]])
-        + sum(share.get(key, 0.0) for key in _index_keys(r))
+        r["question_id"]: phases[r["question_id"]] + sum(share.get(key, 0.0) for key in _index_keys(r))
         for r in answered
     }
 

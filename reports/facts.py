@@ -13,10 +13,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
-from harness.cost.usage import ENCODERS, price_of, texts_and_cut
+from harness.cost.usage import ENCODERS, add_usage, price_of, sum_phases, texts_and_cut
 from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.errors import UnknownName, UserError
@@ -313,12 +314,12 @@ def _answer_notes(run: StoredRun) -> list[str]:
 def _model_notes(run: StoredRun) -> list[str]:
     """Sentences on what the run's models and servers did that its scores and costs do not show."""
     found = []
-    usages = [usage for row in [*run.records, *run.documents] for usage in row["usage"].values()]
-    lacking = Counter[str]()
-    for row in [*run.records, *run.documents]:
-        lacking.update(lacking_replies(row["usage"]))
+    spent: dict[str, Any] = {}  # by phase: a run may have a million questions
+    for row in chain(run.records, run.documents):
+        add_usage(spent, row["usage"])
+    lacking, total = Counter(lacking_replies(spent)), sum_phases([spent])
     found += reply_sentences(lacking, run.config)
-    unclosed = sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages) - lacking["thought"]
+    unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
     if unclosed > 0:
         found.append(f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)")
     found += [embedded.embedded_caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
@@ -327,14 +328,13 @@ def _model_notes(run: StoredRun) -> list[str]:
     if shortened:
         of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
         found.append(f"{shortened} {of} were longer than the encoder reads, and cut")
-    if recounted := sum(usage.get("recounted", 0) for usage in usages):
+    if recounted := total.get("recounted"):
         found.append(f"{recounted} token counts of the server are missing or cannot be true; those made here are used")
-    if recalled := sum(usage.get("recalled", 0) for usage in usages):
+    if recalled := total.get("recalled"):
         found.append(f"{recalled} replies came from earlier runs (--cache replies); costs are those of sending them")
-    if any(usage.get("uncounted") for usage in usages):
+    if total.get("uncounted"):
         found.append("FLOPs unknown: a model of this run has no known sizes")
-    billed = {role for usage in usages for role in usage.get("billed") or ()}
-    if unpriced := sorted(role for role in billed if price_of(run.config, role) is None):
+    if unpriced := sorted(role for role in total.get("billed") or () if price_of(run.config, role) is None):
         where = unpriced[0] if unpriced[0] in ENCODERS else "model"
         found.append(
             f"money unknown: {where}.price of the {unpriced[0]} is not set; set it and run the same command again"
@@ -345,7 +345,7 @@ def _model_notes(run: StoredRun) -> list[str]:
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
     """(texts that encoders and rerankers were given, None where that was not counted; how many of them they cut)."""
     built = [row["usage"] for row in run.documents if row["status"] != "failed"]
-    return texts_and_cut([*built, *(record["usage"] for record in run.records)])
+    return texts_and_cut(chain(built, (record["usage"] for record in run.records)))
 
 
 def _models(run: StoredRun) -> list[dict[str, Any]]:

@@ -199,7 +199,7 @@ def _cost_columns(run: StoredRun, convention: str, seed: int, spent: _Tflops) ->
     return row
 
 
-def _mean(values: list[float] | None) -> float | None:
+def _mean(values: Sequence[float] | None) -> float | None:
     return sum(values) / len(values) if values else None
 
 

@@ -74,9 +74,10 @@ def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | No
 
     The first is None where an older run or index counted only the second.
     """
-    phases = [phase for usage in usages for phase in usage.values()]
-    known = all("texts" in phase for phase in phases if phase.get("texts_cut"))
-    texts, cut = (sum(int(phase.get(key, 0)) for phase in phases) for key in ("texts", "texts_cut"))
+    known, texts, cut = True, 0, 0
+    for phase in (phase for usage in usages for phase in usage.values()):
+        known = known and ("texts" in phase or not phase.get("texts_cut"))
+        texts, cut = texts + int(phase.get("texts", 0)), cut + int(phase.get("texts_cut", 0))
     return texts if known else None, cut
 
 

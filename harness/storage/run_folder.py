@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,12 +171,29 @@ class ByQuestion(Mapping[str, T]):
         return len(self._places)
 
 
-class _NumbersOfRecords(list[dict[str, Any]]):
-    """The records of a file without their texts."""
+class _NumbersOfRecords(Sequence[dict[str, Any]]):
+    """The records of a file without their texts, packed: a million take 300 MB. Each access unpacks a record anew."""
 
-    def __init__(self, path: Path, rows: Iterable[dict[str, Any]]) -> None:
-        super().__init__(rows)
+    def __init__(self, path: Path, packed: Mapping[str, bytes]) -> None:
+        """packed: question id -> `without_texts` of its record by marshal, which packs and unpacks fastest."""
         self._path = path
+        self._ids, self._packed = list(packed), list(packed.values())
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for question_id, packed in zip(self._ids, self._packed, strict=True):
+            yield {"question_id": question_id, **marshal.loads(packed)}
+
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(at, slice):
+            return [self[n] for n in range(len(self))[at]]
+        return {"question_id": self._ids[at], **marshal.loads(self._packed[at])}
 
     @functools.cached_property
     def whole(self) -> StreamedRecords:
@@ -194,23 +212,26 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
         """The records as `hold` says; notes, texts: as of StreamedRecords."""
         if hold == "nothing":
             return StreamedRecords(path, notes, texts)
-        rows: dict[str, dict[str, Any]] = {}
+        rows: dict[str, Any] = {}
         for row in read_lines(path, "question_id", notes, run_schema.RECORD):
-            texts[row["question_id"]] = text_pointers(row)
-            rows[row["question_id"]] = without_texts(row) if hold == "numbers" else row
-        return _NumbersOfRecords(path, rows.values()) if hold == "numbers" else list(rows.values())
+            name = row["question_id"]
+            if (pointers := text_pointers(row)) or name in texts:
+                texts[name] = pointers
+            rows[name] = row if hold == "all" else marshal.dumps(without_texts(row, "question_id"))
+        return _NumbersOfRecords(path, rows) if hold == "numbers" else list(rows.values())
 
     return _read(Path(folder), records)
 
 
-def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a record that tables read, a quarter of its memory: no texts, scores of nodes or zero counters."""
+def without_texts(row: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
+    """The part of a record that tables read: no texts, scores of nodes, zero counters, or keys in `left_out`."""
     steps = [{key: value for key, value in step.items() if key not in _STEP_KEYS} for step in row["steps"]]
     usage = {
         phase: {key: value for key, value in used.items() if value or key in _KEPT} if used.keys() >= _COSTS else used
         for phase, used in row["usage"].items()
     }
-    return {**{key: value for key, value in row.items() if key not in _TEXT_KEYS}, "usage": usage, "steps": steps}
+    kept = {key: value for key, value in row.items() if key not in _TEXT_KEYS and key not in left_out}
+    return {**kept, "usage": usage, "steps": steps}
 
 
 def read_question(folder: Path, question_id: str) -> StoredRun:
