@@ -11,8 +11,7 @@ import pytest
 import harness
 from harness.api.running import Settings
 from harness.cli.options import Selection
-from harness.cli.run_options import Execution
-from harness.cli.worker_options import WorkerOptions
+from harness.cli.run_options import Execution, WorkerOptions
 from harness.errors import HarnessError, LimitReached, UserError
 from harness.method import Indexes, Tools
 from harness.types import Answer, Question

@@ -15,8 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.cli.output import rows_lost_sentence, say
-from harness.cli.run_options import Execution
-from harness.cli.worker_options import WorkerOptions
+from harness.cli.run_options import Execution, WorkerOptions
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT
 from harness.cost.units import money, short_count

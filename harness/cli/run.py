@@ -17,9 +17,8 @@ from pathlib import Path
 from harness.cli.options import Repeat, Selection, Sweep
 from harness.cli.output import failure_text, print_result, rows_lost_sentence, say
 from harness.cli.run_hooks import Attachments
-from harness.cli.run_options import Execution
+from harness.cli.run_options import Execution, WorkerOptions
 from harness.cli.stopping import print_resume_command, until_interrupted
-from harness.cli.worker_options import WorkerOptions
 from harness.config.layers import Choices
 from harness.engine.expand_command import Planned, bug_sentence, plan_all
 from harness.engine.rows_in_turn import Lost, Outcome, in_turn
@@ -84,7 +83,7 @@ def _run_all(
         say(rows_lost_sentence(len(wanted), planned.lost))
     if waiting:
         print_resume_command("rows wait for the number of another row")
-    return max(code, *(hook.closed() for hook in attached.hooks), key=_BY_SEVERITY.index)
+    return max([code, *(hook.closed() for hook in attached.hooks)], key=_BY_SEVERITY.index)
 
 
 def _print_all(

@@ -1,6 +1,6 @@
 """What the options of `harness run` attach to its rows, apart from running them.
 
-numbers from other rows · recorded stops · MLflow · forecasts (forecast_table.py) · shards, workers (worker_options.py)
+numbers from other rows · recorded stops · MLflow · forecasts (forecast_table.py) · shards, workers (run_options.py)
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.output import say
 from harness.config.layers import Choices
 from harness.cost.flops import CONVENTIONS
-from harness.engine.parameters_from_rows import NumbersFromRows
 from harness.engine.rows_in_turn import Hook
 from harness.errors import UnknownName, UserError
 
 if TYPE_CHECKING:
-    from harness.cli.run_options import Execution
-    from harness.cli.worker_options import WorkerOptions
+    from harness.cli.run_options import Execution, WorkerOptions
     from harness.engine.plan import Plan
     from harness.engine.runner import RunResult
 
@@ -36,7 +34,6 @@ class Attachments:
         scaling.check(options.plan)
         _check_forecast(options, scaling)
         self._suite, self._options, self._scaling, self._command = suite, options, scaling, command
-        self._numbers = NumbersFromRows(options.folder, say)
         self._plans: Sequence[Plan] = ()
         self._unlogged: list[str] = []
         self.hooks: list[Hook] = []
@@ -63,7 +60,6 @@ class Attachments:
     def track(self) -> None:
         """Set up the trackers, before rows are planned. Raises ConfigError for one that cannot be used, UnknownName."""
         options = self._options
-        self.hooks = [self._numbers]
         if options.mlflow != "off" or options.track is not None:
             from harness.tracking.background import BackgroundTracking
             from harness.tracking.wandb_run import address
@@ -84,6 +80,10 @@ class Attachments:
     def begin(self, plans: Sequence[Plan]) -> None:
         """The rows are planned: print their warnings, the forecast of a suite, and each row's name before it runs."""
         self._plans = plans
+        if any(plan.awaits for plan in plans):
+            from harness.engine.parameters_from_rows import NumbersFromRows
+
+            self.hooks.insert(0, NumbersFromRows(self._options.folder, say))
         print_warnings(plans, self._unlogged)
         if len(plans) > 1 and not sys.stderr.isatty():  # a live line begins with the row's name
             self.hooks.insert(0, _Heading())

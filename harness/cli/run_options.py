@@ -1,13 +1,17 @@
 """Options of `harness run`: how rows are run, and what is recorded and printed."""
 
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution, output, setting
 from harness.cli.options import Convention, Out, Quiet, RetryFailed, Traces
-from harness.errors import UserError
+from harness.errors import UnknownName, UserError
 from harness.storage.paths import local_folder
 from harness.tracking import MOST_TRACES
 
@@ -119,3 +123,118 @@ class Execution:
         flags = {"keep_prompts": self.keep_prompts, "cache": self.cache, "model.deterministic": self.deterministic}
         texts = {"dataset.keep_texts": self.keep_texts == "yes"} if self.keep_texts is not None else {}
         return texts | {key: value for key, value in flags.items() if value}
+
+
+if TYPE_CHECKING:
+    from harness.cli.run_options import Execution
+    from harness.engine.plan import Plan
+    from harness.engine.runner import RunResult
+    from harness.engine.spending_limits import Budget
+
+_ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How the work is divided among processes and machines, and the limits of its cost."""
+
+    shard: Annotated[
+        str | None,
+        execution("--shard K/N", "Answer the Kth of N parts of the questions; the last part to end merges all."),
+    ] = None
+    engine: Annotated[
+        str,
+        execution("--engine local|ray", "Answer in this process, or by Ray's workers."),
+    ] = "local"
+    workers: Annotated[
+        int | None, execution("--workers N", "Worker processes.", "one for each GPU or CPU of the cluster", min=1)
+    ] = None
+    gpus_per_worker: Annotated[
+        float, execution("--gpus-per-worker G", "GPUs of a worker, also a part of one.", min=0)
+    ] = 0
+    ray_address: Annotated[
+        str | None, execution("--ray-address ADDRESS", "Ray cluster to use.", "$RAY_ADDRESS, else one on this machine")
+    ] = None
+
+    price_per_gpu_hour: Annotated[
+        float | None, execution("--price-per-gpu-hour P", "With --max-money: count hours as money too.", min=0)
+    ] = None
+    max_tokens: Annotated[
+        int | None, execution("--max-tokens N", "Begin no question once all rows together took N tokens.", min=1)
+    ] = None
+    max_tflops: Annotated[float | None, execution("--max-tflops X", "The same for TFLOPs.", min=0)] = None
+    max_hours: Annotated[
+        float | None,
+        execution("--max-hours H", "The same for the time of this command and of earlier ones, unless killed.", min=0),
+    ] = None
+    max_money: Annotated[
+        float | None,
+        execution("--max-money M", "The same for requests at model.price and hours at --price-per-gpu-hour.", min=0),
+    ] = None
+
+    @property
+    def price(self) -> float | None:
+        """The price of an hour of one worker: of its GPUs, or of one GPU if none is named."""
+        return None if self.price_per_gpu_hour is None else self.price_per_gpu_hour * (self.gpus_per_worker or 1)
+
+    @cached_property
+    def budget(self) -> Budget:
+        """The limits of the command. Raises UserError."""
+        from harness.engine.spending_limits import Budget
+
+        named = {"tokens": self.max_tokens, "tflops": self.max_tflops}
+        named |= {"hours": self.max_hours, "money": self.max_money}
+        return Budget(named, self.price)
+
+    def check(self, plan: bool = False) -> None:
+        """Raise UserError for options that do not fit together; plan: for a forecast, which may name workers anyway."""
+        if self.engine not in _ENGINES:
+            raise UnknownName("engine", self.engine, _ENGINES)
+        if self.shard is not None and self.engine != "local":
+            raise UserError(f"--engine {self.engine} divides the questions by itself; leave --shard out")
+        for name in ("workers", "gpus_per_worker", "ray_address"):
+            if getattr(self, name) and self.engine != "ray" and not plan:
+                flag = "--" + name.replace("_", "-")
+                raise UserError(f"{flag} is for --engine ray; leave it out, or choose that engine")
+        if self.shard is not None:
+            from harness.scale.shard import parse_shard
+
+            parse_shard(self.shard)
+            limits = ("max_tokens", "max_tflops", "max_hours", "max_money")
+            if limited := next((name for name in limits if getattr(self, name) is not None), None):
+                flag = "--" + limited.replace("_", "-")
+                raise UserError(f"{flag} counts one process; leave it out, or --shard: --engine ray counts all workers")
+        elif self.engine != "local" and self.price is not None:
+            raise UserError("--price-per-gpu-hour counts the time of one process; leave it out, or --engine")
+
+    @contextlib.contextmanager
+    def executor(
+        self, options: Execution, command: list[str], plans: Sequence[Plan]
+    ) -> Iterator[Callable[[Plan], RunResult]]:
+        """Yield the function that runs a plan: in this process, one shard of it, or by Ray's workers.
+
+        command: for the manifest; plans: of all rows.
+        """
+        from harness.engine import runner
+        from harness.engine.progress import Progress, Quiet
+
+        asking: dict[str, Any] = {"command": command, **options.asking}
+
+        def execute(plan: Plan) -> RunResult:
+            progress = Quiet() if options.quiet else Progress(name=plan.row_name if len(plans) > 1 else "")
+            progress.budget = self.budget
+            if self.shard is None:
+                return runner.run(plan, options.folder, progress=progress, **asking)
+            from harness.scale.shard import parse_shard, run_shard
+
+            return run_shard(plan, options.folder, *parse_shard(self.shard), progress=progress, **asking)[0]
+
+        if self.engine == "local":
+            yield execute
+            return
+        from harness.scale.ray_engine import connect
+
+        count, gpus, address = self.workers, self.gpus_per_worker, self.ray_address
+        with connect(workers=count, gpus=gpus, address=address, parallel=options.parallel) as workers:
+            asking |= {"spread": workers, "parallel": workers.parallel}
+            yield execute

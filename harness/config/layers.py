@@ -27,7 +27,6 @@ from pydantic import BeforeValidator, ConfigDict, ValidationError, create_model
 from harness.config import presets
 from harness.config.registry import code_targets, is_trusted, method_class, parameters, refusal_message, trust
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
-from harness.config.validation import error_sentences
 from harness.config.yaml_tree import Raw, flatten, merged, nested, parsed, read_yaml, value_text
 from harness.errors import ConfigError, HarnessError, UserError, attempt, close_matches, unknown
 from harness.storage.paths import with_home
@@ -121,9 +120,14 @@ def _checked(problems: list[HarnessError], values: dict[str, Any], origin: str) 
     try:
         checked = _File.model_validate(values)
     except ValidationError as e:
-        sentences = error_sentences(e, _File, "", dict.fromkeys(values, origin))
-        problems += map(UserError, sentences)
-        wrong = {error["loc"][0] for error in e.errors()}
+        wrong = {str(error["loc"][0]) for error in e.errors()}
+        problems += [
+            UserError(f"{origin}: '{key}' must be a mapping, not {values[key]!r}")
+            if key in _FIELDS
+            else unknown(f"key '{key}' ({origin})", key, _FIELDS)
+            for key in values
+            if key in wrong
+        ]
         checked = _File.model_validate({key: value for key, value in values.items() if key not in wrong})
     given = checked.model_fields_set - {"profile"}
     return {key: value for key, value in checked if key in given and (value is not None or key in SCALARS)}

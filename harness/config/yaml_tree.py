@@ -174,13 +174,14 @@ class Tree:
         """Lay `values` over the tree. origin: the file or flag that sets them. Raises ConfigError for no YAML."""
         if not values:
             return
-        self.values = merged(self.values, parsed(values))
-        leaves, before = flatten(self.values), self.origins
+        together, before = merged(self.values, values), self.origins
+        leaves = flatten(together)  # a mapping that was typed as one value is one leaf, and replaces what was there
         given = {path: value for path, value in flatten(values).items() if value != {} or path in leaves}
-        # A mapping that was typed as one value is given whole: its leaves are below the path that was given.
-        new = {leaf for leaf in leaves if any(f"{leaf}.".startswith(f"{path}.") for path in given)}
-        self.origins = {leaf: origin if leaf in new else before[leaf] for leaf in leaves}
-        # A text such as "The answer is:" was parsed as a mapping; it is kept until something is laid over that.
-        gone = {path for path in self.raw for leaf in new if f"{leaf}.".startswith(f"{path}.")}
-        self.raw = {path: text for path, text in self.raw.items() if path not in gone}
+        self.values, self.origins = parsed(together), {}
+        for leaf in leaves:
+            known = leaf
+            while leaf not in given and known not in before:  # in what was typed as one: a mapping, or "A: b"
+                known = known.rpartition(".")[0]
+            self.origins[known] = origin if leaf in given else before[known]
+        self.raw = {path: text for path, text in self.raw.items() if path in self.origins.keys() - given.keys()}
         self.raw |= {path: str(value) for path, value in given.items() if isinstance(value, Raw)}

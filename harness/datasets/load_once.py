@@ -63,7 +63,7 @@ def load_asked(r: Resolution) -> Dataset:
         config = r.parts["dataset"] = config.model_copy(update={"options": {**config.options, "documents": ()}})
         dataset = load_once(config, None if sample else limit)
     r.warnings += dataset.notes
-    if not sample and not limit:
+    if not sample and not (limit and dataset.kinds):  # without kinds the first questions are like the rest
         return dataset
     from harness.datasets.question_kinds import first_rows_warning, random_sample
 

@@ -17,11 +17,11 @@ from harness.config import presets, registry
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
-from harness.engine.parameters_from_rows import RowKey, order_by_source, row_key
 from harness.engine.rows_in_turn import Lost
 from harness.errors import ConfigError, UserError, raise_all
 
 if TYPE_CHECKING:
+    from harness.engine.parameters_from_rows import RowKey
     from harness.engine.plan import Plan
 
 
@@ -116,6 +116,8 @@ def _with_distinct_points(rows: Iterable[Choices], common: Collection[str]) -> l
 
     common: keys that all parts set to the same value, which distinguish no rows.
     """
+    from harness.engine.parameters_from_rows import row_key
+
     taken: set[RowKey] = set()
     out = []
     for row in rows:
@@ -158,7 +160,7 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
     if sentences := _unfit_settings(choices):
         raise ConfigError(sentences)
     if len(choices) == 1:
-        planned.plans, _ = order_by_source([plan_choices(choices[0], elsewhere)], choices)
+        planned.plans, _ = _in_order([plan_choices(choices[0], elsewhere)], choices)
         return planned
     raise_all([problem for row in choices for problem in resolve(row).problems])
     wrong: list[tuple[str, str]] = []
@@ -175,7 +177,7 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
             traceback.print_exc()
             planned.lost.append(Lost(name, bug_sentence(e)))
             planned.code = 1
-    planned.plans, waiting = order_by_source(planned.plans, choices)
+    planned.plans, waiting = _in_order(planned.plans, choices)
     problems = _grouped([*wrong, *((lost.why, lost.row) for lost in waiting)])
     planned.lost += waiting
     missing = _grouped(absent, 1)  # one thing to get, however many rows lack it
@@ -186,6 +188,15 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
         note(f"error: {problem}")
     planned.code = planned.code or (2 if problems else 0)
     return planned
+
+
+def _in_order(plans: list[Plan], choices: Sequence[Choices]) -> tuple[list[Plan], list[Lost]]:
+    """The plans, each behind those that it takes a number from, and the rows without such a plan. Raises UserError."""
+    if not any(plan.awaits for plan in plans):
+        return plans, []
+    from harness.engine.parameters_from_rows import order_by_source
+
+    return order_by_source(plans, choices)
 
 
 def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) -> list[str]:

@@ -130,7 +130,9 @@ class Indexer:
             self._record_status(document, question, digest, "failed", meter.usage())
             raise Failed(self._failed[digest]) from None
         finally:
-            self._store.keep_requests(request_rows(meter.requests, {"document_id": document.id, "key": digest}))
+            if meter.requests:
+                owner = {"document_id": document.id, "key": digest}
+                self._store.keep_requests(request_rows(meter.requests, owner))
         return entry
 
     def _cache_entry(self, key: dict[str, Any], entry: Entry) -> None:

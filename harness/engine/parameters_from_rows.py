@@ -55,8 +55,6 @@ def order_by_source(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[l
     wanted: all rows of the command. Raises UserError for a source that is not among them, a folder without
     a finished run, and rows in a circle.
     """
-    if not any(plan.awaits for plan in plans):
-        return list(plans), []
     from harness.engine.parameters_from_runs import finished_run
 
     asked = {row_key(row) for row in wanted}

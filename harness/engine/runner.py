@@ -283,7 +283,8 @@ class Job:
                 store.keep_texts(texts)
             else:
                 row = without_texts(row)
-            store.keep_requests(request_rows(meter.requests, {"question_id": question.id}))
+            if meter.requests:
+                store.keep_requests(request_rows(meter.requests, {"question_id": question.id}))
             store.keep_answer(row)
             return example, row
 

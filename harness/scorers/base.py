@@ -4,15 +4,16 @@ scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")     the origin of a 
 @scorer("hotpotqa.f1", "token F1 with the yes/no rule")         registers f(prediction, references, *, extra) -> float
 ScoreError      the score is undefined for these inputs; `score_record` turns it into 0.0 and a flag
 need("jieba")   the imported module, or one sentence with the line that installs it
+set_overlap     sets of supporting facts compared: exact match, precision, recall and F1
 """
 
 import importlib
 import importlib.util
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from harness.errors import CannotRun, HarnessError
 
@@ -128,3 +129,32 @@ def mean(values: Sequence[float]) -> float:
     if not values:
         raise ScoreError("there is nothing to average: give at least one item")
     return sum(values) / len(values)
+
+
+class SetOverlap(NamedTuple):
+    """Exact match (0 or 1), precision, recall and F1 of a predicted set."""
+
+    em: float
+    precision: float
+    recall: float
+    f1: float
+
+
+def set_overlap(predicted: Collection[Hashable], gold: Collection[Hashable]) -> SetOverlap:
+    """Compare two sets. Both empty: em = 1 and the rest 0, as HotpotQA's script counts it."""
+    predicted, gold = set(predicted), set(gold)
+    hits = len(predicted & gold)
+    precision = hits / len(predicted) if predicted else 0.0
+    recall = hits / len(gold) if gold else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
+    return SetOverlap(float(predicted == gold), precision, recall, f1)
+
+
+def facts(items: Iterable[Sequence[Any]]) -> set[tuple[str, int]]:
+    """[[title, sentence index], ...] as a set of pairs; ScoreError for an item of another shape."""
+    pairs = set()
+    for item in items:
+        if isinstance(item, str) or len(item) != 2:
+            raise ScoreError(f"a supporting fact must be [title, sentence index], got {item!r}")
+        pairs.add((item[0], item[1]))
+    return pairs

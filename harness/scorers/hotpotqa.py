@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from harness.scorers.base import best, published
-from harness.scorers.set_overlap import facts, set_overlap
+from harness.scorers.base import best, facts, published, set_overlap
 from harness.scorers.squad import exact, yes_no_overlap
 
 scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")

@@ -7,8 +7,7 @@ support_f1([8], [8, 12])                            -> 0.667
 
 from collections.abc import Sequence
 
-from harness.scorers.base import best, published
-from harness.scorers.set_overlap import set_overlap
+from harness.scorers.base import best, published, set_overlap
 from harness.scorers.squad import exact, normalize_answer, overlap
 
 scorer = published("StonyBrookNLP/musique metrics")

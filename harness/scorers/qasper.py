@@ -6,8 +6,7 @@ paragraph_f1_score(["p1", "p2"], ["p1"])                     -> 0.667
 
 from collections.abc import Sequence
 
-from harness.scorers.base import best, published
-from harness.scorers.set_overlap import set_overlap
+from harness.scorers.base import best, published, set_overlap
 from harness.scorers.squad import token_f1
 
 scorer = published("allenai/qasper-led-baseline scripts/evaluator.py")

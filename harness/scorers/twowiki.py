@@ -5,9 +5,8 @@ sp_f1([["a", 0]], [["A", 0]])   -> 1.0   (titles are compared in lower case)
 
 from functools import partial
 
-from harness.scorers.base import published
+from harness.scorers.base import SetOverlap, facts, published, set_overlap
 from harness.scorers.hotpotqa import Facts, answer_overlap, em
-from harness.scorers.set_overlap import SetOverlap, facts, set_overlap
 
 scorer = published("Alab-NII/2wikimultihop 2wikimultihop_evaluate_v1.1.py")
 scorer("2wikimultihopqa.f1", "token F1 with the yes/no rule")(partial(answer_overlap, part="f1"))

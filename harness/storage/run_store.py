@@ -159,11 +159,12 @@ class RunStore:
     def keep_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append the requests of a question or an index to requests.jsonl. Raises SaveError."""
         with self._write_lock:
-            if rows:
-                self._append_rows(REQUESTS, rows)
+            self._append_rows(REQUESTS, rows)
 
     def drop_requests(self, questions: Container[str]) -> None:
         """Remove the requests of these questions that an earlier try left. Raises SaveError."""
+        if not any(self._path(name).exists() for name in (REQUESTS, f"{REQUESTS}.gz")):
+            return
         if (rows := without_requests(self._path(REQUESTS), questions)) is not None:
             self._replace(REQUESTS, map(json_line, rows))
             self._remove(f"{REQUESTS}.gz")

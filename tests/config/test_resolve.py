@@ -370,6 +370,15 @@ def test_text_fields_keep_what_was_typed() -> None:
     assert get(sets={"model": Raw("small"), "dataset.revision": Raw("null")}).config.dataset.revision is None
 
 
+def test_what_is_typed_as_one_value_replaces_what_was_there_and_keeps_its_origin() -> None:
+    whole = get(dataset="two", sets={"dataset.options": Raw("{a: {b: 3}}"), "dataset.options.d": Raw("4")})
+    assert whole.config.dataset.options == {"a": {"b": 3}, "d": 4}
+    assert whole.origins["dataset.options.a.b"] == "--set"
+    more = {"dataset.answer_prefix": Raw("The answer is:"), "dataset.split": Raw("test")}
+    text = get(sets=more)  # YAML takes it for a mapping
+    assert (text.config.dataset.answer_prefix, text.origins["dataset.answer_prefix"]) == ("The answer is:", "--set")
+
+
 def test_values_from_python_are_taken_as_they_are() -> None:
     assert get(sets={"method.word": "3"}).config.method.params["word"] == "3"
     assert get(sets={"method.word": Raw("3")}).config.method.params["word"] == 3
