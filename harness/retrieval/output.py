@@ -90,7 +90,8 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
     recall = Recall()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        delete_drafts(out.parent, (glob.escape(out.name), glob.escape(manifest_path(out).name)))
+        for path in (out, manifest_path(out)):
+            delete_drafts(out.parent, glob.escape(path.name))
         with tempfile.TemporaryFile(dir=out.parent) as spill, replacing(out) as file:
             texts = _DocumentTexts(spill)
             texts.read(table, {document for each in hits for document, _ in each}, report)

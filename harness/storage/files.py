@@ -84,9 +84,9 @@ def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
         raise
 
 
-def delete_drafts(folder: Path) -> None:
-    """Delete temporary files that a killed writer left in `folder`; hold its lock meanwhile."""
-    for draft in folder.glob(".*.tmp"):
+def delete_drafts(folder: Path, name: str = "*") -> None:
+    """Delete what a killed writer of files named `name`, a pattern, left in `folder`; hold its lock meanwhile."""
+    for draft in folder.glob(f".{name}.*.tmp"):
         with contextlib.suppress(OSError):
             draft.unlink()
 
