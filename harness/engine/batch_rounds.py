@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from harness.cost.meter import Meter
 from harness.cost.usage import add_usage, sent
 from harness.engine.progress import Progress
+from harness.engine.tools import Models
 from harness.models import Collected
 from harness.storage.run_folder import BATCHES
 from harness.types import Example
 
-if TYPE_CHECKING:
-    from harness.engine.runner import Job
+Ask = Callable[[Sequence[Example]], None]
 
 
 class BatchRounds:
@@ -31,16 +32,13 @@ class BatchRounds:
         if (before := sent(budget.spend(meter.usage())))["tokens"]:
             add_usage(tried.setdefault(example.question.id, {}), before)
 
-    def ask(self, job: Job, examples: Sequence[Example], ask: Callable[[Sequence[Example]], None]) -> None:
-        """Call `ask` with the examples; with model.batch, send what waits, and call it again with those that waited.
+    def ask(self, models: Models, folder: Path, examples: Sequence[Example], ask: Ask) -> None:
+        """Call `ask` with the examples, send what waits, and call it again with those that waited.
 
-        Raises what Batches raise.
+        models, folder: of the run. Raises what Batches raise.
         """
-        if not job.plan.config.model.batch or not examples:
-            ask(examples)
-            return
-        model: Any = job.models.model("reader")
-        batches = model.in_batches(job.store.folder / BATCHES, self._progress)
+        model: Any = models.model("reader")
+        batches = model.in_batches(folder / BATCHES, self._progress)
         while examples:
             ask(examples)
             batches.send()

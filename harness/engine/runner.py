@@ -325,7 +325,10 @@ class Job:
 
         examples = [example for example in examples if example.question.id not in self._known]
         self._known |= {example.question.id for example in examples}
-        rounds.ask(self, examples, ask_all)
+        if config.model.batch and examples:
+            rounds.ask(self.models, store.folder, examples, ask_all)
+        else:
+            ask_all(examples)
 
     def longest_context(self) -> int:
         """About the tokens of the longest context: bytes of a question's documents / 3 (a token has 3 to 5) + 1,024."""
