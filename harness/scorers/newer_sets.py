@@ -72,5 +72,6 @@ def real(prediction: str, references: Sequence[str]) -> float:
         return float(0.75 ** abs(gold - reply))
     if isinstance(gold, str) and isinstance(reply, str):
         return float(gold.strip().lower() == reply.strip().lower())
-    names = isinstance(gold, list) and isinstance(reply, list)
-    return len(set(gold) & set(reply)) / len(gold) if names and gold else 0.0
+    if isinstance(gold, list) and isinstance(reply, list) and gold:
+        return len(set(gold) & set(reply)) / len(gold)
+    return 0.0

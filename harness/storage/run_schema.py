@@ -26,13 +26,13 @@ _MAPPING = dict[str, Any]
 def _form(kinds: dict[str, Any]) -> Any:
     """The type of an object with these keys; one with "?" behind it may be missing or null."""
     fields = {key.rstrip("?"): NotRequired[kind | None] if key.endswith("?") else kind for key, kind in kinds.items()}
-    return TypedDict("_form", fields)
+    return TypedDict("_form", fields)  # type: ignore[operator]
 
 
 _NAMED = _form({"name": str})
 _SPAN = {**dict.fromkeys(("kind?", "document_id?", "text?"), str), **dict.fromkeys(("start?", "end?"), int)}
-_SHOWN = _form({**_SPAN, "sources?": list[list[Any]]})
-_STEP = _form(
+_SHOWN: Any = _form({**_SPAN, "sources?": list[list[Any]]})
+_STEP: Any = _form(
     dict.fromkeys(("action?", "note?", "answer?"), str)
     | dict.fromkeys(("node?", "level?", "tokens?"), int)
     # FLOPs are a plain number in older runs.
