@@ -18,7 +18,8 @@ import numpy as np
 from bench.parity import Found
 from bench.parity.rows import QUESTIONS, Rows
 from harness.entities.recogniser import recogniser
-from methods.hipporag import HippoRAG, _min_max, _phrases, passage_ranks, phrase_key
+from harness.words import as_phrase
+from methods.hipporag import HippoRAG, _min_max, _phrases, passage_ranks
 from methods.retrieval import best_first
 
 PROGRAM = "OSU-NLP-Group/HippoRAG"
@@ -68,7 +69,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
     def triples(_method: HippoRAG, text: str, _model: Any) -> list[tuple[str, str, str]]:
         title, *_ = text.splitlines()
-        found = [(phrase_key(title), "has", phrase_key(name)) for name in dict.fromkeys(names.names(text))]
+        found = [(as_phrase(title), "has", as_phrase(name)) for name in dict.fromkeys(names.names(text))]
         return [fact for fact in found if all(fact)]
 
     for number, example in enumerate(data.examples):
