@@ -165,7 +165,7 @@ def attack(
             code, at_worker = None, name == "ray" and rng.random() < 0.5
             while at_worker and code is None and not workers():
                 code = ended(child, 0.01)
-            if code is not None or ended(child, after * (0.2 if at_worker else 1.0)) is not None:
+            if code is not None or ended(child, after * (0.6 if at_worker else 1.0)) is not None:
                 continue
             done += 1
             if at_worker and (victims := workers()):
