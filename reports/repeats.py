@@ -96,7 +96,7 @@ def _vote_and_best(records: Sequence[Mapping[str, Any]], names: Iterable[str]) -
 
 
 def _mean_value(values: Sequence[Any]) -> Any:
-    """The mean of each number in values of one shape; what is no number, or not in all, is that of the first."""
+    """The mean of each number over the values that have it, key by key; anything else is that of the first value."""
     first = values[0]
     if isinstance(first, dict):
         return {k: _mean_value([v[k] for v in values if isinstance(v, dict) and k in v]) for k in first}

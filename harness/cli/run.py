@@ -78,7 +78,7 @@ def _run_all(
     planned = plan_all(wanted, say)
     attached.begin(planned.plans)
     with attached.executor() as execute:  # in this process it is harness.engine.runner.run
-        code, waiting = _print_all(in_turn(planned.plans, execute, attached.hooks), planned, options, folders)
+        code, waiting = _run_and_print(in_turn(planned.plans, execute, attached.hooks), planned, options, folders)
     if len(wanted) > 1 and (planned.lost or suite is not None):
         say(rows_lost_sentence(len(wanted), planned.lost))
     if waiting:
@@ -86,10 +86,10 @@ def _run_all(
     return max([code, *(hook.closed() for hook in attached.hooks)], key=_BY_SEVERITY.index)
 
 
-def _print_all(
+def _run_and_print(
     outcomes: Iterable[Outcome], planned: Planned, options: Execution, folders: list[Path]
 ) -> tuple[int, bool]:
-    """Print the result of each row as it ends; rows that did not run whole go to `planned.lost`.
+    """Run the rows by drawing their outcomes, and print each as it ends; rows not run whole go to `planned.lost`.
 
     folders: gets the folder of each row that ran. Returns the exit code, and whether a row waits for another one.
     """

@@ -85,7 +85,7 @@ class Execution:
     ] = field(default_factory=list)
     fail_below_baseline: Annotated[
         str | None,
-        execution("--fail-below-baseline RUN", "Exit code 4 where a run is really worse than this one (paired)."),
+        execution("--fail-below-baseline RUN", "Exit code 4 where a run is significantly worse than RUN (paired)."),
     ] = None
     fail_drop: Annotated[
         float | None,

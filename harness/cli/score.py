@@ -23,8 +23,8 @@ def score(
     """Score stored answers again, without a model.
 
     The run keeps its scores, and --scorers adds others. The data set is loaded for its gold answers; it must hold the
-    rows that the run was made with. With --data it may hold other gold answers to them, while the rows of then are
-    still in their place: the scores of before stay in the records.
+    rows that the run was made with. With --data it may hold other gold answers to them; the original rows must still be
+    where they were. The earlier scores stay in the records.
     """
     from harness.engine.rescore import rescore
 

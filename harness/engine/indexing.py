@@ -43,7 +43,7 @@ class Indexer:
         self._indexed: set[str] = set()  # ids of documents that were indexed, or failed; no question waits for them
 
     def choose_next(self, examples: Iterable[Example]) -> int:
-        """The position in `examples`, the questions left, of the next one: the first whose documents no other indexes.
+        """Index in `examples` (the questions left) of the first one whose documents nobody else is indexing.
 
         So several documents are indexed at the same time, also where many questions on one follow each other. Marks the
         documents of the one it found as being indexed until `documents_done`; if it finds none: 0, marking nothing.

@@ -4,7 +4,8 @@
            │
            └─ ConfigError: every mistake at once
 
-Nothing heavy is imported: a method's module, the data set's rows and the models' small files are all it reads.
+Nothing heavy is imported: it reads a method's module, the data set's rows and the models' small files. A GGUF model is
+converted first, once, because its tokenizer is made by that.
 """
 
 from collections.abc import Mapping

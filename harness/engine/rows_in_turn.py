@@ -1,7 +1,7 @@
 """The rows of one command, run in turn: one that fails never loses the others.
 
-What a command does beside answering hooks in (Hook), in this order: what a row waits for, who follows its folder, what
-is said when it ends.
+Everything else a command does is a Hook, called in this order: what a row waits for, who follows its folder, what is
+said when it ends.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class Method(MethodHooks, abc.ABC):
     draws           whether anything but the reader's sampling depends on the run's seed; a class that says nothing of
                     its own may draw, also where its base class does not
 
-    For a method outside this project the files of its class and its base classes are hashed too, so editing them
-    makes new indexes and a new run. Modules that they import are not: raise index_version when those change.
+    For a method outside this project the files of its class, its base classes and your own modules that they import are
+    hashed too (harness/storage/own_code_hash.py), so editing them makes new indexes and a new run.
     """
 
     Config: ClassVar[type[MethodConfig]] = MethodConfig

@@ -41,7 +41,7 @@ def summarise(
     records: one a question, streamed, of which memory holds about 30 bytes each; documents: lines of documents.jsonl;
     seed: of the bootstrap; form: the data set's format, which says what questions are resampled as one
     (harness.stats.bootstrap). n_scored + n_failed = n_total. Costs are those of questions answered and of indexes built
-    or hit, since a hit knows what building cost; half-spent ones say nothing about what an answer costs.
+    or hit, since a hit knows what building cost. Costs of failed questions are left out: they stopped midway.
     """
     tally = _Tally(failed, form)
     for record in records:
