@@ -225,9 +225,8 @@ def _verdict_row(
     names, first = [facts.run_key(run)[0] for _, run in pairs], pairs[0][1]
     label = f", {value.place}" if (value.paper.name, names[0]) in several else ""
     low, high = ours.wide or (None, None)
-    marks = dict.fromkeys(
-        [*found.marks, *(told for _, run in pairs for told in (*facts.notes(run), *among[facts.run_key(run)]))]
-    )
+    told = [(*(() if why else facts.notes(run)), *among[facts.run_key(run)]) for _, run in pairs]
+    marks = dict.fromkeys([*found.marks, *(sentence for own in told for sentence in own)])
     return {
         "dataset": names[0] if len(pairs) == 1 else f"{value.place} (mean of {listed(names)})",
         "paper": f"{value.paper.name}, {value.entry.table}",

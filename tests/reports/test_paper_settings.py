@@ -122,8 +122,8 @@ REFUSED = [
     (BM25, {"manifest": {"prompts.answer without text": "Say something."}}, ["prompts: 'answer without text' has 'Say something.' at character 0, the paper's 'Answer a question from what you know. {i'"]),
     (BM25, {"manifest": {"prompts.mine": "x"}}, ["prompts: 'mine' is no prompt of the paper's preset"]),
     (BM25, {"config": {"method.implementation": "my_bm25:Mine"}}, ["method: implementation is my_bm25:Mine, the paper's is bm25"]),
-    (BM25, params(window=None, least_characters=GONE, order=GONE), ["method: least_characters and order are not recorded; the paper has least_characters 1, order rank", "method: window is not set, which bm25 does not have here"]),
-    (BM25, {"manifest": {"prompts": GONE}}, ["prompts: not recorded"]),
+    (BM25, params(window=9, least_characters=GONE, order=GONE), ["method: least_characters and order are not recorded; the paper has least_characters 1, order rank", "method: window is 9, which bm25 does not have here"]),
+    (BM25, {"manifest": {"prompts": GONE, "first_prompts": GONE}}, ["prompts: not recorded"]),
     (BM25, {"sets": {"method.prompts.answer": "Think first. {instruction} {text} {question}{options}"}}, ["method: prompts.answer.user is Think first. {instruction} {text} {question}{options}, which bm25 does not have here", "prompts: 'answer' has 'Think first. {instruction} {text} {quest' at character 0, the paper's 'Read the text below, then answer a quest'"]),
     (BM25, {"sets": {"model.adapter": "/models/tuned"}}, ["model: the reader has the adapter tuned added to its weights, the paper's has none"]),
     (BM25, {"sets": {"model.source": "/models/Llama-3.1-8B-Instruct", "model.shape.layers": 1}}, ["model: the reader has other sizes than Llama-3.1-8B-Instruct (layers 1 instead of 32)"]),
@@ -142,7 +142,7 @@ def test_another_setting_is_refused_by_its_key(tmp_path, one, changes, expected)
 @pytest.mark.parametrize(
     "changes",
     [
-        {"config": {"encoder.batch_size": 4, "model.device": "cpu", "model.memory_fraction": 0.5, "seed": 7}},
+        {"config": {"encoder.batch_size": 4, "model.device": "cpu", "model.memory_fraction": 0.5}},
         {"config": {"dataset.data": "~/musique.jsonl", "dataset.hub": None, "dataset.licence": "mine"}},
         {"config": {"limit": 2417, "profile": None, "model.name": "llama"}},
         {"sets": {"method.record_stops": 8, "method.record_t_p": 0.9}},
