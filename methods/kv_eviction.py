@@ -130,6 +130,8 @@ class BoundedCache(FullContext):
 class PrintedCacheConfig(BoundedCacheConfig):
     """As BoundedCacheConfig, for `recent` and `summed`; `step` is 1. A class of its own, as run hashes have fields."""
 
+    rule: Literal["recent", "summed", "observed"] = "recent"
+
     @model_validator(mode="after")
     def _check_rule(self) -> PrintedCacheConfig:
         """Raise ValueError for what cannot go on token by token."""

@@ -41,7 +41,7 @@ class Costs:
     """What one phase cost, an entry for each question (or index).
 
     tflops is None where a model's shape is unknown; the others are empty where a run made elsewhere, or an older one,
-    has none. seconds: of the calls themselves; queued: that they waited (harness/cost/events.py).
+    has none. seconds: of the calls themselves; queued: that they waited (harness/cost/flops.py).
     """
 
     tokens: Sequence[float]

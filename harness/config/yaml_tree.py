@@ -77,7 +77,8 @@ def parse_scalar(text: str) -> Any:
     except UnicodeEncodeError as e:
         raise ConfigError([f"{str(text)!r} is not UTF-8 text; save it as UTF-8"]) from e
     except (yaml.YAMLError, ValueError) as e:
-        if text.lstrip()[:1] in ("[", "{"):
+        # "{instruction}{text}" is a prompt, "[a, b" a list that is not closed.
+        if text.lstrip()[:1] in ("[", "{") and text.count("[") + text.count("{") != text.count("]") + text.count("}"):
             raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e
         return text
 

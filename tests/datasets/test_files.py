@@ -169,7 +169,7 @@ def test_duplicate_id_across_files_names_both(tmp_path):
 
 
 CONFIGS = [
-    ({"format": "musiqe", "data": "x"}, UnknownName, "unknown data set format 'musiqe'. Did you mean 'musique'?"),
+    ({"format": "musiqe", "data": "x"}, UnknownName, "unknown data set format 'musiqe'. Did you mean 'musique'"),
     ({"format": "no.such.module:f", "data": "x"}, UserError, "no module 'no.such.module'"),
     ({"format": "harness.datasets.musique:UNANSWERABLE", "data": "x"}, ConfigError, "is not a function"),
     ({}, ConfigError, "does not say where its rows are; name their file with --data"),

@@ -122,7 +122,13 @@ def test_usage(folder):
 def test_documents_and_summary(folder):
     assert documented("documents") == set(lines(folder / "documents.jsonl")[0]) | {"question_id"}
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    assert documented("summary") == set(summary) | {"texts_cut", "stopped_early", "n_left_out", "replies"}
+    assert documented("summary") == set(summary) | {
+        "texts_cut",
+        "stopped_early",
+        "n_left_out",
+        "n_not_asked",
+        "replies",
+    }
     inner = {*summary["index"], *summary["scores"]["evidence_recall"]}
     assert inner <= described("summary")
 

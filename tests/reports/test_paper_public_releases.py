@@ -34,12 +34,12 @@ def told(weights, shape=None, prompts=None, model=None, **sent):
 @pytest.mark.parametrize(
     ("run", "reason", "unchecked"),
     [
-        (told(HUB), "", []),
-        (told({**HUB, "hub": "Meta-Llama/Meta-Llama-3.1-8B-Instruct"}), "", []),
+        (told(HUB), "", ["chat template"]),
+        (told({**HUB, "hub": "Meta-Llama/Meta-Llama-3.1-8B-Instruct"}), "", ["chat template"]),
         (told({**HUB, "hub": "me/Llama-3.1-8B-Instruct"}), "me/Llama-3.1-8B-Instruct, the paper's is meta-llama/", []),
-        (told({"files": "ab"}, SHAPE), "", ["weights"]),
-        (told({"files": "ab"}, {**SHAPE, "layers": 1}), r"other sizes .*layers 1 instead of 32", ["weights"]),
-        (told({"files": "ab"}), "sizes are not recorded", ["weights"]),
+        (told({"files": "ab"}, SHAPE), "", ["weights", "chat template"]),
+        (told({"files": "ab"}, {**SHAPE, "layers": 1}), r"other sizes .*layers 1 instead of 32", ["weights", "chat template"]),
+        (told({"files": "ab"}), "sizes are not recorded", ["weights", "chat template"]),
         (told({"gguf": "ab"}, SHAPE), "quantised file", []),
         (told(None), "not recorded", []),
         (told(HUB, model={"quantised": "gptq, 4 bits"}), r"weights are quantised \(gptq, 4 bits\)", []),
@@ -94,7 +94,7 @@ def test_the_official_rows_are_compared(tmp_path):
         ([{**row, "error": {"type": "T", "message": ""}} if i < 400 else row for i, row in enumerate(official())],
          "400 of 2417 questions failed"),
         ([{**row, "scores": {F1: row["scores"][F1]} if i % 2 else {}} for i, row in enumerate(official())],
-         f"1209 of 2417 answers have no {F1}"),
+         f"1209 of 2417 questions have no {F1}"),
     ],
 )  # fmt: skip
 def test_other_rows_and_lost_answers_are_refused(tmp_path, rows, reason):

@@ -66,7 +66,8 @@ def test_both_readings_of_em_stand_side_by_side(tmp_path):
     table = frame([found], values()).set_index("metric")
     assert list(table.index) == ["EM (contained)", "EM (strict)"]
     assert list(table["ours"]) == [37.5, 0.0]
-    assert list(table["notes"]) == [(), ()]
+    few = "documents: 4; no test can find a difference with fewer than 6"
+    assert [set(notes) - {few} for notes in table["notes"]] == [set(), set()]
     assert table["verdict"].iloc[0].startswith("undecided")
     bare = run(tmp_path / "b", "longbench/musique", {IN: [1.0] * 8})
     why = frame([bare], values()).set_index("metric").loc["EM (strict)", "notes"]
