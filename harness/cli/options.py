@@ -150,7 +150,7 @@ class Selection(RowOptions):
             from harness.config.sweep import parse_axes
 
             axes = parse_axes(swept)
-        shared, axes = with_seeds(self.choices(), axes, repeat)
+        shared, axes = with_seeds(self.choices(), axes, repeat)  # type: ignore[assignment]
         datasets = split_names(self.dataset) or [FOLDER] * bool(self.documents)
         chosen = command_rows(shared, split_names(self.method), datasets, axes, say)
         if repeat is None:

@@ -69,7 +69,7 @@ def load_asked(r: Resolution) -> Dataset:
 
     if sample:
         return random_sample(dataset, config.format, sample, r.parts["sample_seed"])
-    if warning := first_rows_warning(dataset, limit):
+    if warning := first_rows_warning(dataset, limit):  # type: ignore[arg-type]
         r.warnings.append(warning)
     return dataset
 

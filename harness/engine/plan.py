@@ -143,7 +143,7 @@ def _make_plan(
         mark = changes_from_preset(method, choice, dataset.name, set_by)
         r.parts["method"] = choice.model_copy(update={"mark": mark})
     used = {"roles": {role: config for role, config in r.config.roles.items() if role in method.needs}}
-    used |= {role: encoders.get(role) for role in ("encoder", "reranker")}
+    used |= {role: encoders.get(role) for role in ("encoder", "reranker")}  # type: ignore[misc]
     config, task = r.config.model_copy(update=used), answer_prefix.task(r.parts["dataset"])
     awaits = awaited_params(type(method), choice.params)
     code = own_code(type(method), choice.params.values())

@@ -142,7 +142,7 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
         return found
     own = {**used, **{key: told[key] for key in ("dtype", "window") if key in told}}
     settings = dict(wanted.settings)
-    if not value.entry.truncated and (own.get("window") or 0) >= (settings.get("window") or 0):
+    if not value.entry.truncated and (own.get("window") or 0) >= (settings.get("window") or 0):  # type: ignore[operator]
         settings.pop("window", None)  # more room changes nothing where nothing was cut
     rounded = {key: settings.pop(key) for key in _ROUNDED_OTHERWISE if own.get(key) in _ROUNDED_AS}
     found.marks += _differences(f"model: the {role}'s ", own, rounded) + _revision_marks(role, used)
