@@ -178,8 +178,8 @@ def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, 
         parts = [f"{counts[key]} {text}" for key, text in _COUNTS.items() if counts[key]]
         read, written = (judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out"))
         print(f"{folder}\n  {name}  {mean_text(score) if score else '-'}\n  {', '.join(parts) or 'nothing judged'}")
-        costs = "" if paid is None else f", {money(paid)} in money"  # type: ignore[assignment]
-        print(f"  all replies: {read:,} tokens read, {written:,} written{costs}")
+        spent = "" if paid is None else f", {money(paid)} in money"
+        print(f"  all replies: {read:,} tokens read, {written:,} written{spent}")
         print(_table(agreement) if agreement else "", end="\n" if agreement else "", flush=True)
     if 2 * counts["unclear"] > judged.replied:
         say(f"warning: most replies of {name} hold no verdict; use a larger model, or another prompt (--prompt)")
