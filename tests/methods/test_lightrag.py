@@ -1,6 +1,7 @@
 """LightRAG: entities and relations, their two searches and what is read, worked by hand on a model that replays a table."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -145,7 +146,7 @@ def test_chunks_that_neighbours_share_come_first_and_each_list_ends_at_its_budge
 def test_where_the_window_is_short_entities_and_relations_get_a_third_of_it_each():
     said, names = " ".join(["said"] * 90), ["TOREN", "TORENA", "TORENB"]
     items = [[[name], said, "PERSON", 0, [0]] for name in names]
-    items += [[[a, b], said, "k", 1, [0]] for a, b in zip(names, names[1:], strict=False)]
+    items += [[[a, b], said, "k", 1, [0]] for a, b in pairwise(names)]
     vectors = Bag().encode([names[0] for _ in items], "passage")
     index = {"chunks": [[0, len(TEXT)]], "items": items, "vectors": vectors}
     keywords = '{"high": [], "low": ["Toren"]}'
