@@ -28,27 +28,16 @@ os.fsync = lambda fd: None  # no test cuts the power: what a killed process wrot
 
 METHOD = """
 import time
-from harness.method import Method, MethodConfig
-from harness.types import Answer
-from methods.reading import PROMPTS, Reading, ask
+from methods.retrieval import BM25
 
-class Slow(Method):
-    class Config(MethodConfig):
-        pass
-
-    scope = "document"
-
-    def templates(self):
-        return PROMPTS
-
+class Slow(BM25):
     def index(self, document, tools):
         time.sleep(0.02)
-        return {"words": document.text.split()}
+        return super().index(document, tools)
 
     def answer(self, question, documents, indexes, tools):
         time.sleep(0.1)
-        text = " ".join(indexes[0]["words"][:200])
-        return Answer(ask(question, [text], tools, tools.model(), Reading(tools.task, config=self.config)))
+        return super().answer(question, documents, indexes, tools)
 """
 _ROUNDS = 5  # kills of one folder
 _LONGEST = 120.0  # seconds of a command that is not killed
