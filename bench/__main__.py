@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pocket.random_model import save
+from tests.random_model import save
 
 from bench import parallel
 from harness.config.resolve import resolved

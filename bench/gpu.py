@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pocket.random_model import save
+from tests.random_model import save
 
 from bench.__main__ import appending, line, paired, text_of_tokens, timed, writing_seconds
 from bench.parallel import SEARCH, Bench

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pocket.random_model import save
+from tests.random_model import save
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 

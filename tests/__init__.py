@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+_OF_TESTS = "[harness.backends]\nrandom = tests.random_model:Random\n\n[harness.configs]\ntests = tests\n"
 _PACKAGES = sorted(ROOT.glob("packages/*/pyproject.toml"))
 
 
@@ -21,6 +22,9 @@ def _entry_points() -> str:
         for group, targets in tomllib.loads(file.read_text())["project"]["entry-points"].items():
             text += f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in targets.items()) + "\n"
     (info / "entry_points.txt").write_text(text)
+    tests = info.parent / "tests-info"
+    tests.mkdir(exist_ok=True)
+    (tests / "entry_points.txt").write_text(_OF_TESTS)
     return str(info.parent)
 
 

@@ -10,7 +10,7 @@ from harness_training.settings import Settings, read_settings
 from harness_training.teacher import Teacher
 from pocket.card import EMBEDDED
 from pocket.eval import card as cards
-from pocket.random_model import TEMPLATE
+from tests.random_model import TEMPLATE
 
 from harness.config import presets
 from harness.config.layers import Choices

@@ -201,7 +201,7 @@ class ModelConfig(_Weights):
     tokens of any of these replies, where the method allows more; extra: further fields of a server's requests (null: a
     field is left out), or further variables of a loaded model's chat template (enable_thinking).
 
-    backend: "hf", "endpoint", "scripted", "random" or one of your own (harness/llm/backend.py). "endpoint" asks an
+    backend: "hf", "endpoint", "scripted" or one of your own (harness/llm/backend.py). "endpoint" asks an
     OpenAI-compatible server. logprobs: how many tokens the server gives probabilities of, 0 for one that gives none;
     price: of its tokens; batch: a run sends its requests as batch files (harness/llm/endpoint_batch.py); tokenizer:
     None = lengths are estimated (harness/llm/endpoint_tokens.py).

@@ -1,7 +1,7 @@
 """Warnings about the models that come with the project: before a run, below a table, and in a comparison with papers.
 
 pocket-llama    trained on the synthetic world: made for pocket/*, plumbing on any other data set
-random          its answers are noise, on any data set
+random          of older runs: its answers are noise, on any data set
 smollm2-135m    a small model of language: it compares methods, its numbers are far below a large model's
 """
 
@@ -18,8 +18,6 @@ _WORLD = "pocket"  # the format of data sets that are drawn from the synthetic w
 
 def embedded_notice(model: ModelConfig) -> str:
     """The line printed before a run with an embedded model."""
-    if model.backend == "random":
-        return f"{model.name} answers, so its answers are noise; name a real model with --model"
     return f"{model.name} answers, the embedded default (trained on pocket/* only); name a real model with --model"
 
 

@@ -7,7 +7,7 @@ import json
 import shutil
 
 import pytest
-from pocket.random_model import save
+from tests.random_model import save
 
 from tests.made_up import musique_rows, write_rows
 

@@ -160,13 +160,6 @@ def test_fail_fast_stops_at_the_first_failure(here):
     assert here(*command, "--json").stdout.count('"n_total": 3') == 2, "the same command without it goes on"
 
 
-def test_a_random_model_is_said_to_answer_with_noise(here):
-    done = here("run", "--method", "echo", *ROW, "--limit", "1", "--model", "random")
-    assert "random-llama answers, so its answers are noise; name a real model with --model\n" in done.stderr
-    assert "pocket-llama" not in done.stderr
-    assert "random-llama is a random model: its answers are noise" in here("report", "results").stdout
-
-
 @pytest.mark.parametrize(
     ("mlflow", "variable", "missed", "code"),
     [

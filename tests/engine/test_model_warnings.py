@@ -26,16 +26,9 @@ PLUMBING = "pocket-llama is trained on pocket/* only: on {} it shows plumbing, n
 NOISE = "random-llama is a random model: its answers are noise"
 
 
-@pytest.mark.parametrize(
-    ("model", "told"),
-    [
-        (READER, "pocket-llama answers, the embedded default (trained on pocket/* only)"),
-        (RANDOM, "random-llama answers, so its answers are noise"),
-    ],
-    ids=["pocket", "random"],
-)
-def test_the_line_before_a_run(model, told):
-    assert embedded.embedded_notice(ModelConfig(**model)) == f"{told}; name a real model with --model"
+def test_the_line_before_a_run():
+    told = "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model"
+    assert embedded.embedded_notice(ModelConfig(**READER)) == told
 
 
 @pytest.mark.parametrize(

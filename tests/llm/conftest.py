@@ -1,7 +1,7 @@
 """A tiny random Llama with grouped heads, saved once a session."""
 
 import pytest
-from pocket.random_model import save
+from tests.random_model import save
 
 from harness.config.schema import ModelConfig
 from harness.llm.load import load_model, unload

@@ -6,7 +6,7 @@ import json
 import shutil
 
 import torch
-from pocket.random_model import save
+from tests.random_model import save
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

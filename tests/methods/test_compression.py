@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pocket.random_model import save
+from tests.random_model import save
 from pocket.world.sample import sample
 
 from harness.config.schema import ModelConfig

@@ -302,7 +302,7 @@ def test_the_classifier_runs_where_encoders_do(weights, monkeypatch, gpu, device
 
 
 def test_a_model_of_another_kind_is_no_classifier(tmp_path):
-    from pocket.random_model import save
+    from tests.random_model import save
 
     save(tmp_path / "llama", hidden_size=16, intermediate_size=32, num_hidden_layers=1)
     with pytest.raises(CannotRun, match="is no classifier of tokens to keep or drop|cannot load the classifier"):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from pocket import random_model
+from tests import random_model
 from pocket.card import EMBEDDED
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 

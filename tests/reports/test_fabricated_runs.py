@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pocket.random_model import save
+from tests.random_model import save
 
 from bench import fabricated as bench
 from harness import scorers

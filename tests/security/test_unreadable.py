@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from pocket.random_model import save
+from tests.random_model import save
 
 from tests.made_up import musique_rows
 

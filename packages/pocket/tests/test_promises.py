@@ -10,7 +10,7 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from pocket import random_model
+from tests import random_model
 from pocket.tasks.recipes import SCHEMAS
 from pocket.world.fact_proofs import FactBase, prove
 from pocket.world.sample import KINDS, sample

@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from pocket import random_model
+from tests import random_model
 from pocket.tasks.recipes import Recipe, Stage
 from pocket.train import llama
 from pocket.train.curriculum import read_curriculum

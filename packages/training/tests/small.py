@@ -13,7 +13,7 @@ from harness_training import loop
 from harness_training.course import Course
 from harness_training.question_sets import QuestionSet
 from harness_training.settings import Settings, read_settings
-from pocket import random_model
+from tests import random_model
 
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.datasets.base import Dataset

@@ -115,7 +115,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
     if options.teacher is not None:
         teacher = check_greedy(resolved("models", model=options.teacher, sets=given["teacher"]), "a teacher")
         labelled = make_labels(options, settings, teacher, given["dataset"])
-    if base.backend not in ("hf", "random"):
+    if base.backend != "hf":
         raise UserError(
             f"'{base.name}' runs on a server, so it cannot be trained here; name a model folder or a hub id"
         )

@@ -1,4 +1,4 @@
-"""The stand-in until a trained default exists: a seeded random Llama with a tokenizer trained on made-up texts.
+"""The model `random`: a seeded random Llama with a tokenizer trained on made-up texts.
 
 Its answers are noise. It is built on first use, in a second or two, and kept under `.harness/models`.
 """
