@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.random_model import save
 
 from bench import parallel
 from harness.config.resolve import resolved
@@ -28,6 +27,7 @@ from harness.llm.kv import KVPool, rewind
 from harness.llm.load import load_model
 from harness.models import LanguageModel
 from harness.parallel.scheduler import Scheduler
+from tests.random_model import save
 
 Run = Callable[[], float]
 

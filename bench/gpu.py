@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.random_model import save
 
 from bench.__main__ import appending, line, paired, text_of_tokens, timed, writing_seconds
 from bench.parallel import SEARCH, Bench
@@ -30,6 +29,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.load import load_model
 from harness.parallel.scheduler import Scheduler
+from tests.random_model import save
 
 SHAPES = {
     "llama-3.1-8b": {

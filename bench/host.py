@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.random_model import save
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -34,6 +33,7 @@ from harness.llm.kv import rewind
 from harness.llm.load import load_model
 from harness.llm.network import Network
 from harness.parallel.in_flight import places_for
+from tests.random_model import save
 
 # Llama-3.1-8B's layers and heads; so narrow that its products take no time.
 SHAPE = {

@@ -12,12 +12,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocket.world.sample import FIRST_TRAINING_SEED, sample
+
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.backend import ModelFacts
 from harness.llm.load import Transformers
 from harness.storage.files import home
-from pocket.world.sample import FIRST_TRAINING_SEED, sample
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,6 @@ from harness_training.settings import Settings, read_settings
 from harness_training.teacher import Teacher
 from pocket.card import EMBEDDED
 from pocket.eval import card as cards
-from tests.random_model import TEMPLATE
 
 from harness.config import presets
 from harness.config.layers import Choices
@@ -28,6 +27,7 @@ from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Document, Question
 from tests.datasets.support import needs_real, real
 from tests.methods.conftest import FakeTools, answered
+from tests.random_model import TEMPLATE
 
 PRESETS = presets.names("methods")
 QUESTION = Question("q", "Who?", ("d",))

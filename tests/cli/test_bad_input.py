@@ -7,9 +7,9 @@ import json
 import shutil
 
 import pytest
-from tests.random_model import save
 
 from tests.made_up import musique_rows, write_rows
+from tests.random_model import save
 
 BM25 = ["run", "--method", "bm25", "--mlflow", "off", "--limit", "3"]
 SAMPLE = [*BM25, "--dataset", "pocket/musique"]

@@ -1,10 +1,10 @@
 """A tiny random Llama with grouped heads, saved once a session."""
 
 import pytest
-from tests.random_model import save
 
 from harness.config.schema import ModelConfig
 from harness.llm.load import load_model, unload
+from tests.random_model import save
 
 WORDS = (
     "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. "

@@ -6,10 +6,11 @@ import json
 import shutil
 
 import torch
-from tests.random_model import save
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from tests.random_model import save
 
 FAMILIES = sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 LAYERS, WINDOW, VOCABULARY = 2, 400, 384

@@ -12,7 +12,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.random_model import save
 from pocket.world.sample import sample
 
 from harness.config.schema import ModelConfig
@@ -26,6 +25,7 @@ from methods.compression.selective import _at_percentile, _self_information, _se
 from methods.compression.surprise import Units, open_context, spans_of_kept, surprise, units_of
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import REPLY, Table
+from tests.random_model import save
 
 MADE = sample("musique", 0, tokens=3000, purpose="evaluation", number=0)
 TEXT, ASKED = MADE.documents[0].text, MADE.examples[0].question.text

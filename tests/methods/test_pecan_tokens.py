@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from tests import random_model
 from pocket.card import EMBEDDED
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -16,6 +15,7 @@ from methods.pecan.build import feed_nodes
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import POINTS, PROBES
 from methods.pecan.search import feed_node, node_line, open_search
+from tests import random_model
 from tests.methods.conftest import FakeTools
 from tests.methods.pecan_search import SUMMARY, attention, probes, run
 

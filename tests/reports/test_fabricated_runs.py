@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.random_model import save
 
 from bench import fabricated as bench
 from harness import scorers
@@ -28,6 +27,7 @@ from reports.paper.verdicts import frame
 from reports.rescored import rescored
 from reports.settings import only_in_seed
 from tests.llm.conftest import SIZES, WORDS
+from tests.random_model import save
 from tests.reports.build import record, write_run
 from tests.reports.paper_runs import changed, paper_run
 from tests.reports.test_paper_public_releases import official

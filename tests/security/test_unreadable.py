@@ -11,9 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.random_model import save
 
 from tests.made_up import musique_rows
+from tests.random_model import save
 
 BM25 = ["run", "--method", "bm25", "--mlflow", "off", "--limit", "1"]
 SAMPLE = [*BM25, "--dataset", "pocket/musique"]

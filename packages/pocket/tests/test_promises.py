@@ -10,12 +10,12 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from tests import random_model
 from pocket.tasks.recipes import SCHEMAS
 from pocket.world.fact_proofs import FactBase, prove
 from pocket.world.sample import KINDS, sample
 
 from packages.pocket.tests.reading import read, without
+from tests import random_model
 
 LENGTHS = (200, 230, 400, 900, 2500)
 EACH = 160

@@ -3,12 +3,13 @@
 import json
 import shutil
 
-from tests import random_model
 from pocket.tasks.recipes import Recipe, Stage
 from pocket.train import llama
 from pocket.train.curriculum import read_curriculum
 from pocket.train.trainer import Settings, Trainer
 from safetensors.torch import load_file
+
+from tests import random_model
 
 RECALL = "{skill: recall, pairs: [2, 3], size: 64}"
 # The first stages are left after their steps, the last one is not left at all.

@@ -13,13 +13,13 @@ from harness_training import loop
 from harness_training.course import Course
 from harness_training.question_sets import QuestionSet
 from harness_training.settings import Settings, read_settings
-from tests import random_model
 
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.datasets.base import Dataset
 from harness.types import Example, Gold, Question
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
+from tests import random_model
 
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
 FEW = {"scenes": 12, "batch": 4, "rank": 2, "rate": 0.01, "say": 2, "save": 2, "exam": 2, "length": 2000}
