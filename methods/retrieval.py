@@ -79,7 +79,8 @@ class TopK(ReadingMethod):
     def __init__(self, config: MethodConfig) -> None:
         super().__init__(config)
         if self.config.chunks not in ("tokens", "words"):
-            self.index_version = "2"  # type: ignore[misc]  # of the rule by which sentences end
+            # Chunks that end with a sentence: version 2 has another rule for ends of sentences. Others are as before.
+            self.index_version = "2"  # type: ignore[misc]
 
     def piece_tokens(self) -> int:
         """Tokens of a chunk at its full size."""
@@ -96,7 +97,7 @@ class TopK(ReadingMethod):
         return {"chunks": [list(c) for c in chunks], **self.prepare([document.text[a:b] for a, b in chunks], tools)}
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
-        """What the ranking needs of the chunks' `texts` beside them, added to the document's index; here nothing."""
+        """What the ranking needs beside the chunks' `texts` in the document's index (nothing by default)."""
         return {}
 
     @abc.abstractmethod
@@ -104,7 +105,7 @@ class TopK(ReadingMethod):
         """Scores [chunks] for a question, higher is better; texts: the chunks'; index: as `index` built it."""
 
     def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
-        """Steps of the trace for the chunks `shown`, here none; kept: their numbers; ranks: scores of all chunks."""
+        """Trace steps for the shown chunks (none by default); kept: their numbers; ranks: scores of all chunks."""
         return []
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:

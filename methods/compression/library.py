@@ -131,7 +131,11 @@ def compress_by_package(
 
 
 class _Surprise:
-    """Replaces PromptCompressor.get_ppl: the library's losses, scored after the tokens that its cache would hold."""
+    """Replaces PromptCompressor.get_ppl, which computes losses: here the harness's own session scores the tokens.
+
+    The package keeps a KV cache, cuts tokens out of it and hands it back. A tensor of the ids of its tokens stands in
+    for it here: a call feeds these tokens to a new session before it scores the new ones.
+    """
 
     def __init__(self, tokens: _Tokens, model: MeteredModel) -> None:
         self._tokens, self._model = tokens, model
@@ -148,7 +152,11 @@ class _Surprise:
         condition_mode: str = "none",
         condition_pos_id: int = 0,
     ) -> Any:
-        """Loss of every token but the first of those that are new, or their mean."""
+        """Loss of every new token but the first, or their mean (granularity "sentence"), as the package asks for it.
+
+        past_key_values: the stand-in for the cache; end: tokens beyond it are not scored; condition_mode: "before" or
+        "after" the token condition_pos_id alone; return_kv: also return the stand-in with the new tokens.
+        """
         torch = import_module("torch")
         ids = self._tokens(text)["input_ids"] if input_ids is None else input_ids[0].tolist()
         past = past_key_values[0][0].flatten().tolist() if past_key_values is not None else []

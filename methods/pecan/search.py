@@ -217,7 +217,11 @@ class Search:
         return feed_node(context.s, self.graph.text[node], context.asked, self._bullet(node))
 
     def _visit(self, node: int, span: Span, action: str, scores: dict[str, float], note: str = "") -> None:
-        """Add a node to what was shown, with its relevance: rank in the prompt x mean attention (PECAN app. C)."""
+        """Record a node that was appended to the context: as shown, as a step, and in the scores of the nodes below it.
+
+        Its relevance is its position in the prompt times the mean attention that the question pays it (PECAN app. C);
+        each node below it gains that times the weight of their edge.
+        """
         self._unvisited[node] = False
         rank = len(self.shown) + 2 if self.config.position_factor else 1
         attention = span.attention[0] if span.attention else 0.0

@@ -97,7 +97,10 @@ def _probe_flops(steps: Sequence[dict[str, Any]], convention: str) -> float | No
 
 
 def rows_to_draw(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """What is drawn of each curve: (title, rows over t_n, rows over t_p), through the rule of the run that has most."""
+    """(title, rows over t_n at one t_p, rows over t_p at one t_n) of each curve: the two lines that are drawn.
+
+    Both pass through the stop rule of one run: of those of the curve, the run that recorded most rules.
+    """
     found = []
     for title, group, one in rule_table.curves(table, ["t_n", "t_p"]):
         covered = group[group["mean"].notna()].groupby("run").size()
