@@ -143,6 +143,7 @@ class Server:
         self._obeyed = 0.0  # seconds that the server was left alone at its wish
         self._names: dict[str, str] = {}  # fields that the server wants under another name
         self._draw = random.Random()  # not the global generator: waiting changes no draw of a method
+        self._exchange = threading.local()  # end: when the one of this thread must be over
 
     def post(
         self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], max_bytes: int, tries: Tries
@@ -228,36 +229,45 @@ class Server:
         `content`; parse: a reply of another kind, from its content type and body. Raises _Retryable, RequestFailed,
         CannotRun.
         """
-        end, scheduler = time.monotonic() + timeout, current()
-        method, headers = "POST" if content is not None or form else "GET", {}
+        self._exchange.end = time.monotonic() + timeout
+        scheduler, body = current(), bytearray()
+        method, headers, what = "POST" if content is not None or form else "GET", {}, _SILENT
         url = self.base_url.rstrip("/") + path
+        limits: Any = {"timeout": timeout, "extensions": {"trace": self._limit_reads}}
         if content is not None:
             headers["Content-Type"] = "application/json"
         try:
             with (
                 contextlib.nullcontext() if scheduler is None else scheduler.waiting_for_server(),
-                self._client.stream(
-                    method, url, content=content, files=form, headers=headers, timeout=timeout
-                ) as reply,
+                self._client.stream(method, url, content=content, files=form, headers=headers, **limits) as reply,
             ):
                 if not reply.is_success:
                     raise self.error_of_status(reply, content)
                 kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower() or "text/plain"
-                body = bytearray()
+                what = "the reply was not whole"
                 for piece in reply.iter_bytes():
                     body += piece
                     if len(body) > max_bytes:
                         most = f"{max_bytes:,} bytes, more than the tokens asked for can take"
                         raise _Retryable(f"the reply was cut at {most}")
-                    if time.monotonic() > end:
-                        raise _Retryable(f"the reply was not whole within {timeout:g} seconds")
                 return (parse or _parse_reply)(" ".join(self.mask_key(kind).split())[:_MAX_QUOTED], bytes(body))
         except httpx2.TimeoutException:
-            raise _Retryable(f"{_SILENT} within {timeout:g} seconds") from None
+            raise _Retryable(f"{what} within {timeout:g} seconds") from None
         except httpx2.ConnectError as e:
             raise _Retryable(f"{_SILENT}: {self.mask_key(str(e))}", sent=False) from None
         except (httpx2.TransportError, httpx2.DecodingError) as e:
             raise _Retryable(f"the reply was cut off ({type(e).__name__})") from None
+
+    def _limit_reads(self, event: str, info: Mapping[str, Any]) -> None:
+        """Let every read of a new connection end with the exchange: httpx limits each alone, and a head may drip."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            stream, read = info["return_value"], info["return_value"].read
+            stream.read = lambda size, timeout=None: read(size, self._seconds_left())
+
+    def _seconds_left(self) -> float:
+        if (left := self._exchange.end - time.monotonic()) <= 0:
+            raise httpx2.ReadTimeout("the exchange is over")
+        return float(left)
 
     def error_of_status(self, reply: httpx2.Response, content: bytes | None) -> Exception:
         """The exception for a reply by its HTTP status; content: the request's, None for a GET."""
