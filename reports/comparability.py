@@ -7,7 +7,7 @@ to a reference that was asked something else, and dominates nothing.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 
 from harness.config.schema import canonical
 from harness.errors import UserError
@@ -57,14 +57,14 @@ def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
     labels, found = facts.labels(runs), []
     made = [{key: value for key, value in made_with(run).items() if key != "rows"} for run in runs]
     golds: dict[tuple[str | None, str], Counter[str]] = defaultdict(Counter)
-    for run in runs:
-        for question, gold in _golds(run).items():
-            golds[question][gold] += 1
-    for run, own, label in zip(runs, made, labels, strict=True):
+    held = [_golds(run) for run in runs]
+    for question, gold in chain.from_iterable(one.items() for one in held):
+        golds[question][gold] += 1
+    for run, own, label, answers in zip(runs, made, labels, held, strict=True):
         there = [m for other, m in zip(runs, made, strict=True) if facts.run_key(other)[0] == facts.run_key(run)[0]]
         usual = max(there, key=there.count)
         apart = [f"{key} {own[key]} (most runs: {usual[key]})" for key in own if own[key] != usual.get(key, own[key])]
-        if odd := sum(golds[question].most_common(1)[0][0] != gold for question, gold in _golds(run).items()):
+        if odd := sum(golds[question].most_common(1)[0][0] != gold for question, gold in answers.items()):
             apart.append(f"other gold answers of {odd} questions than most runs")
         found.append(f"{label} was made with {', '.join(apart)}" if apart else None)
     return found
@@ -72,8 +72,8 @@ def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
 
 def _golds(run: StoredRun) -> dict[tuple[str | None, str], str]:
     """(fingerprint of the rows, question) -> its gold answers as JSON text, where the run's records hold them."""
-    held = {r["question_id"]: (r.get("gold") or {}).get("answers") for r in run.records}
-    return {(facts.fingerprint(run), name): canonical(gold) for name, gold in held.items() if gold is not None}
+    held = ((r["question_id"], (r.get("gold") or {}).get("answers")) for r in run.records)
+    return {(facts.fingerprint(run), name): canonical(gold) for name, gold in held if gold is not None}
 
 
 def _question_set_differences(own: Asked, usual: Asked) -> list[str]:

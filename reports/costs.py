@@ -101,7 +101,7 @@ def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
 
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
     """What a part ("probes", "thinking") of `phases` cost for each answered question; empty where no usage has it."""
-    if not any(part in r["usage"].get(phase, {}) for r in run.records for phase in phases):
+    if part not in run.keys[1] or not any(part in r["usage"].get(phase, {}) for r in run.records for phase in phases):
         return Costs([], None, [])
     questions = [sum_phases([r["usage"]], *phases) for r in run.records if r["error"] is None]
     parts = [spent.get(part, {}) for spent in questions]
@@ -125,7 +125,7 @@ def question_money(run: StoredRun) -> dict[str, float]:
 
 def is_billed(run: StoredRun) -> bool:
     """Whether a server took money for any question or index of the run."""
-    return any("billed" in phase for row in chain(run.records, run.documents) for phase in row["usage"].values())
+    return "billed" in run.keys[1] or any("billed" in phase for row in run.documents for phase in row["usage"].values())
 
 
 def index_money(run: StoredRun) -> list[float]:
@@ -197,6 +197,8 @@ def request_counts(run: StoredRun) -> list[float]:
 
 def probes(run: StoredRun) -> list[str]:
     """What part of the search its probes took, as a sentence; none for a method without probes, or an older run."""
+    if "probes" not in run.keys[1]:
+        return []
     spent = sum_phases((r["usage"] for r in run.records if r["error"] is None), "search")
     return [PROBES + share] if (share := probe_share(spent)) else []
 

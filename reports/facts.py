@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.config.schema import canonical
 from harness.cost.usage import ENCODERS, add_usage, price_of, sum_phases, texts_and_cut
@@ -22,7 +26,7 @@ from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
-from harness.stats.bootstrap import LEVEL, Interval, cluster_notes, corpus_interval, interval, question_labels
+from harness.stats.bootstrap import LEVEL, Clusters, Interval, Labels, cluster_notes, corpus_interval, interval
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
 from harness.storage.run_summary import lacking_replies, reply_sentences
@@ -38,9 +42,9 @@ if TYPE_CHECKING:
 class Scored:
     """One score of a run: `values[i]` is of question `ids[i]` in cluster `clusters[i]`; missing: answers without it."""
 
-    ids: tuple[str, ...]
-    values: tuple[float, ...]
-    clusters: tuple[str, ...]
+    ids: Sequence[str]
+    values: Sequence[float]
+    clusters: NDArray[np.int32]
     missing: int = 0
 
 
@@ -170,13 +174,10 @@ def versions(run: StoredRun) -> str:
 
 def score_names(run: StoredRun) -> list[str]:
     """Names of the run's scores: the configured ones in order, then any that only the records have."""
-    names = dict.fromkeys(run.config["dataset"]["scorers"])
-    for record in run.records:
-        names.update(dict.fromkeys(record["scores"]))
-    return list(names)
+    return list(dict.fromkeys([*run.config["dataset"]["scorers"], *run.keys[0]]))
 
 
-def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> Scored:
+def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None) -> Scored:
     """The values of score `name`, in the order of the records.
 
     A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or where its record says
@@ -188,10 +189,8 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
     if name not in known:
         raise UnknownName("score", name, known, f"scores of {run.path.name}")
     skip = run.config.get("failed", "zero") == "skip"
-    labels_ = question_clusters(run) if clusters is None else clusters
-    kept: list[tuple[str, float, str]] = []
-    missing = 0
-    for record, cluster in zip(run.records, labels_, strict=True):
+    ids, values, rows, missing = list[str](), array("d"), array("I"), 0  # compact: a run may have a million questions
+    for row, record in enumerate(run.records):
         value = record["scores"].get(name)
         if record["error"] is not None:
             if skip or name not in record["scores"]:
@@ -200,8 +199,11 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
         if value is None:
             missing += 1
             continue
-        kept.append((record["question_id"], float(value), cluster))
-    return Scored(tuple(k[0] for k in kept), tuple(k[1] for k in kept), tuple(k[2] for k in kept), missing)
+        ids.append(record["question_id"])
+        values.append(value)
+        rows.append(row)
+    clusters = question_clusters(run) if clusters is None else clusters
+    return Scored(ids, values, clusters[np.array(rows)], missing)
 
 
 def corpus_names(run: StoredRun) -> dict[str, str]:
@@ -209,11 +211,12 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
 
     Only those whose counts every record holds that is scored: sums over a part would be another number.
     """
-    rows, found = _corpus_counts(run).values(), dict[str, str]()
-    for name in score_names(run):
-        if rows and all(name in counts for counts in rows) and (count := lookup(name).counts) is not None:
+    found, first = dict[str, str](), dict(next(_corpus_counts(run), ("", {}))[1])
+    for name in filter(first.__contains__, score_names(run)):
+        if all(name in counts for _, counts in _corpus_counts(run)) and (count := lookup(name).counts) is not None:
             expected = len(count("", ("",)))
-            if all(len(counts[name]) == expected for counts in rows):  # those of a received file may be more
+            # Those of a received file may be more.
+            if all(len(counts[name]) == expected for _, counts in _corpus_counts(run)):
                 found[lookup(name).corpus] = name
     return found
 
@@ -224,9 +227,9 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
     """
     scorer = corpus_names(run)[name]
-    kept = {question: counts[scorer] for question, counts in _corpus_counts(run).items()}
+    kept = {question: counts[scorer] for question, counts in _corpus_counts(run)}
     pairs = zip(run.records, question_clusters(run), strict=True)
-    clusters = [cluster for row, cluster in pairs if row["question_id"] in kept]
+    clusters = np.array([cluster for row, cluster in pairs if row["question_id"] in kept])
 
     def value(totals: Sequence[float]) -> float:
         """The score of summed counts; 0 where not a single token was written."""
@@ -238,23 +241,26 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     return corpus_interval(value, list(kept.values()), clusters, seed=int(run.config.get("seed") or 0), level=level)
 
 
-def _corpus_counts(run: StoredRun) -> dict[str, dict[str, Any]]:
-    """Question id -> score -> its stored counts; without failed questions where the config says `failed: skip`."""
+def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (question id, score -> its stored counts); no failed questions where the config says `failed: skip`."""
     skip = run.config.get("failed", "zero") == "skip"
     rows = (row for row in run.records if row["error"] is None or not skip)
-    return {row["question_id"]: (row.get("notes") or {}).get(COUNTS) or {} for row in rows}
+    return ((row["question_id"], (row.get("notes") or {}).get(COUNTS) or {}) for row in rows)
 
 
-def question_clusters(run: StoredRun) -> list[str]:
-    """A label for each record, the same for questions that are resampled as one (harness.stats.bootstrap)."""
-    ids, documents = ([record[key] for record in run.records] for key in ("question_id", "document_ids"))
-    return question_labels(run.config["dataset"].get("format", ""), ids, documents)
+def question_clusters(run: StoredRun) -> NDArray[np.int32]:
+    """A number for each record, the same for questions that are resampled as one (harness.stats.bootstrap)."""
+    clusters = Clusters(run.config["dataset"].get("format", ""))
+    for record in run.records:
+        clusters.add(record["question_id"], record["document_ids"])
+    return clusters.numbers()
 
 
-def notes(run: StoredRun) -> tuple[str, ...]:
-    """What a reader of the run's numbers must know, a sentence each."""
+def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[str, ...]:
+    """What a reader of the run's numbers must know, a sentence each; clusters: as of `scored`."""
     found = [*_run_notes(run), *_answer_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
-    found += cluster_notes([record["document_ids"] for record in run.records], question_clusters(run))
+    clusters = question_clusters(run) if clusters is None else clusters
+    found += cluster_notes((record["document_ids"] for record in run.records), clusters)
     # A score that was left out, as evidence recall where nothing is marked, counts as missing and not as 0.
     told = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
     flagged = Counter(name for flags, scores in told for name in flags if name in scores)
@@ -362,7 +368,7 @@ def head_columns(run: StoredRun, label: str) -> dict[str, Any]:
 def mean_columns(
     name: str,
     values: Sequence[float],
-    clusters: Sequence[str],
+    clusters: Labels,
     *,
     seed: int,
     bounds: tuple[float, float] | None = (0.0, 1.0),
@@ -392,9 +398,10 @@ def mean_of_samples(
     return middle, (middle - math.hypot(*below) / len(values), middle + math.hypot(*above) / len(values))
 
 
-def answered_clusters(run: StoredRun) -> list[str]:
-    """The labels of `question_clusters` for the questions answered, which costs are means over."""
-    return [c for c, record in zip(question_clusters(run), run.records, strict=True) if record["error"] is None]
+def answered_clusters(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
+    """The numbers of `question_clusters` for the questions answered, which costs are means over."""
+    clusters = question_clusters(run) if clusters is None else clusters
+    return clusters[[record["error"] is None for record in run.records]]
 
 
 def as_floats(frame: pd.DataFrame) -> pd.DataFrame:

@@ -42,6 +42,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from harness.config.yaml_tree import value_text
 from harness.cost.flops import DEFAULT
@@ -126,7 +127,8 @@ class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
 
 def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, spent: _Tflops) -> dict[str, Any]:
     """A run's row of `frame`, its ratios still missing; names: score columns of all runs; spent: cache of TFLOPs."""
-    notes, seed, clusters = list(facts.notes(run)), int(run.config["seed"]), facts.question_clusters(run)
+    clusters = facts.question_clusters(run)
+    notes = list(facts.notes(run, clusters))
     row: dict[str, Any] = {
         **facts.head_columns(run, label),
         "hash8": facts.hash8(run),
@@ -134,7 +136,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "ceiling": facts.is_ceiling(run),
         "apart": False,
         "n": len(run.records),
-        "documents": len(set(clusters)),
+        "documents": len(np.unique(clusters)),
         "failed": sum(r["error"] is not None for r in run.records),
         "truncated": sum(r["truncated"] is not None for r in run.records),
         "left_out": facts.left_out(run),
@@ -142,7 +144,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "declined": declined(run.records),
     }
     row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.elsewhere(run) else {}
-    row |= _score_columns(run, names, clusters, notes) | _cost_columns(run, convention, seed, spent)
+    row |= _score_columns(run, names, clusters, notes) | _cost_columns(run, convention, clusters, spent)
     if row["tflops"] is not None and row["tflops.whole"] is None:
         notes.append("what an index cost is not known, so ratio is not")
     row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.path.name)
@@ -150,7 +152,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
 
 
 def _score_columns(
-    run: StoredRun, names: Sequence[str], clusters: Sequence[str], notes: list[str]
+    run: StoredRun, names: Sequence[str], clusters: NDArray[np.int32], notes: list[str]
 ) -> dict[str, float | None]:
     """Mean and interval of each score in `names`; None for one that this run does not have. Appends to `notes`."""
     out: dict[str, float | None] = {}
@@ -170,7 +172,9 @@ def _score_columns(
     return out
 
 
-def _cost_columns(run: StoredRun, convention: str, seed: int, spent: _Tflops) -> dict[str, float | None]:
+def _cost_columns(
+    run: StoredRun, convention: str, clusters: NDArray[np.int32], spent: _Tflops
+) -> dict[str, float | None]:
     """Means of tokens and TFLOPs by phase, of seconds, and TFLOPs with their interval, without and with the index."""
     phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
@@ -184,10 +188,10 @@ def _cost_columns(run: StoredRun, convention: str, seed: int, spent: _Tflops) ->
     row["tokens.out"] = _mean(costs.search_and_answer(search.tokens_out, answer.tokens_out))
     row["money"] = _mean([*costs.question_money(run).values()])
     row["money.index"], row["money.run"] = _mean(costs.index_money(run)), costs.run_money(run)
-    answered = facts.answered_clusters(run)
+    answered, seed = facts.answered_clusters(run, clusters), int(run.config["seed"])
     for name, with_index in (("tflops", False), ("tflops.whole", True)):
         values = list(spent(run, convention, with_index).values())
-        row |= facts.mean_columns(name, values, answered if values else [], seed=seed, bounds=None)
+        row |= facts.mean_columns(name, values, answered[: len(values)], seed=seed, bounds=None)
     row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
     seconds, queued = (
         costs.search_and_answer(*both) for both in ((search.seconds, answer.seconds), (search.queued, answer.queued))

@@ -62,8 +62,10 @@ def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[l
                 (s["node"], s["level"], s["tokens"]) for s in record["steps"] if s["node"] is not None
             }
             for record in run.records
+            if record["steps"]
         }
-        visited.append((run.config["dataset"]["name"], nodes) if any(nodes.values()) else None)
+        same = run.config["dataset"]["name"], len(run.records), nodes
+        visited.append(same if any(nodes.values()) else None)
     found = []
     for own in visited:
         same = [label for label, other in zip(labels, visited, strict=True) if other == own]

@@ -37,9 +37,10 @@ that is the same for every sample. Two questions that share a passage are indepe
 encyclopedia are; joined by passages, 500 questions with 8 of 1,500 passages each would be one cluster: no interval.
 """
 
+import functools
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -47,6 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Labels = Sequence[str] | Sequence[int] | NDArray[np.int32]
 
 LEVEL = 0.95  # of every interval that is shown, unless its place says otherwise
 RESAMPLES = 2000
@@ -111,7 +113,7 @@ def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
 
 def interval(
     values: Sequence[float] | Floats,
-    clusters: Sequence[str] | NDArray[np.int32],
+    clusters: Labels,
     *,
     seed: int = 0,
     resamples: int = RESAMPLES,
@@ -157,7 +159,7 @@ def interval(
 def corpus_interval(
     statistic: Callable[[Sequence[float]], float],
     counts: Sequence[Sequence[float]],
-    clusters: Sequence[str],
+    clusters: Labels,
     *,
     seed: int = 0,
     resamples: int = RESAMPLES,
@@ -186,7 +188,7 @@ def corpus_interval(
     return Interval(value, min(low, value), max(high, value), len(rows), count)
 
 
-def standard_error(values: Sequence[float] | Floats, clusters: Sequence[str]) -> float | None:
+def standard_error(values: Sequence[float] | Floats, clusters: Labels) -> float | None:
     """Clustered standard error of the mean of `values`; None with fewer than two clusters.
 
     sqrt(G / (G - 1) * sum_g (S_g - m n_g)^2) / n, the linearised variance of a ratio (Cochran, "Sampling Techniques",
@@ -200,20 +202,20 @@ def standard_error(values: Sequence[float] | Floats, clusters: Sequence[str]) ->
     return float(math.sqrt(count / (count - 1) * float(residuals @ residuals)) / n)
 
 
-def per_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDArray[np.int32]) -> tuple[Floats, Floats]:
+def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Floats, Floats]:
     """Sums and sizes per cluster, (G,) each, in label order; the values' order does not matter. Raises ValueError."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or len(array) != len(clusters):
-        raise ValueError(f"{len(array)} values do not match {len(clusters)} cluster labels")
-    if not np.isfinite(array).all():
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or len(numbers) != len(clusters):
+        raise ValueError(f"{len(numbers)} values do not match {len(clusters)} cluster labels")
+    if not np.isfinite(numbers).all():
         raise ValueError("values must be finite numbers; score a missing value 0.0 and flag it")
-    if not len(array):
+    if not len(numbers):
         return np.zeros(0), np.zeros(0)
     places = np.asarray(clusters)
     if places.dtype.kind != "i":
         places = np.unique(places, return_inverse=True)[1]
-    order = np.lexsort((array, places))
-    sums, sizes = np.bincount(places[order], weights=array[order]), np.bincount(places)
+    order = np.lexsort((numbers, places))
+    sums, sizes = np.bincount(places[order], weights=numbers[order]), np.bincount(places)
     used = sizes > 0  # labels that have a value
     return sums[used].astype(np.float64), sizes[used].astype(np.float64)
 
@@ -348,16 +350,44 @@ def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequen
     return document_clusters([() if tuple(ids) == (WHOLE_FOLDER,) else ids for ids in document_ids])
 
 
-def cluster_notes(document_ids: Sequence[Sequence[str]], labels: Sequence[str]) -> list[str]:
+class Clusters:
+    """`question_labels` of questions that are added one by one, as numbers: 4 bytes for one without documents.
+
+    form: the data set's format.
+    """
+
+    def __init__(self, form: str) -> None:
+        self._alone = by_question(form)
+        self._sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
+        self._set_of_question = array("i")  # -1: a question without documents, or about all of them
+
+    def add(self, question_id: str, document_ids: Sequence[str]) -> None:
+        """Add the next question."""
+        documents = (question_id,) if self._alone else tuple(document_ids)
+        known = documents not in ((), (WHOLE_FOLDER,))
+        self._set_of_question.append(self._sets.setdefault(documents, len(self._sets)) if known else -1)
+
+    def numbers(self) -> NDArray[np.int32]:
+        """Each question's cluster, numbered in the order of sorted labels."""
+        labels = document_clusters(list(self._sets))
+        sets = np.array(self._set_of_question, dtype=np.int32)
+        alone = np.flatnonzero(sets < 0)  # their labels, "\0question 10", come before those that name a document
+        order = {label: n for n, label in enumerate(sorted(set(labels)), start=len(alone))}
+        numbers = np.array([order[label] for label in labels] or [0], dtype=np.int32)[sets]
+        numbers[alone[np.argsort(alone.astype("S10"))]] = np.arange(len(alone), dtype=np.int32)
+        return numbers
+
+
+def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list[str]:
     """What few or unequal clusters do to intervals and tests, a sentence each; [] where they do no harm.
 
     labels: the clusters. A sign-flip test over G of them has no smaller p than 2 / 2^G.
     """
-    sizes = Counter(labels)
-    largest, total, few = max(sizes.values(), default=0), len(labels), len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
+    sizes = np.unique(labels, return_counts=True)[1]
+    largest, total, few = max(sizes, default=0), len(labels), len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
     notes = [f"documents: {len(sizes)}; no test can find a difference with fewer than 6"] if few else []
     if len(sizes) == 1:
-        shared = set.intersection(*map(set, document_ids))
+        shared = functools.reduce(set.intersection, map(set, document_ids))
         linked = f"all {total} questions are linked through documents that they share"
         return [f"{'all questions share one document' if shared else linked}: no interval", *notes]
     if total < _MANY or 2 * largest <= total:

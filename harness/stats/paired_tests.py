@@ -16,6 +16,7 @@ import numpy as np
 from harness.stats.bootstrap import (
     BLOCK,
     Floats,
+    Labels,
     interval,
     merge_clusters,
     per_cluster,
@@ -41,7 +42,7 @@ class PairedTest:
 def paired_test(
     a: Sequence[float] | Floats,
     b: Sequence[float] | Floats,
-    clusters: Sequence[str],
+    clusters: Labels,
     *,
     seed: int = 0,
     permutations: int = 10_000,
@@ -80,7 +81,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def detectable_difference(
-    values_difference: Sequence[float] | Floats, clusters: Sequence[str], tests: int = 1
+    values_difference: Sequence[float] | Floats, clusters: Labels, tests: int = 1
 ) -> float | None:
     """The smallest true mean difference that `paired_test` would find with probability 0.8 at this n.
 

@@ -21,8 +21,10 @@ import contextlib
 import functools
 import json
 import marshal
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -49,6 +51,7 @@ _STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops
 _COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
 _KEPT = {*_COSTS, "queued"}  # 0 is another thing than unknown
 
+_BLOCK = 64  # records that are packed together
 _Pointers = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
 
 
@@ -69,6 +72,15 @@ class StoredRun:
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     whole: StoredRun | None = None
+
+    @functools.cached_property
+    def keys(self) -> tuple[list[str], set[str]]:
+        """(Names of all scores of the records in order, keys of all phases of their usage), of one pass."""
+        scores, usage = dict[str, None](), set[str]()
+        for record in self.records:
+            scores.update(dict.fromkeys(record["scores"]))
+            usage.update(*record["usage"].values())
+        return list(scores), usage
 
     @property
     def whole_records(self) -> Sequence[dict[str, Any]]:
@@ -172,19 +184,36 @@ class ByQuestion(Mapping[str, T]):
 
 
 class _NumbersOfRecords(Sequence[dict[str, Any]]):
-    """The records of a file without their texts, packed: a million take 300 MB. Each access unpacks a record anew."""
+    """The records of a file without their texts, packed: a million take 25 to 100 MB. Each access unpacks them anew."""
 
-    def __init__(self, path: Path, packed: Mapping[str, bytes]) -> None:
-        """packed: question id -> `without_texts` of its record by marshal, which packs and unpacks fastest."""
+    def __init__(self, path: Path, rows: Iterable[dict[str, Any]]) -> None:
         self._path = path
-        self._ids, self._packed = list(packed), list(packed.values())
+        self._blocks: list[bytes] = []
+        places: dict[str, int] = {}
+        block, again = list[dict[str, Any]](), dict[int, dict[str, Any]]()
+        for row in rows:
+            if (place := places.setdefault(row["question_id"], len(places))) < _BLOCK * len(self._blocks):
+                again[place] = row
+                continue
+            block[place % _BLOCK : place % _BLOCK + 1] = [row]
+            if len(block) == _BLOCK:
+                self._blocks.append(_pack(block))
+                block = []
+        self._blocks += [_pack(block)] if block else []
+        self._count = len(places)
+        for n in {place // _BLOCK for place in again}:
+            held = enumerate(self._block(n), start=n * _BLOCK)
+            self._blocks[n] = _pack([again.get(place, row) for place, row in held])
+
+    def _block(self, n: int) -> list[dict[str, Any]]:
+        block: list[dict[str, Any]] = marshal.loads(zlib.decompress(self._blocks[n]))
+        return block
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return self._count
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for question_id, packed in zip(self._ids, self._packed, strict=True):
-            yield {"question_id": question_id, **marshal.loads(packed)}
+        return chain.from_iterable(map(self._block, range(len(self._blocks))))
 
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
@@ -192,13 +221,18 @@ class _NumbersOfRecords(Sequence[dict[str, Any]]):
     def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
     def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         if isinstance(at, slice):
-            return [self[n] for n in range(len(self))[at]]
-        return {"question_id": self._ids[at], **marshal.loads(self._packed[at])}
+            return list(self)[at]
+        return self._block(range(self._count)[at] // _BLOCK)[range(self._count)[at] % _BLOCK]
 
     @functools.cached_property
     def whole(self) -> StreamedRecords:
         """The records with their texts, read from the file."""
         return StreamedRecords(self._path)
+
+
+def _pack(block: list[dict[str, Any]]) -> bytes:
+    """Pack records by marshal, which is fastest, and zlib, since they are much alike."""
+    return zlib.compress(marshal.dumps(block), 1)
 
 
 def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
@@ -212,25 +246,28 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
         """The records as `hold` says; notes, texts: as of StreamedRecords."""
         if hold == "nothing":
             return StreamedRecords(path, notes, texts)
-        rows: dict[str, Any] = {}
-        for row in read_lines(path, "question_id", notes, run_schema.RECORD):
-            name = row["question_id"]
-            if (pointers := text_pointers(row)) or name in texts:
-                texts[name] = pointers
-            rows[name] = row if hold == "all" else marshal.dumps(without_texts(row, "question_id"))
-        return _NumbersOfRecords(path, rows) if hold == "numbers" else list(rows.values())
+
+        def rows() -> Iterator[dict[str, Any]]:
+            for row in read_lines(path, "question_id", notes, run_schema.RECORD):
+                if (pointers := text_pointers(row)) or row["question_id"] in texts:
+                    texts[row["question_id"]] = pointers
+                yield row if hold == "all" else without_texts(row)
+
+        if hold == "numbers":
+            return _NumbersOfRecords(path, rows())
+        return list({row["question_id"]: row for row in rows()}.values())
 
     return _read(Path(folder), records)
 
 
-def without_texts(row: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
-    """The part of a record that tables read: no texts, scores of nodes, zero counters, or keys in `left_out`."""
+def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a record that tables read: no texts, scores of nodes, or zero counters."""
     steps = [{key: value for key, value in step.items() if key not in _STEP_KEYS} for step in row["steps"]]
     usage = {
         phase: {key: value for key, value in used.items() if value or key in _KEPT} if used.keys() >= _COSTS else used
         for phase, used in row["usage"].items()
     }
-    kept = {key: value for key, value in row.items() if key not in _TEXT_KEYS and key not in left_out}
+    kept = {key: value for key, value in row.items() if key not in _TEXT_KEYS}
     return {**kept, "usage": usage, "steps": steps}
 
 

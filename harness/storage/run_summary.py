@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cost.usage import add_usage, texts_and_cut
-from harness.stats.bootstrap import WHOLE_FOLDER, by_question, interval, question_labels
+from harness.stats.bootstrap import Clusters, interval
 from harness.storage.run_schema import MISSING, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
@@ -102,7 +102,7 @@ class _Tally:
     """Sums over records, and what confidence intervals need of each; failed, form: as in `summarise`."""
 
     def __init__(self, failed: str, form: str) -> None:
-        self._failed, self._form = failed, form
+        self._failed = failed
         self.total = self.truncated = 0
         self.errors: Counter[str] = Counter()
         self.prefixes: Counter[str] = Counter()
@@ -110,10 +110,7 @@ class _Tally:
         self.usage: dict[str, dict[str, Any]] = {}
         self.texts = np.zeros(2)  # those of failed questions too
         self._count = 0  # of rows that have scores
-        # A cluster is a question (`by_question`: `_questions` is filled) or else a set of documents (the two below it).
-        self._questions: list[str] = []  # of each such row
-        self._number_of_set: dict[tuple[str, ...], int] = {}  # documents of a question -> a number
-        self._set_of_row = array("I")  # of each such row the number of its set of documents
+        self._clusters = Clusters(form)  # of each such row
         self._scores: dict[str, tuple[array[float], array[int]]] = {}  # values, and the rows that have them
 
     def add(self, row: dict[str, Any]) -> None:
@@ -129,15 +126,7 @@ class _Tally:
             add_usage(self.usage, row["usage"])
         elif self._failed != "zero":
             return
-        if by_question(self._form):
-            self._questions.append(row["question_id"])
-        else:
-            # A question without documents, or about all of them, is a cluster of its own.
-            documents = tuple(row["document_ids"])
-            if documents in ((), (WHOLE_FOLDER,)):
-                documents = (f"\0question {self._count}",)
-            number = self._number_of_set.setdefault(documents, len(self._number_of_set))
-            self._set_of_row.append(number)
+        self._clusters.add(row["question_id"], row["document_ids"])
         for name, value in row["scores"].items():
             values, rows = self._scores.setdefault(name, (array("d"), array("I")))
             values.append(value)
@@ -146,21 +135,13 @@ class _Tally:
 
     def scores(self, seed: int) -> dict[str, dict[str, float | None]]:
         """Scorer -> mean, 95 % interval and the number of questions that have this score."""
-        clusters = self._clusters()
+        clusters = self._clusters.numbers()
         scores: dict[str, dict[str, float | None]] = {}
         for name, (values, rows) in self._scores.items():
             own = clusters if len(rows) == self._count else clusters[np.frombuffer(rows, dtype=np.uint32)]
             i = interval(np.frombuffer(values), own, seed=seed)
             scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
         return scores
-
-    def _clusters(self) -> NDArray[np.int32]:
-        """Each row's cluster as a number in the order of sorted labels; rows with equal documents share one label."""
-        labels = question_labels(self._form, self._questions, list(self._number_of_set))
-        order = {label: n for n, label in enumerate(sorted(set(labels)))}
-        clusters = np.fromiter((order[label] for label in labels), dtype=np.int32, count=len(labels))
-        self._number_of_set.clear()  # saves memory; this is called once
-        return clusters if by_question(self._form) else clusters[np.frombuffer(self._set_of_row, dtype=np.uint32)]
 
 
 def _encoder_texts(usage: dict[str, dict[str, Any]]) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from reports.settings import with_date
 
 _STOP_SETTINGS = ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")  # runs of one curve differ in these
 
-Reached = Sequence[tuple[dict[str, Any], Stop, str]]
+Reached = Sequence[tuple[dict[str, Any], Stop, int]]
 """Records, where a rule stops in them, and their clusters."""
 
 
@@ -57,8 +57,8 @@ def _rule_rows(
     clusters, whole = facts.question_clusters(run), len(run.records)
     failed = sum(record["error"] is not None for record in run.records)
     for rule in part.rules:
-        values: list[tuple[float, str]] = []
-        reached: list[tuple[dict[str, Any], Stop, str]] = []
+        values: list[tuple[float, int]] = []
+        reached: list[tuple[dict[str, Any], Stop, int]] = []
         broken = missing = 0
         for record, cluster in zip(run.records, clusters, strict=True):
             if record["error"] is not None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from harness import scorers
-from harness.stats.bootstrap import LEVEL, Interval, interval
+from harness.stats.bootstrap import LEVEL, Interval, Labels, interval
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.paper.mapping import Metric
@@ -90,7 +90,7 @@ def _with_intervals(find: Callable[[float], Interval], scale: float) -> OwnValue
 
 def _mean_value(
     values: Sequence[float],
-    clusters: Sequence[str],
+    clusters: Labels,
     run: StoredRun,
     bounds: tuple[float, float] | None = None,
     scale: float = 1.0,

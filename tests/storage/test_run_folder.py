@@ -4,6 +4,7 @@ import errno
 import functools
 import gzip
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from harness.engine.progress import Silent
 from harness.errors import DataError, SaveError, UserError
 from harness.storage import files
 from harness.storage.json_lines import json_line, read_with_older
-from harness.storage.run_folder import find_runs, read_question, read_run
+from harness.storage.run_folder import find_runs, read_question, read_run, without_texts
 from tests.engine.fakes import SCORER, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
@@ -51,6 +52,23 @@ def test_streamed_records_and_one_alone_are_those_of_the_whole_run(tail, finishe
     for record in whole.records:
         assert read_question(finished, record["question_id"]).records == [record]
     assert len(read_question(finished, "another").records) == len(whole.records)
+
+
+def test_the_numbers_of_many_records_are_packed_and_those_of_the_last_try(finished):
+    first = json.loads((finished / "records.jsonl").read_text().splitlines()[0])
+
+    def lines(numbers, reason):
+        return [json_line({**first, "question_id": f"q{n}", "stop_reason": reason}) for n in numbers]
+
+    (finished / "records.jsonl").write_bytes(b"".join(lines(range(1000), "") + lines((999, 3, 64, 3), "again")))
+    tracemalloc.start()
+    packed = read_run(finished, hold="numbers").records
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 200 * len(packed)
+    assert list(packed) == packed[:] == [without_texts(row) for row in read_run(finished).records]
+    assert [n for n, row in enumerate(packed) if row["stop_reason"]] == [3, 64, 999]
+    assert packed[-1] == packed[999]
 
 
 def test_records_that_were_replaced_while_they_are_streamed_are_an_error(finished):

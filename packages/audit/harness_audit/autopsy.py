@@ -51,7 +51,7 @@ class Case:
     """One question of a run. kind: of CLASSES; known: whether the run without any text is right, None without one."""
 
     question_id: str
-    cluster: str
+    cluster: int
     score: float
     kind: str
     known: bool | None
