@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from harness.config import registry
@@ -73,10 +74,16 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sqlite file with MLflow's tables and nothing in them: making one takes seconds, copying it does not."""
-    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
-    code = f"from mlflow import MlflowClient; MlflowClient('sqlite:///{path}').search_experiments()"
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    """A sqlite file with MLflow's tables and nothing in them: making one takes seconds, copying it does not.
+
+    The workers of pytest-xdist share it.
+    """
+    root = tmp_path_factory.getbasetemp()
+    path = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "empty.db"
+    with FileLock(f"{path}.lock"):
+        if not path.exists():
+            code = f"from mlflow import MlflowClient; MlflowClient('sqlite:///{path}').search_experiments()"
+            subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     return path
 
 

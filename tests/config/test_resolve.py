@@ -85,10 +85,7 @@ def test_scalar(text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: 1\na: 2\n", "line 2: the key 'a' is given twice"),
         ("a: {b: 1, b: 1}\n", "line 1: the key 'b' is given twice"),
-        ("a: [1\n", "line 2"),
-        ("- a\n", "must hold a mapping"),
         ("1: a\n", "must hold a mapping"),
         ("? [a]\n: 1\n", "must be plain text"),
         ("a: !!python/object/apply:os.getcwd []\n", "line 1"),
@@ -138,11 +135,6 @@ def test_the_tree_merges_and_knows_the_origin_of_each_leaf(parts: list[dict[str,
             later = [merged({}, p) for p in parts[number + 1 :]]
             assert all(leaf not in flatten(p) for p in later if p)
     assert set(tree.origins) <= set(leaves)
-
-
-@pytest.mark.parametrize("name", ["full-context", "Full_Context", "FULL-CONTEXT"])
-def test_look_up_folds_case_and_dashes(name: str) -> None:
-    assert presets.find("methods", name) == "full-context"
 
 
 def test_the_users_own_folder_comes_first(folder: Path) -> None:
@@ -382,29 +374,6 @@ def test_what_is_typed_as_one_value_replaces_what_was_there_and_keeps_its_origin
 def test_values_from_python_are_taken_as_they_are() -> None:
     assert get(sets={"method.word": "3"}).config.method.params["word"] == "3"
     assert get(sets={"method.word": Raw("3")}).config.method.params["word"] == 3
-
-
-@pytest.mark.parametrize(
-    ("key", "nearest"),
-    [("retrievr.k", "'method.k'"), ("modle.window", "'model.window'"), ("limt", "'limit'"), ("zz.zz", None)],
-)
-def test_an_unknown_key_names_the_nearest_one_that_the_row_has(key: str, nearest: str | None) -> None:
-    with pytest.raises(UserError) as raised:
-        get(sets={key: 1})
-    assert str(raised.value) == f"unknown key '{key}' (--set)." + (f" Did you mean {nearest}?" if nearest else "")
-
-
-def test_resolve_reports_all_mistakes_with_their_origin(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text("dataset: {max_answer_tokens: none}\nseed: x\nmodle: {}\n")
-    with pytest.raises(ConfigError) as raised:
-        get(files=("a.yaml",), sets={"model.window": Raw("0"), "encoder.similarty": "dot"})
-    assert sorted(p.partition(": ")[0] for p in raised.value.sentences) == [
-        "dataset.max_answer_tokens='none' (a.yaml)",
-        "model.window=0 (--set)",
-        "seed='x' (a.yaml)",
-        "unknown key 'encoder.similarty' (--set). Did you mean 'similarity'?",
-        "unknown key 'modle' (a.yaml). Did you mean 'model' or 'roles' or 'sample'?",
-    ]
 
 
 @pytest.mark.parametrize("text", ["extends: b\n", "extends: a\n", "extends: [a]\n"])

@@ -1,7 +1,5 @@
 """Suites: their own settings, below all that is said on the command line, and every mistake in their files."""
 
-import json
-
 import pytest
 
 from harness.cli import validate
@@ -11,7 +9,7 @@ from harness.config.resolve import Resolution, resolve
 from harness.config.yaml_tree import Raw
 from harness.engine.expand_command import command_rows, plan_all
 from harness.errors import ConfigError, UnknownName, UserError, raise_all
-from tests.cli.conftest import Cli, configs, environment, here
+from tests.cli.conftest import configs, environment, here
 
 __all__ = ["configs", "environment", "here"]
 
@@ -123,14 +121,6 @@ def test_a_mistake_in_a_suite_is_found_before_anything_runs(text, parts, verb, o
     for part in parts:
         assert part in done.stderr
     assert not (tmp_path / "results").exists()
-
-
-def test_run_takes_the_settings(own, here: Cli) -> None:
-    (own / "suites" / "two.yaml").write_text(WHOLE.replace("[echo]", "[echo, echo-loud]"))
-    done = here("run", "--suite", "two", "--mlflow", "off", "--json", "--limit", "2").checked()
-    assert [json.loads(line)["summary"]["n_total"] for line in done.stdout.splitlines()] == [2, 2]
-    told = json.loads(here("show", "echo", "-d", "pocket/musique", "--suite", "two", "--json").stdout)
-    assert (told["values"]["method.params.k"], told["origins"]["method.params.k"]) == (5, "suite two")
 
 
 def test_the_shipped_demo_is_small_and_runs_on_the_embedded_model() -> None:

@@ -23,13 +23,10 @@ FETCHED = [name for name in NAMES if not name.startswith(("pocket/", "ruler/"))]
 LONGBENCH = [name for name in FETCHED if name.startswith("longbench/")]
 BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
 RETRIEVED = {"nq", "triviaqa", "popqa", "asqa", "eli5"}
-FOUR = {"longbench-v2", "longbench-v2-cot", "infinitebench/en_qa", "infinitebench/en_mc"}
 CHATS = {"longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"}
-SHOTS = {"musique-shots", "musique-shots-ircot"}
 UNCOUNTED = {"oolong/synth", "oolong/real"}  # their sizes are not known
 NEWER = UNCOUNTED | {"longbench-pro", "loong/paper", "loong/financial", *(f"mrcr/{n}needle" for n in (2, 4, 8))}
 HELMET = {f"helmet/{name}" for name in ("nq", "triviaqa", "hotpotqa", "popqa")}
-OTHERS = {"qasper-hints", "musique-full", *NEWER, *HELMET}
 TWINNED = {"musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality"}
 # Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY is a sentence.
 CAPS = {"narrativeqa": 128, "qasper": 128, "dureader": 128, "multifieldqa_en": 64, "multifieldqa_zh": 64}
@@ -63,14 +60,6 @@ for _name, _metric in DATASETS.items():
 def fields_of(name):
     """A preset's fields, with those of the one it extends."""
     return {key: value for _, values in presets.read("datasets", name) for key, value in values.items()}
-
-
-def test_the_list_is_complete():
-    assert set(FETCHED) - set(LONGBENCH) == RETRIEVED | TWINNED | FOUR | CHATS | SHOTS | OTHERS
-    thirteen = "qasper multifieldqa_en hotpotqa 2wikimqa gov_report multi_news trec triviaqa samsum passage_count"
-    extended = {f"{name}_e" for name in [*thirteen.split(), "passage_retrieval_en", "lcc", "repobench-p"]}
-    assert {name.partition("/")[2] for name in LONGBENCH} == DATASETS.keys() | extended
-    assert set(NAMES) <= set(presets.names("datasets"))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,8 +1,6 @@
 """Qasper: both published forms give the same papers, answers follow the official evaluator, evidence is found."""
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -12,7 +10,6 @@ from harness.scorers import score
 from tests.datasets import support
 from tests.datasets.support import check_mistake, config, needs_real, parquet, qasper, qasper_columns, real, write_lines
 
-Change = Callable[[dict[str, Any]], Any]
 TEXT = "Mills 1\nWe count mills.\n\nIntroduction\nMills grind.\n\nThey turn.\n\nData ::: Sources\nWe saw 1 mills."
 
 

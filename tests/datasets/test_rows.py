@@ -1,8 +1,6 @@
 """Row checks: every mistake is a DataError that names file, place and field; good rows become spans that hold."""
 
 import hashlib
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -13,8 +11,6 @@ from harness.datasets.rows import Row, RowError, assemble
 from harness.errors import DataError
 from harness.scorers import score
 from tests.datasets.support import check_mistake, config, hotpot, musique, write_lines
-
-Change = Callable[[dict[str, Any]], Any]
 
 
 def _drop(key):

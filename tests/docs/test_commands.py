@@ -1,12 +1,9 @@
 """The documents are true: their examples run as they are printed, and the commands they name exist."""
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from glob import glob
-from pathlib import Path
 
 import pytest
 
@@ -126,39 +123,6 @@ def test_commands_name_options_and_presets_that_exist(cli):
                     for name in words[words.index(option) + 1].split(","):
                         assert name in presets.names(kind), f"{where}: no {option} {name}"
     assert seen > 40
-
-
-def test_the_examples_in_a_folder_elsewhere_by_the_installed_script(tmp_path):
-    """The method, data set and scorer of docs/extending.md, each in a process that knows only HARNESS_CONFIGS."""
-    own, work = tmp_path / "own", tmp_path / "work"
-    work.mkdir()
-    write_example(own)
-    with (own / "datasets" / "mine.yaml").open("a") as preset:
-        preset.write("data: rows.jsonl\n")
-    variables = {
-        "PYTHONPATH": os.environ["PYTHONPATH"],
-        "HARNESS_CONFIGS": str(own),
-        "HARNESS_HOME": str(tmp_path / "home"),
-    }
-
-    def script(*arguments):
-        program = Path(sys.executable).with_name("harness")
-        done = subprocess.run(
-            [program, *arguments],
-            cwd=work,
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert "1 questions" in script("validate", "--method", "bm25", "--dataset", "mine", "--model", "replayed")
-    script("run", "--method", "longest", "--dataset", "mine", "--model", "replayed", "--mlflow", "off")
-    assert re.search(
-        r"^method +longbench\.qa_f1_score +mine:brevity .*\nlongest +100\.0 +100\.0 ", script("report"), re.M
-    )
 
 
 def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli, tmp_path):

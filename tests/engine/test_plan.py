@@ -160,14 +160,11 @@ def test_what_changes_a_prediction_is_in_the_hash(monkeypatch):
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"sets": {"method.kk": 1}}, "unknown key 'method.kk' (--set). Did you mean 'k'?"),
-        ({"sets": {"method.k": "x"}}, "method.k='x' (--set): should be a valid integer"),
         ({"method": "lost"}, "no module 'tests.nowhere'"),
         ({"method": "mute"}, "the method 'harness.method:Method' has no answer (docs/extending.md)"),
         ({"data": "bad"}, "line 7 is broken"),
         ({"data": "empty"}, "the data set 'books' has no questions"),
         ({"data": None}, "no hub here; give the rows with --data"),
-        ({"sets": {"dataset.scorers": ["flashrag.emm"]}}, "'flashrag.emm'"),
         ({"model": "broken"}, "the weights are gone"),
         ({"model": "plain"}, "needs attention of its searcher, which the model 'plain' does not offer (probe)"),
         ({"sets": {"model.window": 8}}, "the window of 'able' (8 tokens) has no room beside the answer"),

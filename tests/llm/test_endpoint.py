@@ -1,6 +1,5 @@
 """Conversations with a server: what is sent, what is booked, and what is refused before a run."""
 
-import contextlib
 import json
 import math
 import time
@@ -12,8 +11,7 @@ from transformers import AutoConfig
 from harness.config.schema import Price, Shape
 from harness.cost.flops import ModelShape, flops, shape_of
 from harness.cost.meter import Meter
-from harness.errors import CannotRun, ModelOutputError, RequestFailed, WindowExceeded
-from harness.llm import endpoint_http
+from harness.errors import CannotRun, ModelOutputError, WindowExceeded
 from harness.llm.backend import model_facts
 from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.fast_tokenizer import FastTokenizer
@@ -110,13 +108,6 @@ def test_without_a_tokenizer_lengths_are_estimates_that_the_server_corrects():
     assert meter.usage()["answer"]["billed"] == {"reader": {"input": 50, "cached": 20, "output": 4}}
 
 
-def test_without_a_tokenizer_a_server_that_tells_no_usage_is_counted():
-    reply = {key: value for key, value in completion("Paris town").items() if key != "usage"}
-    _, meter, model = asked(reply, "Where?", tokenizer=None, window=2048)
-    usage = meter.usage()["answer"]
-    assert (usage["tokens_in"], usage["tokens_out"], usage["recounted"]) == (16 + model.count("Where?"), 2, 2)
-
-
 def test_without_a_tokenizer_the_window_has_a_margin_and_probes_are_refused():
     facts = model_facts(config("http://127.0.0.1:9/v1", tokenizer=None, window=1200, logprobs=5, price=PRICE))
     assert (facts.problems, facts.window, facts.capabilities) == ([], 1000, {"sampling"})
@@ -188,22 +179,6 @@ def test_counts_that_cannot_be_true_are_replaced_and_the_record_says_so(counts, 
     here = (model.turn_tokens() + model.count("Where?"), model.count("Paris town"))
     assert (usage["tokens_in"], usage["tokens_out"]) == (booked or here)
     assert usage["recounted"] == recounted
-
-
-@pytest.mark.parametrize(
-    ("moods", "told", "retries"), [(["ok"], "Paris", 0), (["500", "ok"], "Paris", 1), (["500"], None, 1)]
-)
-def test_tries_are_booked_beside_the_request_they_belong_to(moods, told, retries, monkeypatch):
-    monkeypatch.setattr(endpoint_http.RetryPolicy, "wait_before", lambda *_: 0.0)
-    with Loopback(moods) as loopback:
-        meter = Meter()
-        s = loaded(loopback).session(meter)
-        s.user("?")
-        with meter.phase("search"), contextlib.nullcontext() if told else pytest.raises(RequestFailed, match="2 tries"):
-            assert s.write(9).text == told
-        assert len(loopback.asked) == 1 + retries
-    usage = meter.usage()["search"]
-    assert (usage["requests"], usage["retries"]) == (1, retries)
 
 
 def listed(**logprobs):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import xml.etree.ElementTree as ET
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +9,7 @@ import pandas as pd
 import pytest
 
 from reports import main_table
-from reports.figures import curves
 from reports.figures.curves import frame, rows_to_draw, rules_to_show
-from reports.figures.plot import draw
 from reports.figures.replay import Rule, Scored, recorded_rule, stops_to_score
 from reports.figures.rule_table import curve_labels
 from tests.reports.build import SCORE, mistake, record
@@ -149,20 +146,6 @@ def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path):
     assert list(over_n["t_n"]) == [1, 2, 3]
     assert list(over_n["own"]) == [True, True, False]  # a run that was made comes before a replayed one
     assert list(over_p["t_p"]) == [0.1, 0.2, 0.3, 0.4, 0.5]
-
-
-def test_the_drawing(tmp_path):
-    table = frame([judged(run, 4) for run in [recording(tmp_path, dataset="m<u>&sique")]])
-    panels = curves.panels(table)
-    assert [panel.x.name for panel in panels] == [
-        "stop patience t_n (t_p = 0.5)", "confidence threshold t_p (t_n = 1)"
-    ]  # fmt: skip
-    score, cost = panels[0].lines
-    assert [point.y for point in score.points][:3] == pytest.approx([100 * MEANS[n] for n in (1, 2, 3)])
-    assert score.points[3].y is None
-    assert (score.right, cost.right) == (False, True)
-    root = ET.fromstring(draw(panels, "Stop rules"))
-    assert "m<u>&sique" in "".join(root.itertext())
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from importlib import resources
 import pytest
 
 from reports.paper import frame
-from reports.paper.preset import settings_of
 from reports.paper.printed import load
 from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import record
@@ -166,7 +165,3 @@ class TestShipped:
         for source in sorted(set(sources)):
             name = source.partition("_")[2]
             assert f"| {name} | {len(lines[name])} of {sources.count(source)} |" in readme
-
-    def test_garlics_compressor(self):
-        own = [v for v in load() if v.paper.name == "GARLIC" and v.entry.method == "LongLLMLingua"]
-        assert {settings_of(v, v.rules[0]).models["compressor"].name for v in own} == {"phi-2"}

@@ -38,17 +38,6 @@ def refused(ended, *parts):
     assert not Path("results").exists()
 
 
-def _parquet(spoil):
-    def write(path):
-        import pyarrow
-        from pyarrow import parquet
-
-        parquet.write_table(pyarrow.table({"id": [str(n) for n in range(500)]}), path)
-        path.write_bytes(spoil(path.read_bytes()))
-
-    return write
-
-
 def _zip(local, directory, value):
     """An archive with two bytes at `local` of the member's header, and at `directory` of its entry, set to `value`."""
 
@@ -63,24 +52,15 @@ def _zip(local, directory, value):
     return write
 
 
-def _pages(whole):
-    return bytes(byte ^ 255 if 4 <= n < len(whole) - 400 else byte for n, byte in enumerate(whole))
-
-
 def _cut(path):
     _zip(8, 10, 0)(path)
     path.write_bytes(path.read_bytes()[:400])
 
 
 DATA = [
-    ("no parquet", "r.parquet", lambda path: path.write_bytes(b"PAR1 is the beginning alone"), "; fetch it again"),
-    ("parquet, cut", "r.parquet", _parquet(lambda whole: whole[: len(whole) // 2]), "; fetch it again"),
-    ("parquet, pages", "r.parquet", _parquet(_pages), "; fetch it again"),
-    ("parquet, a folder", "r.parquet", lambda path: path.mkdir(), "r.parquet"),
     ("zip with a password", "r.zip", _zip(6, 8, 1), "has a password; unpack the archive"),
     ("zip, unknown method", "r.zip", _zip(8, 10, 97), "is packed by a method that is not read; unpack the archive"),
     ("zip, cut", "r.zip", _cut, "; fetch it again"),
-    ("a link to nowhere", "r.jsonl", lambda path: path.symlink_to("/nowhere"), "; check --data, a path from the"),
     ("a long name", f"{LONG}.jsonl", lambda path: None, "; give a shorter one"),
 ]
 
@@ -105,12 +85,6 @@ def test_configuration(name, write, fix, flag, here, model, tmp_path):
     write(tmp_path / name)
     last = [f"{flag[-1]}{name}"] if flag[-1].endswith("=") else [flag[-1], name]
     refused(here(*SAMPLE, "--model", str(model), *flag[:-1], *last), fix)
-
-
-@pytest.mark.parametrize(("name", "write"), [row[1:3] for row in CONFIGURATION])
-def test_presets_of_the_users_folder(name, write, here, configs, tmp_path):
-    write(configs / "methods" / name)
-    refused(here("run", "--method", "c", "--dataset", "pocket/musique"), "c.yaml")
 
 
 def _settings(**changed):

@@ -1,7 +1,7 @@
 import pytest
 
 from harness.storage.run_folder import read_run
-from harness.tracking.metrics import final_metrics, first_columns, params, run_tags, running_points
+from harness.tracking.metrics import final_metrics, params, run_tags, running_points
 from reports.facts import suite
 from reports.main_table import frame
 from tests.reports.build import SCORE, built, config, record, stored, usage, write_run
@@ -47,10 +47,6 @@ def test_tags_leave_out_what_is_not_known(tmp_path):
     assert (found["profile"], found["suite"]) == ("pocket", "demo")
     assert not {"git_commit", "git_dirty"} & found.keys()
     assert "suite" not in run_tags(run, None)
-
-
-def test_what_to_look_at_first_begins_with_the_headline_score(tmp_path):
-    assert first_columns(stored(tmp_path, [0.5])) == [SCORE, "TFLOPs", "failed", "n"]
 
 
 def test_a_mean_over_the_questions_so_far_at_each_step(tmp_path):

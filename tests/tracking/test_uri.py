@@ -3,8 +3,6 @@
 import fcntl
 import importlib.util
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,12 +19,6 @@ from tests.tracking.store import run_folder
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
 
-def command(*arguments):
-    """`harness ARGUMENTS` in a fresh process."""
-    code = f"import sys; sys.argv = ['harness', *{arguments!r}]; from harness.cli.main import main; main()"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-
-
 def test_one_process_makes_a_database_and_its_lock_leaves_no_file(tmp_path):
     uri = sqlite_uri(tmp_path / "mlflow.db")
     other = os.open(tmp_path, os.O_RDONLY)
@@ -37,19 +29,19 @@ def test_one_process_makes_a_database_and_its_lock_leaves_no_file(tmp_path):
 
 
 class TestVerb:
-    def test_what_cannot_be_used_is_one_sentence_for_all_runs(self, tmp_path):
+    def test_what_cannot_be_used_is_one_sentence_for_all_runs(self, tmp_path, here):
         run_folder(tmp_path)
         run_folder(tmp_path, method="bm25")
-        done = command("track", str(tmp_path / "results"), "--uri", "carrier-pigeon://x")
+        done = here("track", str(tmp_path / "results"), "--uri", "carrier-pigeon://x")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("error: MLflow does not know 'carrier-pigeon://'")
         assert done.stderr.count("\n") == 1
 
-    def test_a_dead_server_is_not_asked_for_every_run(self, tmp_path):
+    def test_a_dead_server_is_not_asked_for_every_run(self, tmp_path, here):
         for method in ("a", "b", "c", "d"):
             run_folder(tmp_path, method=method)
         begun = time.monotonic()
-        done = command("track", str(tmp_path / "results"), "--uri", "http://127.0.0.1:9")
+        done = here("track", str(tmp_path / "results"), "--uri", "http://127.0.0.1:9")
         assert time.monotonic() - begun < 30
         assert (done.returncode, done.stdout) == (3, "")
         (told,) = done.stderr.splitlines()

@@ -85,18 +85,6 @@ def test_means_by_hand_with_what_failed_and_what_is_left_out(tmp_path):
     assert SCORE in where[1].columns
 
 
-def test_the_drawing_has_a_point_for_each_part(tmp_path):
-    spans = {n: [(0, 10)] if n % 4 < 2 else [(80, 90)] for n in range(8)}
-    runs = [stored(tmp_path, [0.1 * n for n in range(8)], method=m) for m in ("pecan", "bm25")]
-    table = frame([(run, rows_of(spans)) for run in runs])
-    assert table["mean.low"].isna().all(), "two documents in each part"
-    (panel,) = panels(table)
-    assert [line.name for line in panel.lines] == ["bm25", "pecan"]
-    assert [round(p.x, 3) for p in panel.lines[0].points] == [0.167, 0.833]
-    assert [p.y for p in panel.lines[0].points] == pytest.approx([25.0, 45.0])
-    assert panel.left.zero
-
-
 def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path):
     def over(place, hash8, scores, **more):
         dataset = {"name": "musique", "format": "pocket", "scorers": [SCORE], "options": {"tokens": 9} | more}

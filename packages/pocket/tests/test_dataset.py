@@ -17,7 +17,6 @@ from harness.datasets import hotpotqa, load, musique, twowiki
 from harness.datasets.formats import formats, option_names
 from harness.datasets.rows import RowError, assemble
 from harness.errors import CannotRun, ConfigError, UnknownName
-from tests.datasets.support import needs_real, real
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIGS = sorted((ROOT / "packages/pocket/pocket/configs/datasets/pocket").glob("*.yaml"))
@@ -138,18 +137,6 @@ def test_2wiki_rows_of_other_copies_are_the_same_rows(form):
     assert twowiki.parse_row({**row, **other, "supporting_facts": facts}) == twowiki.parse_row(row)
 
 
-@needs_real
-@pytest.mark.parametrize("name", ["dev_sample.json", "train_sample.json"])
-def test_real_2wiki_rows(name):
-    rows = json.loads(real("data", "2wikimultihopqa", name).read_text(encoding="utf-8"))
-    for raw in rows:
-        example, document = assemble(twowiki.parse_row(raw))
-        title, sentences = raw["context"][0]
-        assert document.text.startswith(f"{title}\n{' '.join(sentences)}")
-        assert example.gold.extra["evidences"] == raw["evidences"]
-        assert len(example.gold.supporting) in (2, 3, 4)
-
-
 BAD = [
     ({"tokens": -5}, ConfigError, "dataset.tokens: should be at least 200, is -5"),
     ({"tokens": 10**12}, CannotRun, "6 texts of 1,000,000,000,000 tokens would take about"),
@@ -172,12 +159,6 @@ def test_refused(options, error, message):
     with pytest.raises(error) as caught:
         load(config(**options))
     assert message in str(caught.value)
-
-
-def test_several_mistakes_are_told_at_once():
-    with pytest.raises(ConfigError) as caught:
-        load(config(tokens=3, hops=[9], seed=FIRST_TRAINING_SEED))
-    assert len(caught.value.sentences) == 3
 
 
 @pytest.mark.parametrize("name", ["data", "hub", "subset", "revision"])

@@ -261,11 +261,3 @@ def test_it_stands_in_by_name(method, tmp_path, monkeypatch):
     (record,) = read_run(result.folder).records
     assert record["error"] is None
     assert record["usage"]["search"]["flops"]["full"] > 0
-
-
-def test_rows_without_a_reranker_keep_their_names_and_their_hashes():
-    for method in ("bm25", "longrefiner", "longrefiner-bce-reranker"):
-        said = {"dataset": "pocket/musique", "profile": "pocket", "sets": ROWS}
-        plan = plan_choices(Choices(method=method, **said))
-        assert "pocket-reranker" not in plan.config.method.name
-        assert "reranker" not in plan.encoders

@@ -216,18 +216,6 @@ def trained(base, data, tmp_path_factory):
     return made
 
 
-def test_a_training_that_stopped_goes_on_to_the_same_bytes(base, data, trained, tmp_path):
-    made = _training(base, data, tmp_path)
-    assert not _trained(made, 2)
-    card = _card(made)["trained"]
-    assert (card["steps"], card["of_steps"]) == (2, 6)
-    early = (made.folder / "adapter_model.safetensors").read_bytes()
-    assert _trained(_training(base, data, tmp_path))
-    late = (made.folder / "adapter_model.safetensors").read_bytes()
-    assert early != late
-    assert late == (trained.folder / "adapter_model.safetensors").read_bytes()
-
-
 def test_a_merged_adapter_writes_what_a_switched_one_does(base, trained):
     unload()
     merged = load_model(base.model_copy(update={"adapter": str(trained.folder)}))
