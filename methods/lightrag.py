@@ -171,11 +171,16 @@ class LightRAG(reading.ReadingMethod):
             graph = search.written(nodes, edges)
         text, count = reading.ask_fitting(question, [graph, *texts], tools, request)
         spans = [(int(a), int(b)) for a, b in index["chunks"]]
-        shown = shown_spans(document, [spans[i] for i in chunks[: max(0, count - 1)]])
+        chunks, flops = chunks[: max(0, count - 1)], tools.meter.flops()
+        shown = shown_spans(document, [spans[i] for i in chunks])
+        read = [
+            Step("read", i, tokens=model.count(search.chunks[i]), flops=flops, shown=place)
+            for i, place in zip(chunks, shown, strict=True)
+        ]
         sources = sorted({(document.id, *spans[chunk]) for i in [*nodes, *edges] for chunk in search.items[i][4]})
         written = Shown("generated", document.id, text=graph, sources=tuple(sources))
-        reason = f"{len(nodes)} entities, {len(edges)} relations, {len(shown)} of {len(chunks)} chunks"
-        return Answer(text, (written, *shown) if count else (), reason, (step,))
+        reason = f"{len(nodes)} entities, {len(edges)} relations, {len(chunks)} of {len(texts)} chunks"
+        return Answer(text, (written, *shown) if count else (), reason, (step, *read))
 
 
 class _Search:
@@ -223,9 +228,9 @@ class _Search:
 
     def first(self, numbers: Iterable[int], text: Callable[[int], str], budget: int | None = None) -> list[int]:
         """The first of `numbers` whose texts stay within a budget of tokens, by default that of a list."""
-        model, numbers = self.tools.model(), list(numbers)
-        ends = accumulate(model.count(text(number)) for number in numbers)
-        return [number for number, end in zip(numbers, ends, strict=True) if end <= (budget or self.config.budget)]
+        numbers, limit = list(numbers), self.config.budget if budget is None else budget
+        ends = accumulate(self.tools.model().count(text(number)) for number in numbers)
+        return [number for number, end in zip(numbers, ends, strict=True) if end <= limit]
 
     def _text(self, item: int) -> str:
         return str(self.items[item][1])

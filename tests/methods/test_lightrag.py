@@ -17,10 +17,10 @@ CHUNKS = ["Velindra is by Toren. Toren", "Toren lives in Kelford. Mira", "Mira s
 DOCUMENT, QUESTION = Document("d", TEXT), Question("q", "Where lives the author of Velindra?", ("d",))
 FIRST = [["entity", "Velindra", "event", "a novel"], ["entity", "Toren", "person", "writes"],
          ["relation", "Velindra", "Toren", "is by", "authorship", 9]]  # fmt: skip
-SECOND = [["entity", "toren", "person", "lives in Kelford"], ["entity", "Kelford", "geo", "a town"],
+SECOND = [["entity", "toren", "geo", "lives in Kelford"], ["entity", "Kelford", "geo", "a town"],
           ["relation", "Toren", "Kelford", "lives in", "home", 5]]  # fmt: skip
 BUILD = [
-    Rule(when="Many are missing", reply='[["relation", "Toren", "Velindra", "wrote it", "novel"]]', once=True),
+    Rule(when="Many are missing", reply='[["relation", "Toren", "Velindra", "wrote it", "a novel"]]', once=True),
     Rule(when="Many are missing", reply="[]"),
     Rule(when=CHUNKS[0], reply=json.dumps(FIRST)),
     Rule(when=CHUNKS[1], reply=json.dumps(SECOND)),
@@ -64,7 +64,7 @@ def test_the_index_joins_what_chunks_say_of_one_name_or_pair():
     assert index["items"] == [
         [["VELINDRA"], "a novel", "EVENT", 0, [0]],
         [["TOREN"], "lives in Kelford<SEP>writes", "PERSON", 0, [0, 1]],
-        [["TOREN", "VELINDRA"], "is by<SEP>wrote it", "authorship<SEP>novel", 10, [0]],
+        [["TOREN", "VELINDRA"], "is by<SEP>wrote it", "a novel<SEP>authorship", 10, [0]],
         [["KELFORD"], "a town", "GEO", 0, [1]],
         [["KELFORD", "TOREN"], "lives in", "home", 5, [1]],
         [["BOATS", "MIRA"], "sold", "trade", 2, [2]],
@@ -72,7 +72,7 @@ def test_the_index_joins_what_chunks_say_of_one_name_or_pair():
         [["MIRA"], "sold", "UNKNOWN", 0, [2]],
     ]
     # The last two have no vector: they are never found themselves.
-    assert tools.encoder().texts[2] == "authorship<SEP>novelTORENVELINDRAis by<SEP>wrote it"
+    assert tools.encoder().texts[2] == "a novel<SEP>authorshipTORENVELINDRAis by<SEP>wrote it"
     assert index["vectors"].shape == (6, 5)
     assert (len(tools.reader.prompts), len(tools.kept)) == (6, 3)
     assert "replies" not in tools.meter.usage()["answer"]
@@ -110,7 +110,7 @@ def test_long_descriptions_of_a_name_are_joined_by_the_model():
 def test_each_level_finds_its_side_of_the_graph_first(mode, entities, relations, chunks):
     answer, tools = asked('{"high": ["authorship"], "low": ["Kelford", "town"]}', mode=mode)
     rows = {
-        1: "TOREN | VELINDRA | is by<SEP>wrote it | authorship<SEP>novel | 10 | 3",
+        1: "TOREN | VELINDRA | is by<SEP>wrote it | a novel<SEP>authorship | 10 | 3",
         2: "KELFORD | TOREN | lives in | home | 5 | 3",
     }
     listed = ["Entities (name | description | type | rank):", *entities, ""]
@@ -121,6 +121,7 @@ def test_each_level_finds_its_side_of_the_graph_first(mode, entities, relations,
     written, *spans = answer.shown
     assert [TEXT[s.start : s.end].strip() for s in spans] == [CHUNKS[i] for i in chunks]
     assert [TEXT[a:b].strip() for _, a, b in written.sources] == CHUNKS[:2]  # of Toren
+    assert [(step.action, step.node) for step in answer.steps] == [("keywords", None), *(("read", i) for i in chunks)]
     usage = tools.meter.usage()
     assert (usage["search"]["requests"], usage["answer"]["requests"]) == (1, 1)
 

@@ -68,6 +68,18 @@ def test_what_a_tool_returns(call, result):
     assert calls.result(call) == result
 
 
+def test_a_search_takes_three_sentences_a_chunk_and_twenty_chunks_at_most():
+    text = "Ann lives here now. Bob was there then. Ann lives here in May."
+    tools, config = FakeTools(), SearchAgent.Config(chunk_tokens=20)
+    document = Document("d", text)
+    calls = _Calls(document, SearchAgent(config).index(document, tools), config, tools)
+    found = calls.result({"tool": "semantic_search", "query": "ann lives here in may", "top": 1})
+    assert found == "Chunk 0: ... Ann lives here now ... Bob was there then ... Ann lives here in May ..."
+    document, config = Document("d", "Ann came. " * 30), SearchAgent.Config(chunk_tokens=2)
+    calls = _Calls(document, SearchAgent(config).index(document, tools), config, tools)
+    assert calls.result({"tool": "keyword_search", "keywords": ["ann"], "top": 25}).count("Chunk") == 20
+
+
 @pytest.mark.parametrize(
     ("limits", "reason", "shown"),
     [
