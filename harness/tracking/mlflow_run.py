@@ -5,7 +5,7 @@
     .resume()                     shows the run as running
     .log_results()                final metrics, artifacts, table, page
     .traces.log(run, most, until)  a trace for each question (mlflow_traces.py)
-    .end(status)                  closes the run, and brings the suite's parent up to date
+    .end(status)                  closes the run, and gives the suite's parent the worst status of its runs
 
 An experiment's page first shows its saved view "Comparison" and its guide. MLflow is imported inside functions only.
 """
@@ -18,19 +18,18 @@ import getpass
 import hashlib
 import json
 import os
+import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import SaveError
-from harness.stats.bootstrap import with_interval
 from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import Point, final_metrics, first_columns, params, run_state, run_tags, swept
 from harness.tracking.mlflow_traces import MlflowTraces, mlflow_dataset
-from harness.tracking.store import Artifacts, artifacts_uri, sqlite_path
+from harness.tracking.store import artifacts_uri, log_files, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -99,19 +98,16 @@ def experiment_guide(name: str, experiment: str) -> str:
 
 
 _RUN, _STARTED, _SUITE, _PARENT = "harness.run", "harness.started", "harness.suite", "mlflow.parentRunId"
-_COLOUR = "mlflow.runColor"
-# Okabe and Ito's eight, which differ to colour-blind eyes too, then darker and lighter ones.
-_COLOURS = (
-    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b8a900"),
-    *("#5f5f5f", "#004a75", "#8f3f00", "#00634a", "#8a4d70", "#9c6b00", "#1f7ba8"),
-)
 _NUMBERS = "harness.numbers"  # a tag: which final metrics are there
 _NOTE = "mlflow.note.content"
 _MOST_METRICS = 1000  # of one log_batch call, and 100 params or tags: MLflow's limits
 _MOST_PARAMS = 100
 _LONGEST_NOTE = 5000
 _MOST_CHILDREN = 1000
-_FILES = ("manifest.json", "records.jsonl", "texts.jsonl", "documents.jsonl", "summary.json")
+# run.yaml has another name there, so that no folder of artifacts is taken for a run folder.
+_FILES = {"run.yaml": "config.yaml"} | {
+    name: name for name in ("manifest.json", "records.jsonl", "texts.jsonl", "documents.jsonl", "summary.json")
+}
 # What the experiment is for where an MLflow asks it; newer ones ask the browser (GenAI or Model training).
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 
@@ -128,7 +124,6 @@ class MlflowRun:
         with sqlite_lock(uri):
             self.client: MlflowClient = MlflowClient(tracking_uri=uri)
             self.experiment = self._find_experiment()
-        self.artifacts = Artifacts(self.client, uri)
         self.parent: str | None = None
         if self.suite:
             runs = self._search_runs({_SUITE: self.suite})
@@ -150,12 +145,17 @@ class MlflowRun:
 
     def log_results(self) -> None:
         """Log the run folder's files, final metrics, the table as the run's description, and the HTML report."""
-        self.artifacts.text(self.id, (self.run.path / "run.yaml").read_bytes().decode(), "config.yaml")
-        for name in _FILES:
-            if (self.run.path / name).exists():
-                self.artifacts.file(self.id, self.run.path / name)
-        if not self.run.records:
-            return
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            for source, target in _FILES.items():
+                if (self.run.path / source).exists():
+                    (folder / target).symlink_to((self.run.path / source).resolve())
+            if self.run.records:
+                self._log_summary(folder)
+            log_files(self.client, self.uri, self.id, folder)
+
+    def _log_summary(self, folder: Path) -> None:
+        """Log the final metrics; write the table, which is the run's description too, and the report into `folder`."""
         from reports import columns as views
         from reports import main_table
         from reports.page import page
@@ -164,9 +164,11 @@ class MlflowRun:
         table = main_table.frame([self.run])
         self._log_numbers(final_metrics(self.run, table))
         text = render(views.legended(table), "markdown")
-        self._set_description(self.id, text)
-        self.artifacts.text(self.id, text, "table.md")
-        self.artifacts.text(self.id, page([self.run], title=str(self.run.config["dataset"]["name"])), "report.html")
+        if len(text) <= _LONGEST_NOTE:
+            self.client.set_tag(self.id, _NOTE, text)
+        (folder / "table.md").write_text(text, encoding="utf-8")
+        title = str(self.run.config["dataset"]["name"])
+        (folder / "report.html").write_text(page([self.run], title=title), encoding="utf-8")
 
     def _log_numbers(self, metrics: Mapping[str, float]) -> None:
         """Log final metrics at the step of the last question, unless the same ones are there."""
@@ -186,7 +188,7 @@ class MlflowRun:
         self.client.set_terminated(self.id, status, _milliseconds(starts[-1].get("finished")))
         self.client.set_tag(self.id, "state", run_state(self.run))
         if self.parent is not None:
-            self._describe_parent(self.parent)
+            self._end_parent(self.parent)
 
     def resume(self) -> None:
         """Show the run as running, and its suite with it."""
@@ -239,17 +241,13 @@ class MlflowRun:
         return True, self._make_run(own, name)
 
     def _make_run(self, tags_: Mapping[str, str], name: str) -> str:
-        """Make an MLflow run with these tags, the user's name and a colour that few runs have; returns its id."""
+        """Make an MLflow run with these tags and the user's name; returns its id."""
         start = _milliseconds(self.run.manifest.get("started"))
-        # Left to itself MLflow hashes a run's id to one of its colours, so that charts of few runs repeat some.
-        others = self.client.search_runs([self.experiment], max_results=len(_COLOURS))
-        used = Counter(other.data.tags.get(_COLOUR) for other in others)
-        free = min(_COLOURS, key=lambda colour: used[colour])
         try:
             user = getpass.getuser()  # as MLflow's own clients name who logs
         except (KeyError, OSError):  # a container without a name for its user
             user = str(os.getuid())
-        tags_ = {key: _without_quotes(value) for key, value in tags_.items()} | {"mlflow.user": user, _COLOUR: free}
+        tags_ = {key: _without_quotes(value) for key, value in tags_.items()} | {"mlflow.user": user}
         return str(self.client.create_run(self.experiment, start, tags=tags_, run_name=name).info.run_id)
 
     def _log_description(self) -> None:
@@ -274,31 +272,15 @@ class MlflowRun:
         if not known and (data := mlflow_dataset(self.run)) is not None:  # the column Dataset of MLflow's list of runs
             self.client.log_inputs(self.id, [DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
-    def _describe_parent(self, parent: str) -> None:
-        """Give the suite's run, by its id, the table of its child runs and their worst status."""
-        runs = self._search_runs({_PARENT: parent}, _MOST_CHILDREN)
-        children = sorted(runs, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
-        if not children:
-            return
-        columns = first_columns(self.run)
-        lines = [["run", *columns], ["---", *("---:" for _ in columns)]]
-        for child in children:
-            name = "".join(f"\\{c}" if c in "|\\`*_[]<>" else c for c in str(child.info.run_name))
-            lines.append([name, *(_cell(child.data.metrics, column) for column in columns)])
-        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        text += "\n\nScores in percent and TFLOPs a question with its share of the index, [95 % interval].\n"
-        self._set_description(parent, text)
-        self.artifacts.text(parent, text, "table.md")
+    def _end_parent(self, parent: str) -> None:
+        """Give the suite's run, by its id, the worst status of its child runs."""
+        children = self._search_runs({_PARENT: parent}, _MOST_CHILDREN)
         ends = {child.info.status for child in children}
         status = next((s for s in ("RUNNING", "FAILED", "KILLED") if s in ends), "FINISHED")
         if status == "RUNNING":
             self.client.update_run(parent, status=status)
         else:
             self.client.set_terminated(parent, status, max(child.info.end_time or 0 for child in children) or None)
-
-    def _set_description(self, run_id: str, text: str) -> None:
-        if len(text) <= _LONGEST_NOTE:
-            self.client.set_tag(run_id, _NOTE, text)
 
     def _log(self, metrics: Sequence[Any]) -> None:
         for start in range(0, len(metrics), _MOST_METRICS):
@@ -323,15 +305,6 @@ def sqlite_lock(uri: str) -> Iterator[None]:
     if quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
         with contextlib.suppress(OSError):
             os.removedirs(quoted)
-
-
-def _cell(metrics: Mapping[str, float], column: str) -> str:
-    """A metric with its 95 % interval as a cell of the suite's table, "-" where there is none."""
-    value, low, high = (metrics.get(f"uncertainty/{column}{end}" if end else column) for end in ("", ".low", ".high"))
-    if value is None:
-        return "-"
-    form = ".3g" if column == "TFLOPs" else ".0f" if column in ("n", "failed") else ".1f"
-    return with_interval(lambda number: format(number, form), value, low, high)
 
 
 def _without_quotes(value: str) -> str:

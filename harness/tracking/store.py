@@ -83,33 +83,10 @@ def artifacts_uri(uri: str, name: str) -> str | None:
     return None if artifacts_folder(uri) is None else _SCHEME + (re.sub(r"[^\w-]", "_", name, flags=re.ASCII) or "_")
 
 
-class Artifacts:
-    """Writes the artifacts (files) of a store's runs. Its methods raise OSError and what MLflow raises."""
-
-    def __init__(self, client: MlflowClient, uri: str) -> None:
-        self._client, self._folder = client, artifacts_folder(uri)
-        self._places: dict[str, Path | None] = {}
-
-    def text(self, run_id: str, text: str, name: str) -> None:
-        """Write `text` as the artifact `name`, replacing an older one."""
-        if (place := self._run_folder(run_id)) is None:
-            self._client.log_text(run_id, text, name)
-        else:
-            (place / name).write_text(text, encoding="utf-8")
-
-    def file(self, run_id: str, path: Path) -> None:
-        """Write a copy of a file, replacing an older one."""
-        if (place := self._run_folder(run_id)) is None:
-            self._client.log_artifact(run_id, str(path))
-        else:
-            shutil.copyfile(path, place / path.name)
-
-    def _run_folder(self, run_id: str) -> Path | None:
-        """The folder of a run's artifacts; None if MLflow writes them itself, as for runs of older stores."""
-        if run_id not in self._places:
-            uri = str(self._client.get_run(run_id).info.artifact_uri)
-            own = self._folder is not None and uri.startswith(_SCHEME)
-            self._places[run_id] = inside(self._folder, uri.removeprefix(_SCHEME).lstrip("/")) if own else None  # type: ignore[arg-type]
-        if (place := self._places[run_id]) is not None:
-            place.mkdir(parents=True, exist_ok=True)
-        return place
+def log_files(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None:
+    """Write the files of a folder as a run's artifacts, replacing older ones. Raises OSError and what MLflow raises."""
+    address, own = str(client.get_run(run_id).info.artifact_uri), artifacts_folder(uri)
+    if own is not None and address.startswith(_SCHEME):
+        shutil.copytree(folder, inside(own, address.removeprefix(_SCHEME).lstrip("/")), dirs_exist_ok=True)
+    else:  # MLflow writes them itself, as for runs of older stores
+        client.log_artifacts(run_id, str(folder))

@@ -7,7 +7,7 @@ track(folder, uri)     fill, refill or bring up to date one run, as often as wan
 background.BackgroundTracking   a thread that repeats `track` over the runs of a command while they go on
 
 experiment  the data set, with a saved view "Comparison" and a guide as its description
-parent      the suite: its description is the table of its runs
+parent      the suite: its runs hang below it
 run         the run folder, found again by its tags harness.run and harness.started; params are the short values of
             its configuration under their names for --set, of the parts that it used
 data        the rows as the run's input
@@ -15,8 +15,7 @@ traces      one a question (traces.py), with its scores as assessments and its g
 metrics     the scorers' own names, in percent; TFLOPs; uncertainty/ usage/ (metrics.py)
 tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state
 artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),
-            manifest.json, records.jsonl, texts.jsonl, documents.jsonl, summary.json, table.md, report.html;
-            table.md of all its runs at the parent
+            manifest.json, records.jsonl, texts.jsonl, documents.jsonl, summary.json, table.md, report.html
 """
 
 import contextlib

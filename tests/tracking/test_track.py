@@ -147,10 +147,6 @@ class TestTrack:
         parent, children = suite(uri)
         assert [c.data.tags["suite"] for c in children] == ["first"] * 2
         assert (parent.info.run_name, parent.info.status) == ("first", "FINISHED")
-        note = parent.data.tags["mlflow.note.content"].splitlines()
-        assert note[0] == f"| run | {SCORE} | TFLOPs | failed | n |"
-        assert [line.split(" | ")[0] for line in note[2:4]] == ["| bm25 · tiny", "| pecan · tiny"]
-        assert note[2].endswith("| 1.5 | 1 | 8 |")
 
     def test_a_refilled_store_knows_the_suite_from_the_runs_own_command(self, uri, tmp_path):
         starts = [
@@ -162,7 +158,7 @@ class TestTrack:
         track(folder, uri)
         parent, children = suite(uri)
         assert len(children) == 1
-        assert artifacts(uri, parent) == {"table.md"}
+        assert parent.info.run_name == "first"
 
     def test_the_worst_end_of_its_runs_is_the_suites(self, uri, tmp_path):
         for method, state in (("a", "finished"), ("b", "interrupted"), ("c", "finished")):
@@ -228,9 +224,3 @@ class TestFaults:
         (tmp_path / "mlflow.db").write_text("not a database " * 100)
         with pytest.raises(SaveError, match="tracking failed at sqlite:"):
             track(run_folder(tmp_path), f"sqlite:///{tmp_path / 'mlflow.db'}")
-
-
-def test_runs_of_an_experiment_have_colours_of_their_own(uri, tmp_path):
-    for n in range(3):
-        track(run_folder(tmp_path, hash8=f"0123abc{n}"), uri, traces=0)
-    assert len({run.data.tags["mlflow.runColor"] for run in runs_of(uri)}) == 3

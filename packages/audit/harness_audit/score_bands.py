@@ -1,16 +1,14 @@
-"""Score bands: stored answers under every scorer that applies, and whether the ranking depends on the choice.
+"""Score bands: stored answers under every scorer that applies.
 
     bands = analyse_runs(pairs)          pairs: (run, its rows); a Band for each data set and model
-    bands[0].sentence                    "The ranking depends on the scorer: 1 of 3 pairs changes order ..."
+    bands[0].means["flashrag.em"]        {"bm25": 0.41, "pecan": 0.52}
     sections(bands), frame(bands)        tables for people; one row a run and scorer for programs
 
 FAMILIES says which scorers answer the same question: F1 of tokens under eight official normalisations, exact match,
 containment, ROUGE-L. Precision and recall alone are left out, as each rewards answers of one length. A run's own
 scores are taken as they are stored, a judge's too; the others are computed from the stored answer and gold answers. All
-methods of a table are compared on the questions that all of them answered.
-
-A pair changes order where one method has the higher mean by one scorer and the lower by another. It is "clear" where
-both differences are: each of the two intervals (95 %, by cluster) excludes 0.
+methods of a table are compared on the questions that all of them answered. Which scorers turn a pair of methods around
+is said by stability.py.
 """
 
 import functools
@@ -19,15 +17,13 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from harness import scorers
 from harness.errors import UserError
 from harness.scorers.base import installed
-from harness.stats.bootstrap import interval, question_labels
+from harness.stats.bootstrap import question_labels
 from harness.storage.run_folder import StoredRun
 from harness.types import Example, Gold
 from reports import facts
@@ -56,17 +52,6 @@ _CHINESE: dict[str, tuple[str, ...]] = {
 _OTHERS = {"hf_bleu": "BLEU", "rouge_score": "ROUGE-L"}  # families of a run's own scorers that are in no list
 JUDGES = "judges"
 CLOSE = 1e-9  # means that differ by less are equal
-
-
-@dataclass(frozen=True)
-class Reversal:
-    """A pair that changes order. above: scorers by which `a` has the higher mean, below: `b`; clear: see the module."""
-
-    a: str
-    b: str
-    above: tuple[str, ...]
-    below: tuple[str, ...]
-    clear: bool
 
 
 @dataclass(frozen=True)
@@ -103,52 +88,6 @@ class Band:
         """The methods, best first by the headline."""
         own = self.means[self.headline]
         return sorted(own, key=lambda name: -own[name])
-
-    @functools.cached_property
-    def reversals(self) -> tuple[Reversal, ...]:
-        """The pairs of methods that change order between scorers."""
-        found = []
-        for a, b in itertools.combinations(self.means[self.headline], 2):
-            apart = {name: own[a] - own[b] for name, own in self.means.items()}
-            above = tuple(name for name, value in apart.items() if value > CLOSE)
-            below = tuple(name for name, value in apart.items() if value < -CLOSE)
-            if above and below:
-                ends = max(above, key=lambda name: apart[name]), min(below, key=lambda name: apart[name])
-                found.append(Reversal(a, b, above, below, all(self.settles(a, b, name) for name in ends)))
-        return tuple(found)
-
-    def settles(self, a: str, b: str, name: str) -> bool:
-        """Whether the interval (by cluster) of methods `a` minus `b` by the scorer `name` excludes 0."""
-        apart = np.subtract(self.columns[name][a], self.columns[name][b])
-        found = interval(apart, self.clusters[name], bounds=(-1.0, 1.0))
-        return found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
-
-    @property
-    def sentence(self) -> str:
-        """A sentence: whether the ranking depends on the scorer."""
-        pairs, count = len(self.methods) * (len(self.methods) - 1) // 2, len(self.means)
-        if not pairs:
-            return f"One method alone has no ranking; its score is shown under {count} scorers."
-        if not self.reversals:
-            count_of = f"no pair of {len(self.methods)} methods changes order over {count} scorers"
-            return f"The ranking does not depend on the scorer: {count_of}."
-        changing, clear = len(self.reversals), sum(one.clear for one in self.reversals)
-        some = f"{changing} of {pairs} pair{'s' if pairs > 1 else ''} change{'s' if changing == 1 else ''} order"
-        return (
-            f"The ranking depends on the scorer: {some} over {count} scorers, {clear or 'none'} clearly (both "
-            f"intervals exclude 0); within {'; within '.join(_reversals_by_family(self))}."
-        )
-
-
-def _reversals_by_family(band: Band) -> list[str]:
-    """For each family of several scorers a phrase with the pairs that change order within it: "F1 (8 scorers) 2"."""
-    told = []
-    for family in dict.fromkeys(band.families.values()):
-        own = {name for name, its in band.families.items() if its == family}
-        if len(own) > 1:
-            changing = sum(bool(own & set(r.above)) and bool(own & set(r.below)) for r in band.reversals)
-            told.append(f"{family} ({len(own)} scorers) {changing or 'none'}")
-    return told or ["each family none"]
 
 
 def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
@@ -237,35 +176,29 @@ def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]
 
 
 def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
-    """For each band a table of methods, and one of the pairs that change order."""
+    """For each band a table of methods: the headline, the lowest and highest mean in each family, the ranks."""
     out = []
     for band in bands:
-        title = f"{band.dataset} · {band.model}"
-        notes = band.sentence, f"lowest and highest mean in points, {band.asked}"
-        out.append((title, pd.DataFrame([{**_method_row(band, method), "notes": notes} for method in band.methods])))
-        if band.reversals:
-            out.append((f"{title}: pairs that change order", pd.DataFrame(map(_reversal_row, band.reversals))))
+        notes = f"lowest and highest mean in points, {band.asked}", "harness report stability: what turns pairs around"
+        rows = []
+        for method in band.methods:
+            held: dict[str, list[float]] = {}
+            for name, means in band.means.items():
+                held.setdefault(band.families[name], []).append(means[method])
+            row = {"method": method, band.headline: _score_range([band.means[band.headline][method]])}
+            row |= {family: _score_range(means) for family, means in held.items()}
+            rows.append({**row, "rank": rank_range(band.means, method), "notes": notes})
+        out.append((f"{band.dataset} · {band.model}", pd.DataFrame(rows)))
     return out
-
-
-def _method_row(band: Band, method: str) -> dict[str, Any]:
-    """A method's row for people: its mean by the headline, its means' range in each family, its range of ranks."""
-    own = {name: means[method] for name, means in band.means.items()}
-    row: dict[str, Any] = {"method": method, band.headline: _score_range([own[band.headline]])}
-    for family in dict.fromkeys(band.families.values()):
-        if held := [value for name, value in own.items() if band.families[name] == family]:
-            row[family] = _score_range(held)
-    row["rank"] = rank_range(band.means, method)
-    return row
 
 
 def rank_range(means: Mapping[str, Mapping[str, float]], method: str) -> str:
     """The best and worst rank of a method in `means`, scorer -> method -> mean: "1 to 3", or "1" if they are equal."""
-    found = {rank(own, method) for own in means.values()}
+    found = {_rank(own, method) for own in means.values()}
     return str(min(found)) if len(found) == 1 else f"{min(found)} to {max(found)}"
 
 
-def rank(means: Mapping[str, float], method: str) -> int:
+def _rank(means: Mapping[str, float], method: str) -> int:
     """The rank of `method` in `means`, method -> mean: 1 for the best; methods with equal means share one."""
     return 1 + sum(value > means[method] + CLOSE for value in means.values())
 
@@ -276,24 +209,10 @@ def _score_range(held: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _reversal_row(one: Reversal) -> dict[str, str]:
-    """A pair that changes order as a row for people: by which scorers each is higher, and whether clearly."""
-
-    def told(names: Sequence[str]) -> str:
-        return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-    return {
-        "pair": f"{one.a}, {one.b}",
-        "first is higher by": told(one.above),
-        "second is higher by": told(one.below),
-        "clear": "yes" if one.clear else "no",
-    }
-
-
 def frame(bands: Sequence[Band]) -> pd.DataFrame:
     """One row a method and scorer: dataset, model, method, scorer, family, score (mean in [0, 1]), rank, n."""
     rows = [
-        (band.dataset, band.model, method, name, band.families[name], mean, rank(means, method), band.n)
+        (band.dataset, band.model, method, name, band.families[name], mean, _rank(means, method), band.n)
         for band in bands
         for name, means in band.means.items()
         for method, mean in means.items()

@@ -34,7 +34,7 @@ class Answers:
 
 
 def report_bands(answers: Answers) -> int:
-    """Show stored answers under every scorer that applies, and where the ranking depends on it.
+    """Show stored answers under every scorer that applies: the range of a method's means, and of its ranks.
 
     No model is loaded, and run folders stay as they are. csv and json hold a row for each method and scorer.
     """
