@@ -50,27 +50,6 @@ class Span:
     children: tuple[Span, ...] = ()
 
 
-@dataclass(frozen=True)
-class Trace:
-    """A question. start: seconds since 1970; tokens: by MLflow's names; scores: percent, by metric.
-
-    reasons: metric -> a scorer's flag or a judge's reply; judges: metrics that models gave; gold: expectations.
-    """
-
-    question_id: str
-    start: float
-    root: Span
-    request: str
-    answer: str
-    error: Mapping[str, str] | None
-    tokens: Mapping[str, int]
-    tags: Mapping[str, str]
-    scores: Mapping[str, float]
-    reasons: Mapping[str, str]
-    judges: frozenset[str]
-    gold: Mapping[str, Any]
-
-
 def answer_digest(record: Mapping[str, Any]) -> str:
     """A digest of a record without scores and notes: scoring again does not change it."""
     parts = {key: value for key, value in record.items() if key not in ("scores", "notes")}
@@ -105,48 +84,47 @@ def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
             if (row := indexes.pop(key, None))
         ]
         if record["question_id"] in wanted:
-            yield _TraceBuilder(run, record, first, texts, requests.get(record["question_id"], [])).trace(start)
+            yield Trace(run, record, first, texts, requests.get(record["question_id"], []), start)
         start += float(record["notes"].get("seconds") or 0.0) / at_a_time
 
 
-@dataclass(frozen=True)
-class _TraceBuilder:
-    """Builds a record's trace. indexes: rows of documents that it uses first; texts: checksum -> long text."""
+class Trace:
+    """A record as a trace. start: seconds since 1970; tokens: by MLflow's names; scores: percent, by metric.
 
-    run: StoredRun
-    record: Mapping[str, Any]
-    indexes: Sequence[Mapping[str, Any]]
-    texts: Mapping[str, str]
-    requests: Sequence[Mapping[str, Any]]
+    reasons: metric -> a scorer's flag or a judge's reply; judges: metrics that models gave; gold: expectations. It is
+    built from the rows of documents that the question uses first (indexes), long texts by checksum, and kept requests.
+    """
 
-    def trace(self, start: float) -> Trace:
-        """The whole trace. start: seconds since 1970."""
-        record = self.record
+    def __init__(
+        self,
+        run: StoredRun,
+        record: Mapping[str, Any],
+        indexes: Sequence[Mapping[str, Any]],
+        texts: Mapping[str, str],
+        requests: Sequence[Mapping[str, Any]],
+        start: float,
+    ) -> None:
+        self.run, self.record, self.indexes, self.texts, self.requests = run, record, indexes, texts, requests
+        self.start, self.question_id, self.answer = start, str(record["question_id"]), str(record["prediction"])
+        self.request = str(record.get("question") or record["question_id"])
+        self.error: Mapping[str, str] | None = record["error"]
         spent = sum_phases([record["usage"]], "search", "answer")
-        error = record["error"]
+        self.tokens = _chat_tokens(spent)
         told = {
-            "method": self.run.config["method"]["name"],  # as of runs: MLflow shows the first tag in its list
-            "model": self.run.config["model"]["name"],
+            "method": run.config["method"]["name"],  # as of runs: MLflow shows the first tag in its list
+            "model": run.config["model"]["name"],
             "TFLOPs": "" if spent.get("uncounted") else f"{_tflops(spent):.4g}",
             "stop_reason": record["stop_reason"],
-            "error": (error or {}).get("type", ""),
+            "error": (self.error or {}).get("type", ""),
             "truncated": "true" if record["truncated"] else "",
         }
+        self.tags: dict[str, str] = {name: value for name, value in told.items() if value}
+        self.scores = percent_scores(record)
+        self.reasons = {metric_name(name): reason for name, reason in _reasons(record["notes"]).items()}
+        self.judges = frozenset(map(metric_name, record["notes"].get(JUDGES) or ()))
         answers = (record.get("gold") or {}).get("answers")
-        return Trace(
-            question_id=record["question_id"],
-            start=start,
-            root=self._root_span(),
-            request=record.get("question") or record["question_id"],
-            answer=record["prediction"],
-            error=error,
-            tokens=_chat_tokens(spent),
-            tags={name: value for name, value in told.items() if value},
-            scores=percent_scores(record),
-            reasons={metric_name(name): reason for name, reason in _reasons(record["notes"]).items()},
-            judges=frozenset(map(metric_name, record["notes"].get(JUDGES) or ())),
-            gold={"gold_answers": answers} if answers else {},
-        )
+        self.gold: dict[str, Any] = {"gold_answers": answers} if answers else {}
+        self.root = self._root_span()
 
     def _root_span(self) -> Span:
         """The span of a whole question, with those of its index, search and answer."""
