@@ -64,7 +64,7 @@ class FullContext(ReadingMethod):
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
-        """Ask once about `texts`: the answer, and steps for the trace, here none; kv_eviction.py overrides it."""
+        """Ask once about `texts`; return the answer and trace steps (none by default; kv_eviction.py has some)."""
         return ask(question, texts, tools, tools.model(), reading), ()
 
 

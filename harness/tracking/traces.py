@@ -111,7 +111,7 @@ class Trace:
         spent = sum_phases([record["usage"]], "search", "answer")
         self.tokens = _chat_tokens(spent)
         told = {
-            "method": run.config["method"]["name"],  # as of runs: MLflow shows the first tag in its list
+            "method": run.config["method"]["name"],  # first, as in the tags of runs: MLflow lists the first tag
             "model": run.config["model"]["name"],
             "TFLOPs": "" if spent.get("uncounted") else f"{_tflops(spent):.4g}",
             "stop_reason": record["stop_reason"],
