@@ -7,7 +7,7 @@ _TABLE = {
         "duel": "Run methods in step and stop when the comparison is settled",
     },
     "Report stored runs": {
-        "report bands": "Show stored answers under every scorer that applies: the range of a method's means, and of its ranks",
+        "report bands": "Show stored answers under every scorer that applies",
         "report memory": "Compare each run with the same run over an entity-swapped copy",
         "report stability": "Show whether the ranking survives every scorer, judge, judge prompt and draw of questions",
         "audit-data": "List gold answers that are probably wrong or ambiguous, from stored runs and the data",
