@@ -102,8 +102,8 @@ def refused_in(out: Path) -> Refused:
 
 
 def own_settings(method: str, out: Path) -> dict[str, str]:
-    """Settings that a preset alone needs: LLMLingua-2's classifier, and a limit of lists of triples and entities."""
-    if method.startswith(("hipporag", "lightrag")):  # the default model repeats itself up to 2,048 tokens
+    """Settings that a preset alone needs: LLMLingua-2's classifier, and a limit of replies."""
+    if method.startswith(("hipporag", "lightrag", "a-rag")):  # the default model repeats itself up to 2,048 tokens
         return {"method.reply_tokens": "96"}
     named = any("classifier" in (layer.get("params") or {}) for _, layer in presets.read("methods", method))
     return {"method.classifier": str(classifier(out / "classifier"))} if named else {}

@@ -20,7 +20,7 @@ from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, packed_chunks, shown_spans, trimmed
 from methods.reading import options
 from methods.retrieval import best_first
-from methods.retry import require_room
+from methods.retry import LABEL, require_room
 from methods.values import values_in
 
 AGENT = Prompt(
@@ -45,7 +45,7 @@ FORCE = Prompt(
 # As in the released code: what ends a sentence, how long one that has a vector is, and how many of a chunk are shown.
 _SENTENCE = re.compile(r"[^.!?\n]+")
 _LEAST, _MOST, _TOP = 10, 5, 20
-_ANSWER = re.compile(r"^\W*answer:\s*(.*)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
+_ANSWER = re.compile(LABEL.format("answer") + "(.*)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
 
 
 class SearchAgent(Method):

@@ -95,6 +95,15 @@ def test_at_a_limit_the_model_is_told_to_answer(limits, reason, shown):
     assert (SNIPPETS in tools.reader.prompts[-1]) == shown
 
 
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [("Answer: Kelford", "Kelford"), ("It is there.\n**Answer:** Kelford.", "Kelford."), ("answer:\n(B)", "(B)"),
+     ("The answer is Kelford", "The answer is Kelford")],
+)  # fmt: skip
+def test_the_answer_stands_behind_its_label_or_is_the_reply(reply, text):
+    assert asked(reply)[0].text == text
+
+
 def test_several_tools_may_be_called_in_one_reply():
     answer, tools, _ = asked(f"First {json.dumps(SEARCH)} then {json.dumps(READ)}", "I say Kelford.")
     assert f"{SNIPPETS}\n\n{WHOLE}" in tools.reader.prompts[-1]
