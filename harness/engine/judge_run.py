@@ -108,6 +108,9 @@ def judge_run(
                 failed = (row["question_id"] for row in rows.values() if not has_answer(row))
                 work.judged.judgements |= {name: Judgement(name, FAILED) for name in failed}
                 _store_judgements(store, stored, rows, judge, work.judged)
+            elif work.judged.lost.get("tokens"):  # limits count what was sent, also where nothing came back
+                before = (stored.manifest.get("judges") or {}).get(judge.name) or _price_of(judge)
+                _write_entry(store, judge, {**before, "earlier": work.judged.lost})
     return work.judged
 
 
@@ -191,8 +194,7 @@ def _store_judgements(
 
     After a kill between the two the same command writes the records, from the cache.
     """
-    manifest = store.manifest()
-    before = (manifest.get("judges") or {}).get(judge.name) or {}
+    before = (stored.manifest.get("judges") or {}).get(judge.name) or {}
     keep_texts = bool(stored.config["dataset"].get("keep_texts", True))
     records = []
     for name, row in rows.items():
@@ -201,8 +203,7 @@ def _store_judgements(
         elif before.get("version") != judge.version:  # a mean over two prompts or two models would be meaningless
             row = _without_judgement(row, judge.name)
         records.append(row)
-    described = _manifest_entry(judge, judged)
-    store.write(MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: described}})
+    _write_entry(store, judge, _manifest_entry(judge, judged))
     store.replace(records)
     numbers = summarise_with(stored.config, records, store.documents())
     judged.summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
@@ -232,6 +233,15 @@ def _without_judgement(row: dict[str, Any], name: str) -> dict[str, Any]:
     return {**row, "scores": without(row["scores"]), "notes": {**notes, **parts}}
 
 
+def _write_entry(store: RunStore, judge: Judge, entry: dict[str, Any]) -> None:
+    manifest = store.manifest()
+    store.write(MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: entry}})
+
+
+def _price_of(judge: Judge) -> dict[str, Any]:
+    return {"price": judge.config.price.model_dump()} if judge.config.price else {}
+
+
 def _manifest_entry(judge: Judge, judged: Judged) -> dict[str, Any]:
     """The judge's part of the manifest."""
     verdicts = Counter(judgement.verdict for judgement in judged.judgements.values())
@@ -246,6 +256,6 @@ def _manifest_entry(judge: Judge, judged: Judged) -> dict[str, Any]:
         "verdicts": dict(sorted(verdicts.items())),
         "usage": judged.usage,
         **({"earlier": judged.lost} if judged.lost else {}),
-        **({"price": judge.config.price.model_dump()} if judge.config.price else {}),
+        **_price_of(judge),
         "finished": utc_now(),
     }

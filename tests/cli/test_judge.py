@@ -118,6 +118,19 @@ def test_a_server_that_fails_loses_nothing(here):
     assert (told["usage"]["requests"], told["usage"]["tokens_in"], told["server"]) == (12, 600, server.url)
 
 
+def test_limits_count_a_judge_whose_requests_all_fail(here):
+    folder, spent = run(here), []
+    with Loopback(["500"]) as server:
+        for _ in range(2):
+            here("judge", str(folder), *server_of(server)).checked(3)
+            budget = Budget({})
+            budget.open_row(folder, {"model": {}})
+            spent.append(budget.spent()["tokens"])
+    assert spent[1] == 2 * spent[0] > 0
+    (row,) = json.loads(here("report", "results", "--format", "json").stdout)
+    assert "judge.endpoint" not in row
+
+
 def test_without_its_questions_a_run_needs_the_rows(here):
     folder = run(here, "--keep-texts", "no")
     rows = Path("rows.jsonl")

@@ -102,6 +102,16 @@ def test_records_are_those_of_a_plain_run_at_half_the_money(method, here):
     assert not list(Path(last(batched)["run"]).glob("batches*"))
 
 
+def test_shards_send_batches_of_their_own_and_merge_into_a_plain_run(here):
+    with BatchServer([told]) as server:
+        plain = here(*words(server, "--out", "plain", limit=12)).checked()
+        server.asked.clear()
+        shards = [here(*words(server, *BATCH, "--shard", f"{n}/2", limit=12)) for n in (1, 2)]
+    assert (len(server.batches), server.paid.total(), max(server.paid.values())) == (2, 12, 1)
+    assert list(map(same, records(shards[1].checked()))) == list(map(same, records(plain)))
+    assert not list(Path(last(shards[1])["run"]).rglob("batches*"))
+
+
 @pytest.mark.parametrize("moment", ["file", "batch", "look", "replies"])
 def test_a_process_that_is_killed_goes_on_and_pays_once(moment, here, tmp_path, environment):
     with BatchServer([told]) as server:
