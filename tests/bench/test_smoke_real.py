@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import smoke_real
-from bench.smoke_real import Folders, Key, run_cells, source_of, stored, table
+from bench.smoke_real import Folders, Key, run_cells, stored, table
 from bench.smoke_rows import DATA, MADE, QUESTIONS, row_settings, rows_file, shorten_file
 from harness.config import presets
 from harness.config.layers import Choices
@@ -93,11 +93,6 @@ def test_long_texts_are_cut_to_their_beginnings(tmp_path: Path) -> None:
     made = [json.loads(line) for line in shorten_file(folder / "a.jsonl", tmp_path, 101).read_text().splitlines()]
     assert made == [{"context": "é" * 50, "input": "?"}, rows[1]]
     assert (shorten_file(folder, tmp_path, 101) / "a.jsonl").is_file()
-
-
-def test_a_row_that_takes_a_number_runs_behind_its_source() -> None:
-    assert source_of("bm25-topx") == ["pecan"]
-    assert source_of("bm25") == []
 
 
 def test_the_table_counts_what_is_stored(tmp_path: Path) -> None:

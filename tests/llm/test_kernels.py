@@ -448,10 +448,6 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
     assert (tuple(logits.shape), logits.dtype) == ((4, config.vocab_size), torch.float32)
 
 
-def test_the_filling_has_a_place_for_every_missing_context():
-    assert cuda_graphs.MAX_CONTEXTS // 2 - 1 <= BLOCK
-
-
 @pytest.mark.parametrize("rows", [1, 3, 4, 9])
 def test_float32_products_of_a_bfloat16_layer_differ_by_rounding_alone(rows: int) -> None:
     layer = torch.nn.Linear(96, 40, dtype=torch.bfloat16)

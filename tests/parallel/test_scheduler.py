@@ -161,21 +161,6 @@ def test_a_lane_that_breaks_fails_its_asks_and_the_next_ones_work(call, error):
     assert queue.runs == [[2]]
 
 
-def test_no_more_members_work_than_there_are_places():
-    working, most, lock = [0], [0], threading.Lock()
-
-    def work():
-        with lock:
-            working[0] += 1
-            most[0] = max(most[0], working[0])
-        time.sleep(0.005)
-        with lock:
-            working[0] -= 1
-
-    together(*[work] * 9, places=3)
-    assert most[0] <= 3
-
-
 def test_stopped_members_end_at_their_next_call():
     queue, scheduler, ended = Batches(), Scheduler(3), []
     locks, held = KeyedLocks(), threading.Event()

@@ -67,12 +67,6 @@ def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path):
     assert "pecan & 75.0 & -- & --" in render_sections(found[1:], "latex")
 
 
-def test_one_data_set_has_no_mean_of_it_and_its_own_name(tmp_path):
-    (section,) = sections(wide_table(frame([stored(tmp_path, HIGH, dataset="law_qa")])))
-    assert r"Method & law\_qa \\" in render_sections([section], "latex")
-    assert "mean" not in render_sections([section], "text")
-
-
 def test_the_command(table, tmp_path, command):
     call = partial(command, "report", str(tmp_path))
 

@@ -232,11 +232,6 @@ class TestContents:
         assert "answered different questions" in found.text
         assert found.data[0]["values"] == [[0.1, 0.2], [0.3, None]]
 
-    def test_data_sets_are_sections_of_their_own(self, tmp_path):
-        found = Page(page([*two(tmp_path), stored(tmp_path, [0.5], dataset="qasper")]))
-        assert [d["name"] for d in found.data] == ["musique", "qasper"]
-        assert [a["href"] for tag, a in found.tags if tag == "a"][:2] == ["#d=musique", "#d=qasper"]
-
 
 class TestSize:
     def test_a_big_run_stays_small_and_says_what_is_left_out(self, tmp_path, monkeypatch):
@@ -318,13 +313,6 @@ class TestFront:
         found = Page(front.to_html(marks, SCORE)[0])
         assert "bad (tiny): 30.0 at 22.5 TFLOPs; dominated by dear, same" in found.text
         assert all(name in found.text for name in ("cheap", "dear", "bad", "same", "oracle"))
-
-    def test_of_many_marks_the_dominated_ones_have_no_label(self, tmp_path):
-        names = [f"m{k}" for k in range(30)]
-        runs = [priced(tmp_path, name, 0.5, 10.0 + k) for k, name in enumerate(names)]
-        marks = points(frame(runs), runs)
-        drawn = front.draw(marks, SCORE).decode()
-        assert [name for name in names if f">{name}<" in drawn] == ["m0"]
 
     @pytest.mark.parametrize("size", [front._SIZE, front._NARROW], ids=["1400 px", "390 px"])
     def test_no_label_lies_beside_the_mark_of_another_method(self, size, monkeypatch):

@@ -89,7 +89,7 @@ class Fragile(Method):
         return {"words": document.text.split()}
 
     def answer(self, question, documents, indexes, tools):
-        time.sleep(0.5 * Path(f"{question.id}.slow").exists())
+        time.sleep(0.2 * Path(f"{question.id}.slow").exists())
         deadly = Path(f"{question.id}.deaths")
         if deadly.exists() and (left := int(deadly.read_text())):
             deadly.write_text(str(left - 1))
@@ -164,10 +164,10 @@ def test_a_limit_or_a_signal_stops_the_driver_and_the_same_command_goes_on(clust
     code, _, err = command(*words, "--out", "alone")
     assert code == 0, err
     tokens = [sum(p["tokens_in"] + p["tokens_out"] for p in row["usage"].values()) for row in records("alone")]
-    over_ray = [*words, "--engine", "ray", "--ray-address", cluster, "--workers", "2", "--out", "ray"]
+    over_ray = [*words, "--engine", "ray", "--ray-address", cluster, "--workers", "1", "--out", "ray"]
     code, _, err = command(*over_ray, "--max-tokens", str(sum(tokens[:3])))
     assert (code, "stopped at --max-tokens" in err) == (3, True), err
-    assert 3 <= len(records("ray")) <= 5  # a question of each worker more
+    assert 3 <= len(records("ray")) <= 4  # what the worker had begun
     slow = [Path(f"{row['question_id']}.slow") for row in records("alone")]
     for path in slow:
         path.touch()
