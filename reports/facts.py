@@ -26,7 +26,8 @@ from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
-from harness.stats.bootstrap import LEVEL, Clusters, Interval, Labels, cluster_notes, corpus_interval, interval
+from harness.stats.bootstrap import LEVEL, Interval, Labels, corpus_interval, interval
+from harness.stats.question_clusters import Clusters, cluster_notes
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
 from harness.storage.run_summary import lacking_replies, reply_sentences

@@ -192,9 +192,7 @@ def _run_rows(
     runs = Runs(lost={lost.row: lost.why for lost in planned.lost})
 
     def execute(plan: Plan) -> runner.RunResult:
-        progress = make_progress()
-        progress.budget = budget
-        return runner.run(plan, out, command=[*_COMMAND], progress=progress, **options)
+        return runner.run(plan, out, command=[*_COMMAND], progress=make_progress(), budget=budget, **options)
 
     limited = [LimitHook(budget, planned.plans, out, (), note)] if budget.limits else []
     for outcome in in_turn(planned.plans, execute, [*limited, NumbersFromRows(out, note), *trackers]):

@@ -15,11 +15,10 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.cli.output import rows_lost_sentence, say
-from harness.cli.run_options import Execution, WorkerOptions
+from harness.cli.run_options import Execution
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT
 from harness.cost.units import money, short_count
-from harness.engine.command_limits import first_limit_hit
 from harness.engine.expand_command import plan_all
 from harness.engine.forecast import Forecast, forecast
 from harness.engine.parameters_from_rows import RowKey, row_key, with_numbers
@@ -96,7 +95,7 @@ def as_json(rows: Iterable[Forecast]) -> str:
     return "\n".join(json_.dumps(asdict(row) | {"questions": row.questions or None}) for row in rows)
 
 
-def only_plan(wanted: Sequence[Choices], options: Execution, scaling: WorkerOptions, suite: str | None) -> int:
+def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) -> int:
     """--plan: print the forecast of every row that can run, the others' mistakes on stderr; returns the exit code."""
     planned = plan_all(wanted, say, elsewhere=True)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
@@ -108,8 +107,6 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: WorkerOpti
         convention = options.convention or DEFAULT
         told = as_json(rows) if options.json else as_table(title, rows, convention)
         print(told, flush=True)
-        if scaling.budget.limits:
-            say(f"forecast: {first_limit_hit(scaling.budget, planned.plans, rows, options.folder)}")
     for thing in dict.fromkeys(thing for plan in planned.plans for thing in plan.missing):
         say(f"missing here: {thing}")
     if planned.lost:

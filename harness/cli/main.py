@@ -90,8 +90,6 @@ class Root(Group):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a command; one of a table wins over a group. Raises CannotRun for a broken package."""
-        if cmd_name in _OWN and not any(name.startswith(f"{cmd_name} ") for name in _OWN):
-            return self._load(cmd_name)  # no package adds to it, so none is asked
         if cmd_name in super().list_commands(ctx) or cmd_name not in _groups():
             return super().get_command(ctx, cmd_name)
         commands = _groups()[cmd_name]

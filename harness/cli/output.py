@@ -133,6 +133,21 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
     return f"{shown}error: {row}{count}; {which} '{question}': {one_line(error)}  ({'; '.join(ways)})"
 
 
+def print_warnings(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
+    """Print warnings before the rows run, each sentence once; unlogged: sentences about the tracker."""
+    models = {p.config.model.name: p.config.model for p in plans if p.config.model.embedded or p.config.model.small}
+    if models:
+        from harness.engine import model_warnings
+
+        for model in models.values():
+            if model.embedded:
+                say(model_warnings.embedded_notice(model))
+            if model.small:
+                say(model_warnings.small_model_note(model.model_dump(), before_run=True))
+    for warning in dict.fromkeys([*unlogged, *(w for plan in plans for w in plan.warnings)]):
+        say(f"warning: {warning}")
+
+
 def print_result(result: RunResult, plan: Plan, json: bool) -> None:
     """Print the scores and counts of a run on stdout, as lines or as one object of JSON."""
     from harness.datasets.base import left_out_note

@@ -9,18 +9,18 @@ the exit code is the worst     by _BY_SEVERITY; the last lines name the rows tha
 Rows are planned by harness/engine/plan.py and run by harness/engine/runner.py; run_hooks.py attaches the rest.
 """
 
+from __future__ import annotations
+
 import sys
 import traceback
-from collections.abc import Iterable
 from pathlib import Path
 
 from harness.cli.options import Repeat, Selection, Sweep
-from harness.cli.output import failure_text, print_result, rows_lost_sentence, say
-from harness.cli.run_hooks import Attachments
+from harness.cli.output import failure_text, print_result, print_warnings, rows_lost_sentence, say
+from harness.cli.run_hooks import hooks_of_plans, only_plan, trackers_and_checks, with_option_settings
 from harness.cli.run_options import Execution, WorkerOptions
 from harness.cli.stopping import print_resume_command, until_interrupted
-from harness.config.layers import Choices
-from harness.engine.expand_command import Planned, bug_sentence, plan_all
+from harness.engine.expand_command import bug_sentence, plan_all
 from harness.engine.rows_in_turn import Lost, Outcome, in_turn
 from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
 from harness.storage.files import check_home
@@ -51,61 +51,50 @@ def run_selection(
     """Run the rows of a selection; returns the exit code. sweep, repeat: as of `run`; ran: gets each run's folder."""
 
     def work() -> int:
-        rows, command = selection.rows(sweep, repeat), ["harness", *sys.argv[1:]]
-        return _run_all(rows, selection.suite, execution, scaling, command, [] if ran is None else ran)
+        return _run_all(selection, execution, scaling, sweep, repeat, [] if ran is None else ran)
 
     return until_interrupted(work, "interrupted; what was answered is saved")
 
 
 def _run_all(
-    rows: list[Choices],
-    suite: str | None,
+    selection: Selection,
     options: Execution,
     scaling: WorkerOptions,
-    command: list[str],
-    folders: list[Path],
+    sweep: Sweep,
+    repeat: Repeat,
+    ran: list[Path],
 ) -> int:
-    """Plan and run the rows; returns the worst exit code.
-
-    suite: its name; command: its words; folders: gets the folder of each row that ran.
-    """
-    attached = Attachments(suite, options, scaling, command)
-    wanted = attached.with_option_settings(rows)
+    """As `run_selection`, within its handling of signals."""
+    suite, command = selection.suite, ["harness", *sys.argv[1:]]
+    scaling.check(options.plan)
+    options.check_plan(scaling.price, scaling.max_money)
+    rows = with_option_settings(selection.rows(sweep, repeat), options)
     if options.plan:
-        return attached.only_plan(wanted)
+        return only_plan(rows, options, suite)
     check_home()
-    attached.track()
-    planned = plan_all(wanted, say)
-    attached.begin(planned.plans)
-    with attached.executor() as execute:  # in this process it is harness.engine.runner.run
-        code, waiting = _run_and_print(in_turn(planned.plans, execute, attached.hooks), planned, options, folders)
-    if len(wanted) > 1 and (planned.lost or suite is not None):
-        say(rows_lost_sentence(len(wanted), planned.lost))
+    hooks, unlogged = trackers_and_checks(options, scaling, suite)
+    planned = plan_all(rows, say)
+    plans = planned.plans
+    print_warnings(plans, unlogged)
+    hooks = [*hooks_of_plans(plans, options, scaling, suite, command), *hooks]
+    code, started, waiting = planned.code, False, False
+    with scaling.executor(options, command, len(plans) > 1) as execute:  # by default harness.engine.runner.run
+        for number, outcome in enumerate(in_turn(plans, execute, hooks), 1):
+            row_code, why = _print_one(outcome, len(plans) > 1, options)
+            code = max(code, row_code, key=_BY_SEVERITY.index)
+            waits = isinstance(outcome.error, RowWaits)
+            started, waiting = started or (row_code != 2 and not waits), waiting or waits
+            ran += [outcome.result.folder] if outcome.result else []
+            planned.lost += [Lost(outcome.plan.row_name, why)] if why else []
+            if options.fail_fast and why:
+                planned.lost += [Lost(p.row_name, "not started, as --fail-fast asks") for p in plans[number:]]
+                break
+    code = 3 if started and code == 2 else code
+    if len(rows) > 1 and (planned.lost or suite is not None):
+        say(rows_lost_sentence(len(rows), planned.lost))
     if waiting:
         print_resume_command("rows wait for the number of another row")
-    return max([code, *(hook.closed() for hook in attached.hooks)], key=_BY_SEVERITY.index)
-
-
-def _run_and_print(
-    outcomes: Iterable[Outcome], planned: Planned, options: Execution, folders: list[Path]
-) -> tuple[int, bool]:
-    """Run the rows by drawing their outcomes, and print each as it ends; rows not run whole go to `planned.lost`.
-
-    folders: gets the folder of each row that ran. Returns the exit code, and whether a row waits for another one.
-    """
-    code, ran, waiting = planned.code, False, False
-    several = len(planned.plans) > 1
-    for number, outcome in enumerate(outcomes, 1):
-        row_code, why = _print_one(outcome, several, options)
-        code = max(code, row_code, key=_BY_SEVERITY.index)
-        waits = isinstance(outcome.error, RowWaits)
-        ran, waiting = ran or (row_code != 2 and not waits), waiting or waits
-        folders += [outcome.result.folder] if outcome.result else []
-        planned.lost += [Lost(outcome.plan.row_name, why)] if why else []
-        if options.fail_fast and why:
-            planned.lost += [Lost(p.row_name, "not started, as --fail-fast asks") for p in planned.plans[number:]]
-            break
-    return 3 if ran and code == 2 else code, waiting
+    return max([code, *(hook.closed() for hook in hooks)], key=_BY_SEVERITY.index)
 
 
 def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int, str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution, output, setting
 from harness.cli.options import Convention, Out, Quiet, RetryFailed, Traces
+from harness.cost.flops import CONVENTIONS
 from harness.errors import UnknownName, UserError
 from harness.storage.paths import local_folder
 from harness.tracking import MOST_TRACES
@@ -124,9 +125,17 @@ class Execution:
         texts = {"dataset.keep_texts": self.keep_texts == "yes"} if self.keep_texts is not None else {}
         return texts | {key: value for key, value in flags.items() if value}
 
+    def check_plan(self, price: float | None, max_money: float | None) -> None:
+        """Raise UserError for --convention without --plan or unknown, and for a `price` without `max_money`."""
+        if price is not None and not max_money:
+            raise UserError("--price-per-gpu-hour is for --max-money M; give that limit too, or leave the price out")
+        if not self.plan and self.convention is not None:
+            raise UserError("--convention is for a forecast (--plan); a run keeps the FLOPs under every convention")
+        if self.convention not in {None, *CONVENTIONS}:
+            raise UnknownName("FLOPs convention", str(self.convention), CONVENTIONS)
+
 
 if TYPE_CHECKING:
-    from harness.cli.run_options import Execution
     from harness.engine.plan import Plan
     from harness.engine.runner import RunResult
     from harness.engine.spending_limits import Budget
@@ -208,21 +217,18 @@ class WorkerOptions:
             raise UserError("--price-per-gpu-hour counts the time of one process; leave it out, or --engine")
 
     @contextlib.contextmanager
-    def executor(
-        self, options: Execution, command: list[str], plans: Sequence[Plan]
-    ) -> Iterator[Callable[[Plan], RunResult]]:
+    def executor(self, options: Execution, command: list[str], several: bool) -> Iterator[Callable[[Plan], RunResult]]:
         """Yield the function that runs a plan: in this process, one shard of it, or by Ray's workers.
 
-        command: for the manifest; plans: of all rows.
+        command: for the manifest; several: whether the command has several rows, so that each is named.
         """
         from harness.engine import runner
         from harness.engine.progress import Progress, Quiet
 
-        asking: dict[str, Any] = {"command": command, **options.asking}
+        asking: dict[str, Any] = {"command": command, "budget": self.budget, **options.asking}
 
         def execute(plan: Plan) -> RunResult:
-            progress = Quiet() if options.quiet else Progress(name=plan.row_name if len(plans) > 1 else "")
-            progress.budget = self.budget
+            progress = Quiet() if options.quiet else Progress(name=plan.row_name if several else "")
             if self.shard is None:
                 return runner.run(plan, options.folder, progress=progress, **asking)
             from harness.scale.shard import parse_shard, run_shard

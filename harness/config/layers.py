@@ -20,12 +20,10 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import BeforeValidator, ConfigDict, ValidationError, create_model
+from typing import TYPE_CHECKING, Any
 
 from harness.config import presets
-from harness.config.registry import code_targets, is_trusted, method_class, parameters, refusal_message, trust
+from harness.config.registry import method_class, parameters, trust
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.config.yaml_tree import Raw, flatten, merged, nested, parsed, read_yaml, value_text
 from harness.errors import ConfigError, HarnessError, UserError, attempt, close_matches, unknown
@@ -40,15 +38,7 @@ FOLDER = "folder"  # the data set of --documents and --questions
 PARTS = ("method", "dataset", "model", "encoder", "reranker")
 SCALARS = ("seed", "limit", "sample", "sample_seed", "failed", "keep_prompts", "cache")
 
-# "model: NAME" is {"name": NAME}.
-_Part = Annotated[dict[str, Any], BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value)]
-_FIELDS: dict[str, Any] = {
-    **dict.fromkeys(PARTS, (_Part | None, None)),
-    "roles": (dict[str, _Part] | None, None),
-    **dict.fromkeys(("methods", "datasets"), (dict[str, Any] | None, None)),
-    **dict.fromkeys(("profile", *SCALARS), (Any, None)),
-}
-_File = create_model("_File", __config__=ConfigDict(extra="forbid"), **_FIELDS)
+_MAPPINGS = (*PARTS, "roles", "methods", "datasets")  # the other keys of a file hold a single value
 
 
 @dataclass(frozen=True)
@@ -111,44 +101,44 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
         if label in stored:
             problems += _received_settings(label, values, c.sets)
         else:
-            trust(*code_targets(parsed(values)))
+            trust(parsed(values))
     return layers if name is None else [(origin, {"profile": name}), *layers]
 
 
 def _checked(problems: list[HarnessError], values: dict[str, Any], origin: str) -> dict[str, Any]:
     """A file's mapping with "model: NAME" as {"name": NAME}, without `profile`; mistakes are added to `problems`."""
-    try:
-        checked = _File.model_validate(values)
-    except ValidationError as e:
-        wrong = {str(error["loc"][0]) for error in e.errors()}
-        problems += [
-            UserError(f"{origin}: '{key}' must be a mapping, not {values[key]!r}")
-            if key in _FIELDS
-            else unknown(f"key '{key}' ({origin})", key, _FIELDS)
-            for key in values
-            if key in wrong
-        ]
-        checked = _File.model_validate({key: value for key, value in values.items() if key not in wrong})
-    given = checked.model_fields_set - {"profile"}
-    return {key: value for key, value in checked if key in given and (value is not None or key in SCALARS)}
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in PARTS and isinstance(value, str):
+            value = {"name": value}
+        elif key == "roles" and isinstance(value, dict):
+            value = {role: own if isinstance(own, dict) else {"name": own} for role, own in value.items()}
+        if key not in (*_MAPPINGS, "profile", *SCALARS):
+            problems.append(unknown(f"key '{key}' ({origin})", key, (*_MAPPINGS, "profile", *SCALARS)))
+        elif key in SCALARS or isinstance(value, dict):
+            checked[key] = value
+        elif key != "profile" and value is not None:
+            problems.append(UserError(f"{origin}: '{key}' must be a mapping, not {value!r}"))
+    return checked
 
 
 def _received_settings(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> list[HarnessError]:
-    """Errors for settings of a run.yaml that --set must repeat, as the run may be a stranger's: code, and servers.
+    """Errors for settings of a run.yaml that --set must repeat, as the run may be a stranger's; code is never trusted.
 
     label: the file, for messages; values: its content; sets: the user's --set.
     """
-    foreign = {target: key for target, key in code_targets(values).items() if not is_trusted(target)}
-    sentences = [refusal_message(target, key) for target, key in foreign.items() if key not in sets]
-    told = flatten(values)
-    for key, value in told.items():
+    sentences = []
+    settings = flatten(values)
+    for key, value in settings.items():
         path, _, name = key.rpartition(".")
         variable = f"{path}.api_key_env"
         if name == "trust_remote_code" and value and not sets.get(key):
             sentences.append(
                 f"{key} would execute code of a model's repository; if you trust it, add: --set {key}=true"
             )
-        elif name == "base_url" and value and told.get(variable, "") is not None and not {key, variable} <= sets.keys():
+        elif name == "base_url" and value and settings.get(variable, "") is not None:
+            if {key, variable} <= sets.keys():
+                continue
             # Neither value is repeated: a careless file has the key, or a password, in it.
             sentences.append(
                 "would send an environment variable of yours to a server; if you trust that server, name both "
@@ -191,18 +181,6 @@ def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     return layers + [(flag, values) for flag, value, values in given if value is not None]
 
 
-def _nearest_settings(key: str, method: str | None) -> list[str]:
-    """Keys to suggest for an unknown one, of `method` too: those with the same last part, else those spelt like it."""
-    parts = (("dataset", DatasetConfig), ("model", ModelConfig), ("encoder", EncoderConfig))
-    known = [f"{part}.{name}" for part, config in parts for name in config.model_fields]
-    with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
-        files = presets.read("methods", presets.find("methods", str(method)))
-        own = next(values["implementation"] for _, values in reversed(files) if "implementation" in values)
-        known += [f"method.{name}" for name in sorted(parameters(own))]
-    ending = key.rpartition(".")[2]
-    return [name for name in known if name.partition(".")[2] == ending] or close_matches(key, known)
-
-
 def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str, Any]:
     """Turn a --set key and value into a layer: "method.k", 3 -> {"method": {"params": {"k": 3}}}.
 
@@ -219,8 +197,15 @@ def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str
     if root in SCALARS and rest:
         raise UserError(f"unknown key '{key}' ({origin}): '{root}' is a single value")
     if root not in (*PARTS, "roles", "datasets", *SCALARS):
+        parts = (("dataset", DatasetConfig), ("model", ModelConfig), ("encoder", EncoderConfig))
+        known = [f"{part}.{name}" for part, config in parts for name in config.model_fields]
+        with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
+            layers = presets.read("methods", str(method))
+            own = next(values["implementation"] for _, values in reversed(layers) if "implementation" in values)
+            known += [f"method.{name}" for name in sorted(parameters(own))]
         near = [] if rest else close_matches(root, (*PARTS, "roles", *SCALARS))
-        near = near or _nearest_settings(key, method)
+        near = near or [name for name in known if name.partition(".")[2] == [root, *rest][-1]]
+        near = near or close_matches(key, known)
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise UserError(f"unknown key '{key}' ({origin}).{hint}")
     if (root in PARTS and not rest) or (root == "roles" and len(rest) == 1):

@@ -15,11 +15,10 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from harness.config.registry import ENV, GROUPS, code_targets, load, plugins, trust
+from harness.config.registry import ENV, GROUPS, load, plugins, trust
 from harness.config.registry import KINDS as KINDS
 from harness.config.yaml_tree import read_yaml
 from harness.errors import ConfigError, UnknownName, UserError
@@ -30,33 +29,32 @@ _TWIN = "pocket/"
 _PATH_KEYS = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
 _ABOUT = ("summary", "download", "official_questions")  # keys about a preset that set nothing
 _SHIPPED = Path(__file__).parents[2] / "configs"
-_SHIPPED_ONLY: ContextVar[bool] = ContextVar("shipped_only", default=False)
-_SINGULAR = {"methods": "method", "datasets": "data set"}
 
 
 def singular(kind: str) -> str:
     """ "methods" -> "method", as messages say it."""
-    return _SINGULAR.get(kind, kind.rstrip("s"))
+    return "data set" if kind == "datasets" else kind.removesuffix("s")
 
 
 @contextmanager
 def shipped_only() -> Iterator[None]:
     """Inside the block the folder HARNESS_CONFIGS is ignored."""
-    before = _SHIPPED_ONLY.set(True)
+    own = os.environ.pop(ENV, None)
     try:
         yield
     finally:
-        _SHIPPED_ONLY.reset(before)
+        if own is not None:
+            os.environ[ENV] = own
 
 
 def _files_in_folder(label: str, kind: str, folder: Path) -> dict[str, tuple[str, Path]]:
     """Name -> (path for messages, with `label` for `folder`; path) of a kind's files; of names alike, the first."""
-    by_name: dict[str, tuple[str, tuple[str, Path]]] = {}
+    by_form: dict[str, tuple[str, tuple[str, Path]]] = {}
     for path in sorted((folder / kind).rglob("*.yaml")):
-        inside = path.relative_to(folder / kind)
-        name = inside.with_suffix("").as_posix()
-        by_name.setdefault(fold(name), (name, (f"{label}/{kind}/{inside.as_posix()}", path)))
-    return dict(by_name.values())
+        inside = path.relative_to(folder / kind).as_posix()
+        name = inside.removesuffix(".yaml")
+        by_form.setdefault(fold(name), (name, (f"{label}/{kind}/{inside}", path)))
+    return dict(by_form.values())
 
 
 # These files are listed and parsed once: a list of all plans looks presets up 11,000 times.
@@ -75,14 +73,13 @@ def _preset_files(kind: str) -> dict[str, tuple[str, Path]]:
     """Name -> (shown path, path) of a kind's presets. Raises UserError."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
-    files = dict(_shipped(kind))
-    if (folder := os.environ.get(ENV)) and not _SHIPPED_ONLY.get():
-        if not Path(folder).is_dir():
-            raise UserError(f"the environment variable {ENV} names '{folder}', which is no folder")
-        own = _files_in_folder(f"${ENV}", kind, Path(folder))
-        taken = set(map(fold, own))
-        files = own | {name: file for name, file in files.items() if fold(name) not in taken}
-    return files
+    if not (folder := os.environ.get(ENV)):
+        return _shipped(kind)
+    if not Path(folder).is_dir():
+        raise UserError(f"the environment variable {ENV} names '{folder}', which is no folder")
+    own = _files_in_folder(f"${ENV}", kind, Path(folder))
+    taken = set(map(fold, own))
+    return own | {name: file for name, file in _shipped(kind).items() if fold(name) not in taken}
 
 
 def _read_file(shown: str, path: Path) -> dict[str, Any]:
@@ -125,7 +122,7 @@ def _read_layer(kind: str, name: str) -> tuple[str, dict[str, Any]]:
         if not isinstance(values, dict):
             raise UserError(f"'{shown}', which an installed package adds as {singular(kind)} '{name}', is no mapping")
         values = copy.deepcopy(values)
-    trust(*code_targets(values))  # shipped, in the user's own folder, or of an installed package
+    trust(values)  # shipped, in the user's own folder, or of an installed package
     return shown, values
 
 
@@ -177,11 +174,11 @@ def official_questions(dataset: str) -> int:
 
 def _about_dataset(dataset: str, key: str) -> Any:
     """The value of `key` in a data set's preset, or in the one that it extends; None where neither has it."""
-    if fold(dataset) not in map(fold, names("datasets")):
-        return None
-    _, values = _read_layer("datasets", dataset)
-    if key not in values and isinstance(values.get("extends"), str):
-        return _about_dataset(values["extends"], key)
+    name: Any = dataset if fold(dataset) in map(fold, names("datasets")) else None
+    values: dict[str, Any] = {}
+    while isinstance(name, str) and key not in values:
+        _, values = _read_layer("datasets", name)
+        name = values.get("extends")
     return values.get(key)
 
 

@@ -6,7 +6,7 @@ shipped("backends")                      -> {"hf": "harness.llm.load:Transformer
 short_name("methods.pecan:Pecan")        -> "pecan"; what has no short name stays as it is
 plugins("harness.methods")               -> {"their-method": "their_package:Theirs"} from installed packages
 trust("mine:parse_row")                  the user named it: it may be imported from now on
-is_trusted("mine:parse_row")             whether it may
+check_trusted("mine:parse_row")          raises UserError unless it may
 register_method("mine", Mine)            a class of this process gets a preset's name: harness.run(Mine, ...)
 
 Importing a module executes it, so a target is imported only where the user chose it: on the command line, in Python,
@@ -39,15 +39,17 @@ GROUPS = {"methods": "harness.methods", "datasets": "harness.datasets", "scorers
 _TABLE = "registry.yaml"
 _SECTIONS = {section: f"harness.{section}" for section in ("backends", "loaders", "packages", "scenes", "texts")}
 
-# Keys of a configuration whose values name code.
-_CODE_KEYS = ("backend", "format", "implementation", "scorers")
-_trusted: set[str] = set()
+_trusted: set[str] = set()  # texts with a colon that the user chose; what is no "module:name" is never looked up
 _objects: dict[str, Any] = {}  # target -> what `register_target` was given
 
 
-def trust(*targets: str) -> None:
-    """Allow `load` to import these "module:name" targets; call it only for what the user chose."""
-    _trusted.update(targets)
+def trust(*chosen: Any) -> None:
+    """Allow the import of every "module:name" in these texts, or in settings of any depth; only for the user's own."""
+    for value in chosen:
+        if isinstance(value, str) and ":" in value:
+            _trusted.add(value)
+        elif isinstance(value, dict | list | tuple):
+            trust(*(value.values() if isinstance(value, dict) else value))
 
 
 def register_method(name: str, cls: type[Method]) -> str:
@@ -64,39 +66,16 @@ def register_target(value: Any) -> str:
     return target
 
 
-def is_trusted(target: str) -> bool:
-    """Whether the user chose `target`, "module:name", or its module lies in the folder HARNESS_CONFIGS."""
+def check_trusted(target: str) -> None:
+    """Raise UserError unless the user or an installed package chose `target`, "module:name"."""
     module, own = target.partition(":")[0], os.environ.get(ENV)
     if own and module.isidentifier() and (Path(own) / f"{module}.py").is_file():
-        return True
-    return target in _trusted or any(target in plugins(group).values() for group in GROUPS.values())
-
-
-def refusal_message(target: str, key: str) -> str:
-    """The message for a target that the user did not choose; `key` is its place in the configuration."""
-    return (
-        f"{key} names code ('{target}') that is neither yours nor an installed package's, so it is not imported; name "
-        f"it with --set {key}={target}, or put its module into the folder {ENV}"
-    )
-
-
-def code_targets(values: Any, path: str = "") -> dict[str, str]:
-    """Target -> key, for all code that `values`, the configuration at the key `path`, names at any depth.
-
-    {"dataset": {"format": "mine:rows"}} -> {"mine:rows": "dataset.format"}
-    """
-    targets: dict[str, str] = {}
-    if isinstance(values, dict):
-        for name, value in values.items():
-            key = f"{path}.{name}" if path else str(name)
-            listed = value if isinstance(value, (list, tuple)) else [value]
-            if str(name).rpartition(".")[2] in _CODE_KEYS:
-                targets |= {target: key for target in listed if isinstance(target, str) and ":" in target}
-            targets |= code_targets(value, key)
-    elif isinstance(values, (list, tuple)):
-        for value in values:
-            targets |= code_targets(value, path)
-    return targets
+        return
+    if target not in _trusted and not any(target in plugins(group).values() for group in GROUPS.values()):
+        raise UserError(
+            f"'{target}' is code that nobody chose, so it is not imported; name it yourself with --set or --scorers, "
+            f"or put its module into the folder {ENV} (docs/security.md)"
+        )
 
 
 @functools.cache
@@ -127,20 +106,20 @@ def model_hooks(package: str) -> Any | None:
     return None if module is None else importlib.import_module(module)
 
 
-def load(target: str, base: type | None = None) -> Any:
-    """Import a method's short name or "module:name"; with `base`, the result must be a subclass of it.
+def load(target: str, base: type | None = None, section: str = "methods") -> Any:
+    """Import a short name of a section of the registry, or "module:name"; with `base`, it must be a subclass of it.
 
     Raises UserError for a malformed target and for one that the user did not choose, UnknownName for a module or name
     that does not exist, CannotRun for a package the module needs and that is not installed.
     """
-    known = shipped("methods")
+    known = shipped(section)
     module_name, colon, name = known.get(target, target).partition(":")
     if not colon or not module_name or not name.isidentifier():
         near = close_matches(target, known)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise UserError(f"'{target}' is neither a registered name nor of the form module:name{hint}")
-    if target not in known and not is_trusted(target):
-        raise UserError(f"'{target}' is code that nobody chose, so it is not imported (docs/security.md)")
+    if target not in known:
+        check_trusted(target)
     loaded = import_target(known.get(target, target))
     if base is not None and not (isinstance(loaded, type) and issubclass(loaded, base)):
         raise UserError(f"'{target}' is not a subclass of {base.__module__}.{base.__name__}")
@@ -195,7 +174,7 @@ def _import_problem(target: str, module: str, error: Exception) -> UserError | N
         )
     if missing and "." not in missing:
         return CannotRun(f"'{target}' needs the package '{missing}'; install it with: pip install {missing}")
-    if not is_trusted(target):
+    if module.partition(".")[0] in ("harness", "methods"):
         return None
     bodies = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
     where = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in bodies[-1:])

@@ -135,8 +135,8 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> list[Layer]:
     # 1. Its name: of the highest layer, else of the method's preset, else the default.
     if path == "encoder":
         layers = _take_default_encoder(r, layers)
-    said, origin = _name_in_layers(layers, path), "default"
-    if (name := said) is None and path in ("encoder", "reranker"):
+    chosen, origin = _name_in_layers(layers, path), "default"
+    if (name := chosen) is None and path in ("encoder", "reranker"):
         name = getattr(r.parts.get("method"), path, None)
         origin = "default" if name is None else r.origins[f"method.{path}"]
     if name is None and path == "model" and "dataset" in r.parts:
@@ -148,30 +148,31 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> list[Layer]:
         if any(_values_at(values, path) for _, values in layers):
             raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
         return layers
-    # 2. Its preset, or a folder or hub id in the place of one.
-    own = [v for _, values in layers if (v := _values_at(values, path))]
-    defining = {_DEFINING[kind], "backend"}
-    defined = any((v.get("name") == name and defining & v.keys()) or v.get("backend", "hf") != "hf" for v in own)
+    # 2. Its preset, or a folder or hub id in the place of one. A layer may describe the part without any preset.
+    described = False
+    for values in (_values_at(values, path) for _, values in layers):
+        describes = values.get("name") == name and ("backend" in values or _DEFINING[kind] in values)
+        described = described or describes or values.get("backend", "hf") != "hf"
     tree = Tree()
-    name = _merge_preset(tree, kind, name, defined, _name_in_layers(layers, "dataset"))
+    name = _merge_preset(tree, kind, name, described, _name_in_layers(layers, "dataset"))
     # 3. The layers over it. What one sets for another model or encoder than the chosen one is left out.
     if path in ("method", "dataset"):
         layers = expanded_layers(layers, path, name, str(tree.values.get("implementation")))
-    settings = [(o, v) for o, values in layers if (v := _values_at(values, path))]
+    settings = [(o, own) for o, values in layers if (own := _values_at(values, path))]
     if path == "dataset":
         settings = _nest_options(settings, tree)
-    for each, values in settings:
+    for layer_origin, values in settings:
         if "name" in values:
-            origin = each
-            if said is not None and presets.fold(str(values["name"])) != presets.fold(said):
-                values = _execution_settings(r, values, each, noun, name)
+            origin = layer_origin
+            if chosen is not None and presets.fold(str(values["name"])) != presets.fold(chosen):
+                values = _execution_settings(r, values, layer_origin, noun, name)
                 if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
                     values = {key: value for key, value in values.items() if key == "window"}
         values = {key: value for key, value in values.items() if key != "name"}
         if "source" in values and "package" not in values and tree.values.get("package"):
             # It replaces the preset's package, whose path and sha256 do not hold for it.
             values |= {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
-        attempt(r.problems, tree.merge, values, each)
+        attempt(r.problems, tree.merge, values, layer_origin)
     # 4. Its values, checked, with the origin of each.
     tree.values["name"], tree.origins["name"] = name, origin
     r.add(path, build(model, tree, path), tree)
@@ -232,10 +233,10 @@ def _name_in_layers(layers: list[Layer], path: str) -> str | None:
     return next((str(n) for _, v in reversed(layers) if (n := _values_at(v, path).get("name"))), None)
 
 
-def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) -> str:
+def _merge_preset(tree: Tree, kind: str, name: str, described: bool, dataset: str | None) -> str:
     """Merge preset `name` into `tree`, or `name` as source where it is a folder or hub id; return the name for tables.
 
-    defined: whether the layers describe the part, so that no preset need exist; dataset: whose `by_dataset` is merged.
+    described: whether layers describe the part, so that no preset need exist; dataset: whose `by_dataset` is merged.
     """
     if known := attempt([], presets.find, kind, name):
         for origin, values in presets.read(kind, known):
@@ -245,7 +246,7 @@ def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str 
         return str(tree.values.get("name") or known)  # the name in tables may differ from the file's
     folder = Path(name).expanduser()
     is_file = kind == "models" and folder.suffix == ".gguf"
-    if defined:
+    if described:
         return name
     if kind not in ("models", "encoders") or not ("/" in name or folder.is_dir() or is_file):
         return presets.find(kind, name)  # raises

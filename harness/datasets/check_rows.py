@@ -40,7 +40,8 @@ class Checker:
                 self.first_error = self.first_error or (place, error)
                 continue
             if isinstance(used, Skip):
-                self.skipped[used.reason] += limit is None or len(examples) < limit
+                if limit is None or len(examples) < limit:  # a row behind the last question is not left out
+                    self.skipped[used.reason] += 1
                 continue
             self.kinds.update(count_kinds(used.examples))
             if (kept := used.examples[: None if limit is None else limit - len(examples)]) and not self.first_error:
@@ -98,7 +99,7 @@ class Checker:
             fingerprint=self.hash.hexdigest(),
             source=source.name + with_what,
             revision=source.revision,
-            skipped=dict(+self.skipped),
+            skipped=dict(self.skipped),
             rows=len(self.places),
             kinds=self.kinds,
             notes=notes,

@@ -31,7 +31,7 @@ from harness.datasets.html_pages import page_text
 from harness.datasets.open_rows import parse_question
 from harness.datasets.rows import Group, RowError, Skip, StrictRow, canonical_line, type_name
 from harness.errors import ConfigError, DataError
-from harness.stats.bootstrap import WHOLE_FOLDER
+from harness.stats.question_clusters import WHOLE_FOLDER
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 SEPARATOR = "\n\n"

@@ -58,9 +58,7 @@ def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     module, _, function = known.get(name, name).partition(":")
     if not function:
         raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
-    if name not in known and not registry.is_trusted(name):
-        raise ConfigError([registry.refusal_message(name, "dataset.format")])
-    parser = registry.import_target(known.get(name, name))
+    parser = registry.load(name, section="row_formats")
     if not callable(parser):
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
     if name not in known:

@@ -13,7 +13,7 @@ from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.base import Dataset
 from harness.datasets.rows import NO_DOCUMENTS
-from harness.errors import CannotRun, HarnessError, Missing
+from harness.errors import CannotRun, HarnessError, Missing, attempt
 from harness.storage.own_code_hash import own_code
 
 _SHARED = {"retrieved": "pocket/retrieved"}  # format -> made-up data set, for those that have none of their own name
@@ -30,7 +30,7 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     """
     from harness.datasets import load
 
-    own = registry.import_target(config.format) if ":" in config.format and registry.is_trusted(config.format) else None
+    own = attempt([], registry.load, config.format) if ":" in config.format else None
     code = own_code(own) if callable(own) else {}
     key = canonical([config.model_dump(mode="json"), limit, _file_states(config), code])
     if key not in _loaded:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.datasets.base import Dataset
-from harness.stats.bootstrap import question_labels
+from harness.stats.question_clusters import question_labels
 from harness.types import Example
 
 KINDS = ("hops", "type", "level")

@@ -1,22 +1,19 @@
 """Cost limits of a command: once one is hit, no further question is begun; the same command with a higher one resumes.
 
 hooks.append(LimitHook(budget, plans, out, command, note))    rows are counted (spending_limits.py), or not begun
-first_limit_hit(budget, plans, forecasts, out)                which limit will be reached first, and where
 """
 
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.engine.forecast import Forecast
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import Plan
 from harness.engine.rows_in_turn import Hook
-from harness.engine.spending_limits import Budget, limit_option
+from harness.engine.spending_limits import Budget
 from harness.errors import LimitReached, UserError
-from harness.storage.json_lines import read_lines
 from harness.storage.paths import masked
-from harness.storage.run_folder import RECORDS, RUN
+from harness.storage.run_folder import RUN
 
 
 class LimitHook(Hook):
@@ -61,40 +58,3 @@ class LimitHook(Hook):
             self._note("what was answered is saved; the same command with a higher limit resumes:")
             self._note(shlex.join(map(masked, self._budget.command_with_higher_limit(self._command))))
         return 0
-
-
-def first_limit_hit(budget: Budget, plans: Sequence[Plan], rows: Sequence[Forecast], out: Path) -> str:
-    """A sentence: which limit is reached first and in which row, by the forecasts `rows`; or what share each row needs.
-
-    What is spent already is counted from the run folders below `out`; limits without a forecast are named as unknown.
-    """
-    stored, needed = Budget({}, budget.price), dict.fromkeys(budget.limits, 0.0)
-    unknown: dict[str, None] = {}
-    for plan, row in zip(plans, rows, strict=True):
-        stored.open_row(out / plan.folder, plan.config.model_dump())
-        asked = {e.question.id for e in plan.dataset.examples[: plan.config.limit]}
-        for record in read_lines(out / plan.folder / RECORDS, "question_id"):
-            if record["question_id"] in asked:
-                stored.spend_record(record)
-        spent, money = stored.spent(), None if budget.price else row.money  # nobody forecasts hours
-        needs = {"tokens": row.tokens, "tflops": row.tflops, "hours": None, "money": money}
-        hit: list[tuple[float, str]] = []
-        for name, most in budget.limits.items():
-            if (need := needs[name]) is None:
-                unknown.setdefault(name)
-                continue
-            left = most - spent[name] - needed[name]
-            if need and need > left:
-                hit.append((max(0.0, left) / need, name))
-            needed[name] += need
-        if hit:
-            share, name = min(hit)
-            open_ = row.questions - row.done
-            after = f"about {share * open_:.0f} of its {open_} questions to answer"
-            return f"{limit_option(name, budget.limits[name])} will be reached first, in {plan.row_name} after {after}"
-    spent, known = stored.spent(), {name: most for name, most in budget.limits.items() if name not in unknown}
-    shares = {limit_option(name, most): (spent[name] + needed[name]) / most for name, most in known.items()}
-    within = ", ".join(f"{100 * share:.0f} % of {limit}" for limit, share in shares.items())
-    told = [f"the limits will not be reached: {within}"] if known else []
-    told += [f"whether --max-{', --max-'.join(unknown)} will be reached is unknown"] if unknown else []
-    return "; ".join(told)

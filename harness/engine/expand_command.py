@@ -13,10 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from harness.config import presets, registry
+from harness.config import presets
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import resolve
-from harness.config.schema import DatasetConfig
 from harness.engine.rows_in_turn import Lost
 from harness.errors import ConfigError, UserError, raise_all
 
@@ -157,8 +156,6 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
     from harness.engine.plan import plan_choices
 
     planned = Planned()
-    if sentences := _unfit_settings(choices):
-        raise ConfigError(sentences)
     if len(choices) == 1:
         planned.plans, _ = _in_order([plan_choices(choices[0], elsewhere)], choices)
         return planned
@@ -207,38 +204,6 @@ def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) 
     alike = {sentence: names for sentence, names in rows.items() if len(names) > max_repeats}
     grouped = [f"{len(names)} rows ({names[0]}, ...): {sentence}" for sentence, names in alike.items()]
     return grouped + [f"{name}: {sentence}" for sentence, name in wrong if sentence not in alike]
-
-
-def _unfit_settings(choices: Sequence[Choices]) -> list[str]:
-    """A sentence about settings of the suite that data sets do not have; [] if all fit."""
-    unfit: dict[str, dict[str, None]] = {}  # key -> names of the data sets that lack it, in order
-    for row in choices:
-        keys = [key for key in row.suite.sets if key.startswith("dataset.")] if row.suite and row.dataset else []
-        lacking = [key for key in keys if _belongs_to_other_formats(key.split(".")[1], row)]
-        if lacking and resolve(row).problems:
-            for key in lacking:
-                unfit.setdefault(key, {}).setdefault(str(row.dataset))
-    if not unfit:
-        return []
-    name = next(row.suite.name for row in choices if row.suite)
-    names = list(dict.fromkeys(dataset for datasets in unfit.values() for dataset in datasets))
-    has = f"{', '.join(names)} {'does' if len(names) == 1 else 'do'} not have"
-    return [f"suite {name} sets {', '.join(unfit)}, which {has}; leave out: --unset {','.join(unfit)}"]
-
-
-def _belongs_to_other_formats(key: str, row: Choices) -> bool:
-    """Whether the setting dataset.`key` exists, but only for data sets of another format than the row's."""
-    from harness.datasets.formats import formats
-
-    assert row.suite is not None
-    try:
-        merged = {k: v for _, values in presets.read("datasets", str(row.dataset)) for k, v in values.items()}
-    except UserError:  # an unknown data set; planning says so
-        return False
-    form = str(row.sets.get("dataset.format") or row.suite.sets.get("dataset.format") or merged.get("format", ""))
-    if key in {*DatasetConfig.model_fields, *registry.dataset_options(form)}:
-        return False
-    return any(key in registry.dataset_options(other) for other in formats())
 
 
 def bug_sentence(error: Exception) -> str:

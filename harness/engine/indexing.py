@@ -13,10 +13,11 @@ from typing import Any
 from harness.cost.meter import Meter
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress
+from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, IndexBuild, Models
 from harness.errors import SaveError
 from harness.method import Index, Method
-from harness.parallel.scheduler import KeyedLocks, current
+from harness.parallel.locks import KeyedLocks, current
 from harness.storage.failures import STOPS, Failed, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import request_rows
@@ -30,9 +31,11 @@ _KEPT = 4  # indexes held in memory at least: questions on one document follow e
 class Indexer:
     """Indexes for the questions of one run; of several that need one, one builds it. kept: how many stay in memory."""
 
-    def __init__(self, plan: Plan, models: Models, cache: IndexCache, store: RunStore, progress: Progress) -> None:
+    def __init__(
+        self, plan: Plan, models: Models, cache: IndexCache, store: RunStore, progress: Progress, budget: Budget
+    ) -> None:
         self._plan, self._models, self._cache = plan, models, cache
-        self._store, self._progress = store, progress
+        self._store, self._progress, self._budget = store, progress, budget
         self.kept = _KEPT
         self._building = KeyedLocks()
         self._lock = threading.Lock()  # for what all questions share: the recent indexes, documents.jsonl
@@ -157,7 +160,7 @@ class Indexer:
             if scheduler := current():
                 scheduler.check()  # an interrupted run may have closed its folder
             self._store.add_document(row)
-            self._progress.budget.spend_index(row)
+            self._budget.spend_index(row)
 
 
 class _IndexSettings:

@@ -17,8 +17,7 @@ from typing import Any, TextIO
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, short_count
 from harness.cost.usage import sum_phases, tokens_of
-from harness.engine.spending_limits import Budget
-from harness.errors import LimitReached, erase_line, printable
+from harness.errors import erase_line, printable
 
 _REDRAW = 0.1  # seconds between two drawings of the live line
 _MINUTE = 60.0  # seconds between two lines of a log while one question takes long
@@ -28,10 +27,7 @@ COUNTED = ("question_id", "error", "scores", "usage")
 
 
 class Progress:
-    """Counts records and draws; questions that run in parallel report from several threads.
-
-    budget: of the command, at whose limits no further question is begun; by default one without limits.
-    """
+    """Counts records and draws; questions that run in parallel report from several threads."""
 
     _result_follows = True  # whether the scores are printed after the last line, which then leaves them out
 
@@ -46,7 +42,6 @@ class Progress:
         self._headline = self._part = ""
         self._begun = self._drawn = time.monotonic()
         self._tenth = -1
-        self.budget = Budget({})
         self._lock = threading.RLock()
 
     def start(self, total: int, headline: str) -> None:
@@ -59,14 +54,13 @@ class Progress:
         self._total += count
 
     def seen(self, row: dict[str, Any]) -> None:
-        """Count a record (its keys COUNTED, and `earlier` of its notes) of an earlier start of the same run."""
-        self.budget.spend_record(row)
+        """Count a record (its keys COUNTED) of an earlier start of the same run."""
         self._count(row)
 
-    def check(self) -> None:
-        """Raise LimitReached where the budget left questions out."""
-        if self.budget.hit and (left := self._total - self._done):
-            raise LimitReached(f"stopped at {self.budget.hit}: {left} of {self._total} questions are not answered yet")
+    @property
+    def left(self) -> int:
+        """How many questions are not recorded yet."""
+        return self._total - self._done
 
     def done(self, row: dict[str, Any]) -> None:
         """Count a record of this start and redraw the line."""

@@ -12,6 +12,7 @@ from harness.engine.plan import Plan
 from harness.engine.progress import COUNTED, Progress
 from harness.engine.record_texts import update_texts
 from harness.engine.rescore import rescored
+from harness.engine.spending_limits import Budget
 from harness.storage.failures import has_answer, lacks_only_scores
 from harness.storage.run_folder import MANIFEST
 from harness.storage.run_schema import JUDGES
@@ -54,11 +55,12 @@ def answered_ids(
     examples: Sequence[Example],
     starts: Sequence[Mapping[str, Any]],
     progress: Progress,
+    budget: Budget,
     retry_failed: bool,
 ) -> tuple[set[str], dict[str, dict[str, Any]]]:
     """(Ids of the questions that need not be asked, question to be asked again -> what its tries sent so far).
 
-    `progress` counts those of `examples`.
+    `progress` counts those of `examples`, `budget` what they sent, those to be asked again included.
 
     starts: earlier ones, of the manifest; retry_failed: leave out the questions without an answer.
     """
@@ -72,10 +74,10 @@ def answered_ids(
     # An answer that could not be scored was paid for: the question is not asked again.
     again = {q for q, row in rows.items() if retry_failed and q in question_ids and not has_answer(row)}
     for question_id, row in rows.items():
-        if question_id in question_ids - again:
-            progress.seen(row)
-        elif question_id in again:
-            progress.budget.spend_record(row)
+        if question_id in question_ids:
+            budget.spend_record(row)
+            if question_id not in again:
+                progress.seen(row)
     tried = {name: sent(rows[name]["usage"], _earlier(rows[name])) for name in again}
     if kept := len(rows.keys() & question_ids - again):
         # Another writer's records may be there at the first start of this one.

@@ -36,8 +36,9 @@ from harness.engine.progress import Progress
 from harness.engine.record_texts import with_texts, without_texts
 from harness.engine.resume import answered_ids, rescore_outdated, score_unscored
 from harness.engine.scoring import scored_record, silent_scorers, unanswered_verdict
+from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, Models, warn_of_global_draws
-from harness.errors import FirstFailure, HarnessError, SaveError, UserError
+from harness.errors import FirstFailure, HarnessError, LimitReached, SaveError, UserError
 from harness.models import Collected
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
@@ -50,7 +51,7 @@ from harness.storage.run_parts import Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
-from harness.types import Answer, Document, Example, Record
+from harness.types import Answer, Document, Example
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class AskOptions:
     retry_failed: ask failed questions again, and score again the answers that a scorer failed on; parallel: questions
     in flight at once, which changes no prediction in float32; None: 1, or many where a model runs on a GPU;
     fail_fast: stop at the first question that fails; part: the questions to ask, where other processes ask the rest;
-    spread: called by Job.ask with the job, the questions and its two halves, to answer them elsewhere.
+    spread: called by Job.ask with the job, the questions and its two halves, to answer them elsewhere; budget: of the
+    command, at whose limits no further question is begun.
     """
 
     retry_failed: bool = False
@@ -91,6 +93,7 @@ class AskOptions:
     fail_fast: bool = False
     part: Part | None = None
     spread: Callable[..., None] | None = None
+    budget: Budget = field(default_factory=lambda: Budget({}))
 
 
 def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> RunResult:
@@ -162,7 +165,8 @@ class Job:
         self.plan, self.store, self.progress, self.asking = plan, store, progress, asking
         self.models = Models(plan)
         cache = open_cache(progress.note, server_shapes(plan.models))
-        self.indexer = Indexer(plan, self.models, cache, store, progress)
+        self.budget = asking.budget
+        self.indexer = Indexer(plan, self.models, cache, store, progress, self.budget)
         self.examples = plan.dataset.examples[: plan.config.limit]
         self.problems: list[str] = []
         self.recorded = 0  # by this start
@@ -189,7 +193,7 @@ class Job:
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         starts = self.manifest["starts"][:-1]
         retry = self.asking.retry_failed
-        self._known, self.tried = answered_ids(self.store, self.examples, starts, self.progress, retry)
+        self._known, self.tried = answered_ids(self.store, self.examples, starts, self.progress, self.budget, retry)
         if all(example.question.id in self._known for example in self.examples):
             self.manifest["starts"][-1].pop("changed", None)  # it asks nothing, so its code made no answer
         else:
@@ -209,20 +213,22 @@ class Job:
         Raises FirstFailure for a failed question under --fail-fast.
         """
         plan, config, store = self.plan, self.plan.config, self.store
-        keep_texts, rounds = config.dataset.keep_texts, BatchRounds(self.progress)
+        keep_texts, rounds = config.dataset.keep_texts, BatchRounds(self.progress, self.budget)
 
-        def answer_question(example: Example, why: Exception | None = None) -> tuple[Example, dict[str, Any]] | None:
+        def answer_question(
+            example: Example, failed_elsewhere: Exception | None = None
+        ) -> tuple[Example, dict[str, Any]] | None:
             # 1. No further question begins once a limit of the command is reached.
-            if example.question.id not in rounds.paid and not self.progress.budget.may_continue():
+            if example.question.id not in rounds.paid and not self.budget.may_continue():
                 return None
             question = example.question
             meter = Meter("answer", keeps_requests=config.keep_prompts)
             begun = time.perf_counter()
             notes: dict[str, Any] = {}
-            answer, error = Answer(""), NOT_YET  # a kill before step 7 leaves "not scored yet"
+            reply = json_values(Answer(""), lost=[])
             try:
-                if why is not None:  # it was tried elsewhere, and cannot be answered
-                    raise why
+                if failed_elsewhere is not None:  # by workers that ended: this question cannot be answered
+                    raise failed_elsewhere
                 # 2. The documents as the method sees them. A question for which nothing was retrieved is answered from
                 # an empty text, so that it counts.
                 documents = [plan.dataset.documents[d] for d in question.document_ids] or [Document("no document", "")]
@@ -243,13 +249,14 @@ class Job:
                 given = plan.method.answer(question, view.documents, indexes, tools)
                 if not isinstance(given, Answer) or not isinstance(given.text, str):
                     raise TypeError(f"{type(plan.method).__name__}.answer returned no Answer with a text")
-                lost: list[str] = []
-                json_values(given, lost)  # a value that JSON cannot hold must fail here, not after it was scored
-                if lost:
-                    notes["not_finite"] = lost
-                answer = view.original(given)
+                # As JSON here: what JSON cannot hold fails this question, and is not found after it was scored.
+                not_finite: list[str] = []
+                reply = json_values(view.original(given), not_finite)
+                if not_finite:
+                    notes["not_finite"] = not_finite
                 if notes.get("view") == NO_EVIDENCE:
-                    answer = replace(answer, stop_reason=NO_EVIDENCE)
+                    reply["stop_reason"] = NO_EVIDENCE
+                error = NOT_YET  # until step 7 has scored it, also where the run is killed before
             except STOPS:
                 raise
             except Collected as request:
@@ -262,22 +269,18 @@ class Job:
             if earlier := self.tried.get(question.id):
                 notes["earlier"] = earlier
             question = example.question
-            record = Record(
-                question_id=question.id,
-                document_ids=question.document_ids,
-                document_characters=tuple(len(plan.dataset.documents[d].text) for d in question.document_ids),
-                prediction=answer.text,
-                scores={},
-                usage=self.progress.budget.spend(meter.usage()),
-                shown=answer.shown,
-                stop_reason=answer.stop_reason,
-                steps=answer.steps,
-                truncated=answer.truncated,
-                error=error,
-                notes=notes,
-            )
+            row = {
+                "question_id": question.id,
+                "document_ids": list(question.document_ids),
+                "document_characters": [len(plan.dataset.documents[d].text) for d in question.document_ids],
+                "prediction": reply.pop("text"),
+                "scores": {},
+                "usage": json_values(self.budget.spend(meter.usage()), lost=[]),
+                **reply,
+                "error": error,
+                "notes": notes,
+            }
             # 6. The answer is on disk before it is scored.
-            row = json_values(record, lost=[])
             if keep_texts:
                 row, texts = with_texts(row, example, plan.dataset.documents)
                 store.keep_texts(texts)
@@ -344,7 +347,9 @@ class Job:
 
     def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:
         """Write summary and manifest of the finished run; early_stop: keys for both that say why questions are left."""
-        self.progress.check()
+        if self.budget.hit and (left := self.progress.left):
+            of = len(self.examples)
+            raise LimitReached(f"stopped at {self.budget.hit}: {left} of {of} questions are not answered yet")
         summary = self._write_summary("finished", early_stop)
         cut = summary.get("texts_cut")
         if cut:
@@ -354,7 +359,7 @@ class Job:
                 self.progress.note(f"warning: {warning}")
         for told in silent_scorers(self.plan.config.dataset.scorers, summary):
             self.progress.note(told)
-        problems = self.problems + self.indexer.problems + self.store.lost_texts()
+        problems = self.problems + self.indexer.problems
         return RunResult(self.store.folder, summary, summary.get("n_failed", 0), problems)
 
     def _write_summary(self, state: str, early_stop: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What the rows of a command spend, against its limits.
 
-A run asks `Budget.may_continue` before each question (Progress.budget); command_limits.py asks it before each row, says
-how to go on, and forecasts which limit will be hit.
+A run asks `Budget.may_continue` before each question (AskOptions.budget); command_limits.py asks it before each row and
+says how to go on.
 
 Tokens and TFLOPs (convention all-params) are those of the tables, the whole cost of what was answered, indexes and
 replies that a cache gave included, and what was sent beside: requests without a usable reply, tries of questions and

@@ -82,11 +82,7 @@ def backend_of(config: ModelConfig) -> Backend:
     known = registry.shipped("backends")
     if config.backend not in known and ":" not in config.backend:
         raise UnknownName("back end", config.backend, known, "model.backend")
-    target = known.get(config.backend, config.backend)
-    cls = registry.load(target, Backend) if config.backend not in known else registry.import_target(target)
-    if not (isinstance(cls, type) and issubclass(cls, Backend)):
-        raise UserError(f"the back end '{config.backend}' ({target}) is not a subclass of {__name__}.Backend")
-    made: Backend = cls()
+    made: Backend = registry.load(config.backend, Backend, "backends")()
     return made
 
 

@@ -17,13 +17,13 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import queue
 import signal
 import socket
 import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -126,7 +126,7 @@ class Workers:
         A dead worker's questions are asked again, each alone on its worker; one that ends _TRIES workers is recorded as
         failed. Raises what Job.ask raises, and UserError for a worker that cannot work.
         """
-        ray, plan, budget = self._ray, job.plan, job.progress.budget
+        ray, plan, budget = self._ray, job.plan, job.budget
         if plan.config.model.batch:
             raise UserError("model.batch sends a run's requests from one process; leave out --engine ray")
         for module in filter(None, map(sys.modules.get, plan.code)):  # the user's own: workers have no such file
@@ -220,8 +220,8 @@ def _store(job: Job, answered: _Answered) -> None:
     for name, value in answered.calls:
         getattr(job.store, name)(value)
         if name == "add_document":
-            job.progress.budget.spend_index(value)
-    job.progress.budget.spend(answered.row["usage"])
+            job.budget.spend_index(value)
+    job.budget.spend(answered.row["usage"])
     if there := answered.manifest:
         job.manifest = {**job.manifest, "gpu": job.manifest.get("gpu") or there.get("gpu")}
         if changed := changes(job.manifest, there):
@@ -398,16 +398,13 @@ class _Worker:
 
 def _as_member(scheduler: Scheduler, work: Callable[[], Any]) -> Any:
     """Return work(), run in a thread of the scheduler, which batches its requests with those of other threads."""
-    outcome: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+    answered: Future[Any] = Future()
 
     def member() -> None:
         try:
-            outcome.put((work(), None))
+            answered.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
-            outcome.put((None, error))
+            answered.set_exception(error)
 
     scheduler.start_threads(member)
-    value, error = outcome.get()
-    if error is not None:
-        raise error
-    return value
+    return answered.result()

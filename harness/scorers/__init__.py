@@ -93,8 +93,7 @@ def lookup(name: str) -> Scorer:
         importlib.import_module(f"harness.scorers.{max(files, key=len)}")
     line = TABLE.get(name) or table().get(name) or _installed_scorers().get(name)
     if line is None and ":" in name:
-        if not registry.is_trusted(name):
-            raise UserError(registry.refusal_message(name, "dataset.scorers"))
+        registry.check_trusted(name)
         return Scorer(name, name, f"the user's own {name}")
     if line is None:
         raise UnknownName("scorer", name, names(), see="harness list scorers; a function of your own: module:function")

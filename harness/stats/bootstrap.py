@@ -7,8 +7,7 @@
     >>> found.mean, round(found.low, 2), round(found.high, 2), found.n, found.clusters
     (0.75, 0.04, 0.99, 4, 3)
 
-A cluster is whatever must be resampled as one: `document_clusters` joins questions that share a document, and
-`question_labels` says where questions stand alone all the same.
+A cluster is whatever must be resampled as one (question_clusters.py).
 
 How an interval is made depends on what a value is (figures: python -m bench.coverage):
 
@@ -24,23 +23,10 @@ chance do not look certain.
 
 No interval is shown with fewer than 3 clusters, for costs with fewer than 8. The bootstrap percentile interval of
 earlier versions covered 50 % with 2 documents and 82 to 87 % with 5 and 10 of unequal size.
-
-Which questions of a data set belong together when error bars are drawn.
-
-    question_labels("musique", ids, documents)       questions that share a document have one label
-    question_labels("retrieved", ids, documents)     each question has its own
-    cluster_notes(documents, labels)                 sentences where clusters are few, or one holds most questions
-
-A cluster is the unit of sampling. For stories and papers that is the document: a data set has a sample
-of them, with all questions about each. For open-domain questions it is the question: its passages come from one corpus
-that is the same for every sample. Two questions that share a passage are independent draws, as two about one
-encyclopedia are; joined by passages, 500 questions with 8 of 1,500 passages each would be one cluster: no interval.
 """
 
-import functools
 import math
-from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -84,31 +70,6 @@ def with_interval(write: Callable[[float], str], value: float, low: float | None
     """A value with its interval, "41.3 [36.0, 46.9]"; alone if an end is None or NaN. write: a number to its text."""
     missing = any(end is None or math.isnan(end) for end in (low, high))
     return write(value) if missing else f"{write(value)} [{write(low)}, {write(high)}]"  # type: ignore[arg-type]
-
-
-def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
-    """Return a cluster label for each question: questions joined by any shared document get the same label.
-
-    document_ids[i] are the documents of question i; the label is the first document id of the cluster in sorted
-    order, so it does not depend on the order of the questions. A question without documents is a cluster of its own.
-
-    >>> document_clusters([("a", "b"), ("c",), ("b", "d")])
-    ['a', 'c', 'a']
-    """
-    parent: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while parent[name] != name:
-            parent[name] = parent[parent[name]]
-            name = parent[name]
-        return name
-
-    for ids in document_ids:
-        for name in ids:
-            parent.setdefault(name, name)
-            low, high = sorted((root(ids[0]), root(name)))
-            parent[high] = low
-    return [root(ids[0]) if ids else f"\0question {i}" for i, ids in enumerate(document_ids)]
 
 
 def interval(
@@ -328,69 +289,3 @@ def _ends_without_spread(mean: float, bounds: tuple[float, float], clusters: int
     """
     unseen = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / clusters)
     return mean - unseen * (mean - bounds[0]), mean + unseen * (bounds[1] - mean)
-
-
-WHOLE_FOLDER = "the whole folder"
-"""The document of a question about all pages of a user's folder: such questions are independent draws, too."""
-
-_BY_QUESTION = frozenset({"retrieved"})  # formats whose documents are drawn with their question
-ALPHA = 0.05  # of the tests between methods
-_MANY = 20  # fewer questions are not worth a word about the size of their clusters
-
-
-def by_question(form: str) -> bool:
-    """Whether each question of a data set of this format is a cluster of its own."""
-    return form in _BY_QUESTION
-
-
-def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]) -> list[str]:
-    """A label for each question, the same for those resampled as one. form: the data set's format."""
-    if by_question(form):
-        return list(question_ids)
-    return document_clusters([() if tuple(ids) == (WHOLE_FOLDER,) else ids for ids in document_ids])
-
-
-class Clusters:
-    """`question_labels` of questions that are added one by one, as numbers: 4 bytes for one without documents.
-
-    form: the data set's format.
-    """
-
-    def __init__(self, form: str) -> None:
-        self._alone = by_question(form)
-        self._sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
-        self._set_of_question = array("i")  # -1: a question without documents, or about all of them
-
-    def add(self, question_id: str, document_ids: Sequence[str]) -> None:
-        """Add the next question."""
-        documents = (question_id,) if self._alone else tuple(document_ids)
-        known = documents not in ((), (WHOLE_FOLDER,))
-        self._set_of_question.append(self._sets.setdefault(documents, len(self._sets)) if known else -1)
-
-    def numbers(self) -> NDArray[np.int32]:
-        """Each question's cluster, numbered in the order of sorted labels."""
-        labels = document_clusters(list(self._sets))
-        sets = np.array(self._set_of_question, dtype=np.int32)
-        alone = np.flatnonzero(sets < 0)  # their labels, "\0question 10", come before those that name a document
-        order = {label: n for n, label in enumerate(sorted(set(labels)), start=len(alone))}
-        numbers = np.array([order[label] for label in labels] or [0], dtype=np.int32)[sets]
-        numbers[alone[np.argsort(alone.astype("S10"))]] = np.arange(len(alone), dtype=np.int32)
-        return numbers
-
-
-def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list[str]:
-    """What few or unequal clusters do to intervals and tests, a sentence each; [] where they do no harm.
-
-    labels: the clusters. A sign-flip test over G of them has no smaller p than 2 / 2^G.
-    """
-    sizes = np.unique(labels, return_counts=True)[1]
-    largest, total, few = max(sizes, default=0), len(labels), len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
-    notes = [f"documents: {len(sizes)}; no test can find a difference with fewer than 6"] if few else []
-    if len(sizes) == 1:
-        shared = functools.reduce(set.intersection, map(set, document_ids))
-        linked = f"all {total} questions are linked through documents that they share"
-        return [f"{'all questions share one document' if shared else linked}: no interval", *notes]
-    if total < _MANY or 2 * largest <= total:
-        return notes
-    linked = f"{largest} of {total} questions are linked through documents that they share"
-    return [f"{linked}, one of {len(sizes)} clusters: intervals are wide", *notes]

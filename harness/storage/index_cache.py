@@ -30,7 +30,7 @@ from typing import Any
 from harness.cost.flops import Event, ModelShape
 from harness.cost.meter import Meter
 from harness.errors import SaveError
-from harness.parallel.scheduler import KeyedLocks
+from harness.parallel.locks import KeyedLocks
 from harness.storage.files import home, read_object, save_error
 from harness.storage.paths import local_folder
 from harness.storage.serialize import Packed, dump, load

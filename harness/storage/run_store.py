@@ -38,7 +38,7 @@ from harness.storage.paths import without_home
 from harness.storage.run_folder import BATCHES, DOCUMENTS, MANIFEST, RECORDS, RUN, UNSCORED, read_json, used_settings
 from harness.storage.run_parts import Part, lines_of, lock_folder
 from harness.storage.run_schema import DOCUMENT, RECORD
-from harness.storage.shown_texts import TEXTS, lost_texts, text_pointers
+from harness.storage.shown_texts import TEXTS
 
 Note = Callable[[str], None]
 _KEYS = dict.fromkeys((RECORDS, UNSCORED), "question_id") | {
@@ -93,13 +93,6 @@ class RunStore:
             store = cls(run, part, stack)
             store._stack = stack.pop_all()  # from here on the store closes the files, not this block
         return store
-
-    def lost_texts(self) -> list[str]:
-        """[A sentence] on how many texts the records point to and the folder lacks, else []; [] for a part of a run."""
-        if self.part is not None:
-            return []
-        lost = lost_texts(self.folder, {pointer for row in self.records() for pointer in text_pointers(row)})
-        return [f"{lost}; to restore them, run the command with --keep-texts no and then without it"] if lost else []
 
     def _open_to_append(self, name: str) -> int:
         """Open a file of the run until the store closes, and return its descriptor. Raises SaveError."""

@@ -1,10 +1,13 @@
 """docs/command-line.md is what the commands say, and the table of commands is true."""
 
+import sys
+import types
 from pathlib import Path
 
 import pytest
 from pocket.cli import app as pocket
 
+from harness.cli.command import Commands
 from harness.cli.main import main, root
 from harness.cli.reference import reference
 
@@ -59,3 +62,12 @@ def test_options_are_listed_in_sections_in_their_order(arguments, capsys):
     order = ["Arguments", "What to run", "Settings", "Execution", "Output", "Options", "Commands"]
     assert titles == [title for title in order if title in titles]
     assert {"Settings", "Output"} <= set(titles)
+
+
+def test_a_two_word_command_of_a_package_can_be_called_below_a_command_of_the_harness(monkeypatch, command):
+    guest = types.ModuleType("guest_cli.compare")
+    guest.compare_words = lambda: print("called") or 0
+    monkeypatch.setitem(sys.modules, "guest_cli.compare", guest)
+    added = Commands({"Report stored runs": {"compare words": "Compare words"}}, "guest_cli")
+    monkeypatch.setattr("harness.cli.main._added", lambda: {"guest": added})
+    assert command("compare", "words")[:2] == (0, "called\n")

@@ -11,7 +11,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.datasets.folder import markdown_sections
 from harness.errors import ConfigError, DataError
-from harness.stats.bootstrap import WHOLE_FOLDER, question_labels
+from harness.stats.question_clusters import WHOLE_FOLDER, question_labels
 from harness.storage.run_folder import read_run
 from harness.tracking.metrics import final_metrics
 from reports.leaderboard import leaderboard

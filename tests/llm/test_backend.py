@@ -64,4 +64,4 @@ def test_a_name_that_is_none_and_code_that_nobody_chose_are_refused(backend, tol
 def test_what_is_no_back_end_is_one_sentence(monkeypatch):
     monkeypatch.setattr(registry, "shipped", lambda _: {"odd": "json:dumps"})
     (problem,) = model_facts(ModelConfig(name="m", backend="odd")).problems
-    assert "'odd' (json:dumps) is not a subclass of harness.llm.backend.Backend" in problem
+    assert "'odd' is not a subclass of harness.llm.backend.Backend" in problem

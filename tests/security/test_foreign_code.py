@@ -43,7 +43,7 @@ def test_a_format_that_nobody_chose_is_not_loaded(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", musique_rows(1))
     fields = {"name": "x", "instruction": "Answer.", "max_answer_tokens": 4, "scorers": ("evidence_recall",)}
     config = DatasetConfig(format="os.path:join", data=str(rows), **fields)
-    with pytest.raises(UserError, match=r"dataset.format names code \('os.path:join'\)"):
+    with pytest.raises(UserError, match="'os.path:join' is code that nobody chose"):
         load(config)
 
 
@@ -53,20 +53,22 @@ def test_the_loader_itself_refuses_too():
 
 
 def test_a_stored_configuration_cannot_choose_code_but_the_user_can(tmp_path):
-    def problems(text, sets=None):
+    def problems(text, target, sets=None):
         (tmp_path / "f.yaml").write_text(text)
-        return [
-            str(p) for p in resolve(Choices(method="bm25", files=(str(tmp_path / "f.yaml"),), sets=sets or {})).problems
-        ]
+        choices = Choices(method="bm25", files=(str(tmp_path / "f.yaml"),), sets=sets or {})
+        found = [str(problem) for problem in resolve(choices).problems]
+        try:
+            registry.load(target)
+        except UserError as error:
+            found.append(str(error))
+        return [sentence for sentence in found if "is code that" in sentence or "would execute code" in sentence]
 
-    file = "{dataset: {name: musique, format: 'statistics:mean'}, model: {name: random, trust_remote_code: true}}"
+    file = "{dataset: {name: musique, format: 'statistics:%s'}, model: {name: random, trust_remote_code: true}}"
     stored = f"config: {file}\norigins: {{}}\n"
-    refused = " ".join(problems(stored))
-    assert "dataset.format names code ('statistics:mean')" in refused
-    assert "model.trust_remote_code would execute code" in refused
-    sets = {"dataset.format": "statistics:mean", "model.trust_remote_code": True}
-    for agreed in (problems(stored, sets), problems(file)):
-        assert not [p for p in agreed if "names code" in p or "would execute" in p]
+    assert len(problems(stored % "mean", "statistics:mean")) == 2
+    sets = {"dataset.format": "statistics:mode", "model.trust_remote_code": True}
+    assert problems(stored % "mode", "statistics:mode", sets) == []
+    assert problems(file % "median", "statistics:median") == []
 
 
 KEYS = {"model.api_key_env": "SOME_SECRET", "model.base_url": "https://theirs.example/v1"}
@@ -97,10 +99,12 @@ def test_a_module_of_the_folder_of_ones_own_presets_is_the_users(tmp_path, monke
     (tmp_path / "mine.py").write_text("")
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "theirs.py").write_text("")
-    assert not registry.is_trusted("mine:rows")
+    with pytest.raises(UserError, match="is code that"):
+        registry.check_trusted("mine:rows")
     monkeypatch.setenv(registry.ENV, str(tmp_path))
-    assert registry.is_trusted("mine:rows")
-    assert not registry.is_trusted("results.theirs:rows")
+    registry.check_trusted("mine:rows")
+    with pytest.raises(UserError, match="is code that"):
+        registry.check_trusted("results.theirs:rows")
 
 
 def test_score_imports_only_scorers_that_the_command_names(stored, tmp_path, monkeypatch, capsys):
@@ -111,5 +115,5 @@ def test_score_imports_only_scorers_that_the_command_names(stored, tmp_path, mon
         with pytest.raises(SystemExit) as ended:
             main(["score", str(run), *more])
         assert (ended.value.code, "brief" in sys.modules) == (code, code == 0)
-    assert "dataset.scorers names code ('brief:brevity')" in capsys.readouterr().err
+    assert "'brief:brevity' is code that" in capsys.readouterr().err
     sys.modules.pop("brief")

@@ -10,8 +10,9 @@ from scipy import stats as scipy_stats
 
 from harness.stats import bootstrap as stats
 from harness.stats import paired_tests
-from harness.stats.bootstrap import Floats, document_clusters, interval, per_cluster, resample_sums, standard_error
+from harness.stats.bootstrap import Floats, interval, per_cluster, resample_sums, standard_error
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
+from harness.stats.question_clusters import document_clusters
 
 TRUE_RATE = 0.3
 

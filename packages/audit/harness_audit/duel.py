@@ -25,7 +25,7 @@ from harness.engine.runner import Job, RunResult
 from harness.engine.scoring import scorer_applies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
-from harness.stats.bootstrap import question_labels
+from harness.stats.question_clusters import question_labels
 from harness.stats.rng import derived_seed
 from harness.storage.run_folder import SUMMARY, read_json
 from harness.types import Example

@@ -23,7 +23,7 @@ import pandas as pd
 from harness import scorers
 from harness.errors import UserError
 from harness.scorers.base import installed
-from harness.stats.bootstrap import question_labels
+from harness.stats.question_clusters import question_labels
 from harness.storage.run_folder import StoredRun
 from harness.types import Example, Gold
 from reports import facts

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness import datasets, scorers
-from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
 from harness.config.yaml_tree import flatten
@@ -138,9 +137,6 @@ class _RunCheck:
         if data is None:
             self._compare_golds()
             return known
-        raw = self.run.config["dataset"]
-        if foreign := [target for target in registry.code_targets(raw) if not registry.is_trusted(target)]:
-            raise UserError(f"{self.place} reads its rows by code ('{foreign[0]}') that is not part of this program")
         if (config := self._dataset_config()) is None:
             return known
         for example in datasets.load(config.model_copy(update={"data": expanded(data)}), None).examples:

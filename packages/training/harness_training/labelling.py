@@ -27,7 +27,7 @@ from harness.method import Task
 from harness.method.hooks import Labelling, TrainingTask
 from harness.models import LanguageModel, MeteredModel
 from harness.parallel.in_flight import in_flight
-from harness.parallel.scheduler import KeyedLocks
+from harness.parallel.locks import KeyedLocks
 from harness.storage.files import write_atomic
 from harness.storage.json_lines import append_line, cut_torn_line, json_line, read_lines
 from harness_training.example_files import HEAD, Item, is_made_from, scene_to_json
