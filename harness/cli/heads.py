@@ -77,7 +77,7 @@ def _write_heads(plan: Plan, top: int, out: Path) -> int:
     values = {
         "source": f"harness heads {config.method.name}, {found.questions} questions, seed {config.sample_seed}",
         "found_on": config.dataset.name,
-        "model": {"name": config.model.name, **found.sizes, "weights": plan.facts["reader"].get("weights")},
+        "model": {"name": config.model.name, **found.sizes, "weights": plan.identities["reader"].get("weights")},
         "heads": heads,
         "scores": [round(float(found.scores[head]), 6) for head in best],
     }

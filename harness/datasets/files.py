@@ -31,7 +31,6 @@ _WRAPPED = re.compile(rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"]*"|[\w.]+)\s*,\s*)*"data"\s
 _PEEK = 4096
 _Stream = IO[bytes]
 Rows = Iterator[tuple["RowPlace", "dict[str, Any] | Broken"]]
-_SPACE = " \t\r\n"
 T = TypeVar("T")
 
 
@@ -109,85 +108,42 @@ def _read_lines(name: str, stream: _Stream, decoder: json.JSONDecoder) -> Rows:
             yield RowPlace(name, line=number), parse_line(line.strip(), decoder)
 
 
-class _JsonText:
-    """A JSON text, parsed value by value. name: of the file, for errors; inside: begin behind the first bracket."""
-
-    def __init__(self, name: str, stream: _Stream, decoder: json.JSONDecoder, *, inside: bool = True) -> None:
-        self.name, self._decoder = name, decoder
-        data = stream.read().removeprefix(codecs.BOM_UTF8)
-        try:
-            self.text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            problem = f"not UTF-8 at byte {error.start + 1} of the file ({error.reason}); save the file as UTF-8"
-            raise DataError(name, line, None, problem) from None
-        self.at = self._skip_space(self._skip_space(0) + 1) if inside else self._skip_space(0)
-
-    def _skip_space(self, at: int) -> int:
-        while at < len(self.text) and self.text[at] in _SPACE:
-            at += 1
-        return at
-
-    def _fail(self, at: int, problem: str) -> DataError:
-        """The error for broken JSON at the offset `at`, with its line."""
-        return DataError(self.name, self.text.count("\n", 0, at) + 1, None, f"broken JSON: {problem}")
-
-    def next_character(self) -> str:
-        """The next character, which stays to be read; "" at the end."""
-        return self.text[self.at : self.at + 1]
-
-    def expect(self, expected: str, problem: str) -> None:
-        """Consume the character `expected`, else raise DataError with `problem`."""
-        if self.next_character() != expected:
-            raise self._fail(self.at, problem)
-        self.at = self._skip_space(self.at + 1)
-
-    def take(self, number: int) -> Any:
-        """Parse and return the next value. number: its row, for errors. Raises DataError for broken JSON."""
-        try:
-            value, self.at = self._decoder.raw_decode(self.text, self.at)
-        except json.JSONDecodeError as error:
-            raise self._fail(error.pos, f"{error.msg} (in row {number})") from None
-        except ValueError as error:
-            raise RowPlace(self.name, row=number).error(None, _json_problem(error)) from None
-        self.at = self._skip_space(self.at)
-        return value
-
-    def expect_end(self, noun: str) -> None:
-        """Raise DataError where text follows. noun: what has ended (list, object, value), for the message."""
-        if self.at < len(self.text):
-            raise self._fail(self.at, f"text after the end of the {noun}")
+def _parse_whole(name: str, stream: _Stream, decoder: json.JSONDecoder) -> Any:
+    """Parse the one JSON value of a file. name: the file. Raises DataError with the line where it is broken."""
+    data = stream.read().removeprefix(codecs.BOM_UTF8)
+    try:
+        return decoder.decode(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        problem = f"not UTF-8 at byte {error.start + 1} of the file ({error.reason}); save the file as UTF-8"
+        raise DataError(name, line, None, problem) from None
+    except ValueError as error:
+        raise DataError(name, getattr(error, "lineno", None), None, _json_problem(error)) from None
 
 
-def _read_list_or_object(name: str, stream: _Stream, keyed: bool, decoder: json.JSONDecoder) -> Rows:
-    """Yield the rows of a JSON list or, if `keyed`, of an object {id: row, ...}; the latter get their key as "id"."""
-    whole = _JsonText(name, stream, decoder)
-    last, number = "}" if keyed else "]", 0
-    more = whole.next_character() != last
-    while more:
-        number += 1
-        yield RowPlace(name, row=number), _next_keyed_row(whole, number) if keyed else as_row(whole.take(number))
-        if more := whole.next_character() != last:
-            whole.expect(",", f"',' or '{last}' expected after row {number}")
-    whole.expect(last, f"'{last}' expected")
-    whole.expect_end("object" if keyed else "list")
+def _rows_by_key(name: str, stream: _Stream) -> Rows:
+    """Yield the rows of a JSON object {id: row, ...}, each with its key as "id"; the others of a row are its own."""
+    rows = _parse_whole(name, stream, json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_once))
+    for number, (key, value) in enumerate(rows.items(), start=1):
+        row = as_row(value)
+        if isinstance(row, dict):
+            same = row.get("id", key) == key
+            row = {**row, "id": key} if same else Broken(f"its key is '{key}' and its 'id' another")
+        yield RowPlace(name, row=number), row
 
 
-def _next_keyed_row(whole: _JsonText, number: int) -> dict[str, Any] | Broken:
-    """Parse the next `id: row` of an object: the row with its "id", or a Broken. number: of the row, from 1."""
-    key = whole.take(number)
-    if not isinstance(key, str):
-        raise RowPlace(whole.name, row=number).error(None, f"broken JSON: the key of a row is {type_name(key)}")
-    whole.expect(":", f"':' expected after the key of row {number}")
-    row = as_row(whole.take(number))
-    if isinstance(row, Broken):
-        return row
-    return {**row, "id": key} if row.get("id", key) == key else Broken(f"its key is '{key}' and its 'id' another")
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object of these pairs. Raises ValueError for a key that is there twice, as the first would be lost."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' is given twice")
+    return made
 
 
 def _first_key_in(head: bytes) -> str | None:
     """The first key of an object that starts with `head`; None if `head` is too short for it."""
-    text = head.decode("utf-8", errors="replace")[1:].lstrip(_SPACE)
+    text = head.decode("utf-8", errors="replace")[1:].lstrip()
     try:
         key, _ = _DECODER.raw_decode(text)
     except ValueError:
@@ -231,10 +187,7 @@ def _read_table(name: str, stream: _Stream) -> Rows:
 def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> Any:
     """The one JSON value that a file holds. Raises DataError."""
     with opened(source) as stream:
-        text = _JsonText(str(source) if isinstance(source, Member) else source.name, stream, decoder, inside=False)
-        value = text.take(1)
-        text.expect_end("value")
-        return value
+        return _parse_whole(str(source) if isinstance(source, Member) else source.name, stream, decoder)
 
 
 def first_key(source: Path | Member) -> str | None:
@@ -285,15 +238,12 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = (), decoder: js
             return
         head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)
-        if _WRAPPED.match(head):
-            yield from (
-                (RowPlace(name, row=n), as_row(row))
-                for n, row in enumerate(json_value(source, decoder)["data"], start=1)
-            )
-            return
-        keyed = bool(row_keys) and head.startswith(b"{") and _first_key_in(head) not in (None, *row_keys)
-        listed = head.startswith(b"[")
-        if listed or keyed:
-            yield from _read_list_or_object(name, stream, keyed, decoder)
+        wrapped = _WRAPPED.match(head)
+        if row_keys and not wrapped and head.startswith(b"{") and _first_key_in(head) not in (None, *row_keys):
+            yield from _rows_by_key(name, stream)
+        elif wrapped or head.startswith(b"["):
+            listed = _parse_whole(name, stream, decoder)
+            listed = listed if isinstance(listed, list) else listed["data"]
+            yield from ((RowPlace(name, row=n), as_row(row)) for n, row in enumerate(listed, start=1))
         else:
             yield from _read_lines(name, stream, decoder)

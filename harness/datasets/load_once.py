@@ -14,7 +14,6 @@ from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.base import Dataset
 from harness.datasets.rows import NO_DOCUMENTS
 from harness.errors import CannotRun, HarnessError, Missing, attempt
-from harness.storage.own_code_hash import own_code
 
 _SHARED = {"retrieved": "pocket/retrieved"}  # format -> made-up data set, for those that have none of their own name
 
@@ -31,7 +30,11 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     from harness.datasets import load
 
     own = attempt([], registry.load, config.format) if ":" in config.format else None
-    code = own_code(own) if callable(own) else {}
+    code = {}
+    if callable(own):
+        from harness.storage.own_code_hash import own_code
+
+        code = own_code(own)
     key = canonical([config.model_dump(mode="json"), limit, _file_states(config), code])
     if key not in _loaded:
         try:

@@ -25,7 +25,7 @@ class LimitHook(Hook):
         """command: as typed, to be printed with a higher limit. Raises UserError for a limit that cannot be counted."""
         self._budget, self._out, self._command, self._note = budget, out, command, note
         for plan in plans if "tflops" in budget.limits else ():
-            if unknown := sorted(role for role in plan.facts if shape_of_role(plan, role) is None):
+            if unknown := sorted(role for role in plan.identities if shape_of_role(plan, role) is None):
                 raise UserError(
                     f"--max-tflops: the FLOPs of the {unknown[0]} of {plan.row_name} are not counted, as its sizes are "
                     "unknown; give them (model.shape), or use --max-tokens"

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,51 +67,6 @@ class Cost:
 _NO_COST = Cost(0.0, 0.0, 0.0)
 
 
-class _RemainingWork:
-    """What a plan has still to do. own: its run so far, if any; asked: its questions; left: those without a record."""
-
-    def __init__(self, plan: Plan, own: StoredRun | None, convention: str) -> None:
-        self.plan, self.own, self.convention = plan, own, convention
-        self.asked: Sequence[Example] = plan.dataset.examples[: plan.config.limit]
-        recorded = {row["question_id"] for row in own.records} if own else set()
-        self.left = [e for e in self.asked if e.question.id not in recorded]
-        self.done = len(self.asked) - len(self.left)
-
-    @cached_property
-    def indexes(self) -> int:
-        """How many indexes have no record in the run's own folder yet."""
-        known = sum(row["status"] != "failed" for row in self.own.documents) if self.own else 0
-        return max(len(self._keys) - known, 0)
-
-    @cached_property
-    def _keys(self) -> set[tuple[str, ...]]:
-        """The ids of each index's documents, with the question's id for scope "question"."""
-        scope, joined = self.plan.method.scope, self.plan.method.one_document
-        keys: set[tuple[str, ...]] = set()
-        for example in self.asked if scope != "none" else ():
-            ids = example.question.document_ids
-            question_id = (example.question.id,) if scope == "question" else ()
-            keys |= {(*ids, *question_id)} if joined else {(document_id, *question_id) for document_id in ids}
-        return keys
-
-    def index_tokens(self) -> float:
-        """Tokens of the texts that are still to be indexed: the mean of an index, times the number of these indexes."""
-        total = sum(self.tokens_of(id_) for key in self._keys for id_ in key)
-        return total / len(self._keys) * self.indexes if self._keys else 0.0
-
-    def tokens_of(self, document_id: str) -> float:
-        """Tokens of a document; 0 for an id that is not in the data set."""
-        document = self.plan.dataset.documents.get(document_id)
-        return 0.0 if document is None else text_tokens(document.text)
-
-    def tokens_shown(self, example: Example) -> float:
-        """Tokens of the texts that the method is given for a question: the documents, or their marked parts."""
-        if self.plan.config.method.view == "evidence":
-            texts = self.plan.dataset.documents
-            return sum(text_tokens(texts[s.document_id].text[s.start : s.end]) for s in example.gold.supporting)
-        return sum(self.tokens_of(id_) for id_ in example.question.document_ids)
-
-
 def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     """What `plan` will cost in the results folder `out`, FLOPs under `convention`.
 
@@ -122,25 +76,42 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     if not plan.dataset.examples:
         how = f"unknown: the rows are not here{'; questions: as published' if plan.questions else ''}"
         return Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how)
-    work = _RemainingWork(plan, own, convention)
-    head = (plan.method_name, plan.config.dataset.name, len(work.asked), work.done)
+    asked = plan.dataset.examples[: plan.config.limit]
+    recorded = {row["question_id"] for row in own.records} if own else set()
+    left = [example for example in asked if example.question.id not in recorded]
+    head = (plan.method_name, plan.config.dataset.name, len(asked), len(asked) - len(left))
     config = plan.config.model_dump()
     priced = any(model.price for model in plan.models.values()) or any(one.price for one in plan.encoders.values())
-    if not work.left:
+    if not left:
         return Forecast(*head, 0.0, 0.0, "done: every question is stored", money=0.0 if priced else None)
-    cost: Cost | None
+    # Each index by the ids of its documents, with the question's id for scope "question".
+    keys: set[tuple[str, ...]] = set()
+    for question in (example.question for example in asked if plan.method.scope != "none"):
+        of_question = (question.id,) if plan.method.scope == "question" else ()
+        groups = [question.document_ids] if plan.method.one_document else [(one,) for one in question.document_ids]
+        keys |= {(*ids, *of_question) for ids in groups}
     answered = [row["usage"] for row in own.records if row["error"] is None] if own else []
     built = [row["usage"] for row in own.documents if row["status"] != "failed"] if own else []
-    question, index = _mean_cost(answered, convention, config), _mean_cost(built, convention, config)
-    if question is not None and (index is not None or not work.indexes):
-        cost = _NO_COST.plus(question, len(work.left)).plus(index or _NO_COST, work.indexes)
+    indexes = max(len(keys) - len(built), 0)
+    mean, mean_index = _mean_cost(answered, convention, config), _mean_cost(built, convention, config)
+    cost: Cost | None
+    if mean is not None and (mean_index is not None or not indexes):
+        cost = _NO_COST.plus(mean, len(left)).plus(mean_index or _NO_COST, indexes)
         how = f"stored: means of {len(answered)} question{'s'[: len(answered) > 1]} of {plan.folder.rpartition('/')[2]}"
     else:
-        cost, how = _declared_cost(work), "declared: what the method says it reads"
+        texts = sum(_document_tokens(plan, one) for key in keys for one in key)
+        cost = _declared_cost(plan, left, texts / len(keys) * indexes if keys else 0.0, convention)
+        how = "declared: what the method says it reads"
     if cost is None:
         return Forecast(*head, None, None, "unknown: nothing stored yet; --limit 3 would measure it")
     tflops = None if cost.flops is None else cost.flops / 1e12
     return Forecast(*head, cost.tokens, tflops, how, money=cost.money if priced else None)
+
+
+def _document_tokens(plan: Plan, document_id: str) -> float:
+    """Tokens of a document; 0 for an id that is not in the data set."""
+    document = plan.dataset.documents.get(document_id)
+    return 0.0 if document is None else text_tokens(document.text)
 
 
 def _read_or_none(folder: Path) -> StoredRun | None:
@@ -170,20 +141,27 @@ def text_tokens(text: str) -> float:
     return len(text.encode(errors="surrogatepass")) / BYTES_A_TOKEN
 
 
-def _declared_cost(work: _RemainingWork) -> Cost | None:
-    """Cost of the questions left and their indexes by `Method.reads`; None where the method declares nothing."""
-    plan = work.plan
-    cap, window = plan.task.max_answer_tokens, int((plan.facts.get("reader") or {}).get("window") or 0)
+def _declared_cost(plan: Plan, left: Sequence[Example], index_tokens: float, convention: str) -> Cost | None:
+    """Cost of the questions `left` and their indexes by `Method.reads`; None where the method declares nothing.
+
+    index_tokens: of the texts that are still to be indexed.
+    """
+    cap, window = plan.task.max_answer_tokens, int((plan.identities.get("reader") or {}).get("window") or 0)
     if plan.missing and not window:
         return None
     shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
-    total, embeds, convention = _NO_COST, False, work.convention
+    total, embeds = _NO_COST, False
     prices = {role: price_of(plan.config.model_dump(), role) for role in shapes}
-    for example in work.left:
+    for example in left:
         frame = FRAME + 2 * text_tokens(plan.task.instruction) + text_tokens(example.question.text)
         frame += sum(text_tokens(option) for option in example.question.options or ())
         room = max(int(window - frame - cap), 0)
-        reading = plan.method.reads(round(work.tokens_shown(example)), room)
+        if plan.config.method.view == "evidence":
+            marked = ((plan.dataset.documents[s.document_id].text, s) for s in example.gold.supporting)
+            shown = sum(text_tokens(text[s.start : s.end]) for text, s in marked)
+        else:
+            shown = sum(_document_tokens(plan, one) for one in example.question.document_ids)
+        reading = plan.method.reads(round(shown), room)
         if reading is None:
             return None
         prompt, requests = round(frame + reading.shown / max(reading.requests, 1)), reading.requests
@@ -194,8 +172,9 @@ def _declared_cost(work: _RemainingWork) -> Cost | None:
             total = total.plus(ranked)
         embeds = embeds or reading.embedded > 0
     if embeds:
-        tokens = round(work.index_tokens())
-        total = total.plus(event_cost("embed", tokens, 0, shapes["encoder"], convention, prices["encoder"]))
+        total = total.plus(
+            event_cost("embed", round(index_tokens), 0, shapes["encoder"], convention, prices["encoder"])
+        )
     return total
 
 

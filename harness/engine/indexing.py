@@ -21,7 +21,7 @@ from harness.parallel.locks import KeyedLocks, current
 from harness.storage.failures import STOPS, Failed, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import request_rows
-from harness.storage.own_code_hash import versions
+from harness.storage.package_versions import versions
 from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
 
@@ -191,7 +191,7 @@ def index_key(plan: Plan, document: Document, question: Question | None) -> dict
         "version": method.index_version,
         "params": params,
         "prompts": method.prompts(),
-        "models": {role: plan.facts[role] for role in method.index_roles},
+        "models": {role: plan.identities[role] for role in method.index_roles},
         "seed": plan.config.seed,
         **{name: found for name, found in outside.items() if found},
     }

@@ -32,7 +32,7 @@ from harness.engine.plan import Plan
 from harness.engine.plan_models import server_shapes as served_sizes
 from harness.errors import UserError
 from harness.storage.files import read_object
-from harness.storage.own_code_hash import installed
+from harness.storage.package_versions import installed
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
 from harness.types import VERSION
 
@@ -85,7 +85,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "method": plan.config.method.name,
         "hash": plan.hash8,
         "seed": plan.config.seed,
-        "models": plan.facts,
+        "models": plan.identities,
         **_servers(plan),
         "prompts": plan.method.prompts(),
         "dataset": {
@@ -119,7 +119,7 @@ def _servers(plan: Plan) -> dict[str, Any]:
     """
 
     served = served_sizes(plan.models)
-    shapes = {role: served[role] if role in served else shape_of_role(plan, role) for role in plan.facts}
+    shapes = {role: served[role] if role in served else shape_of_role(plan, role) for role in plan.identities}
     sizes = {"shapes": {role: None if shape is None else asdict(shape) for role, shape in shapes.items()}}
     return {**({"servers": {role: plan.models[role].base_url for role in served}} if served else {}), **sizes}
 
@@ -140,7 +140,7 @@ def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
     config = plan.encoders.get(role) or plan.models.get(role)
     if config is None:
         return None
-    if "weights" not in plan.facts.get(role, {}):  # behind a server, or not on this machine
+    if "weights" not in plan.identities.get(role, {}):  # behind a server, or not on this machine
         return None if config.shape is None else ModelShape(**config.shape.model_dump())
     from harness.embed.encoder_info import encoder_folder
     from harness.llm.model_info import local_folder

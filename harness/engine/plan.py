@@ -26,7 +26,6 @@ from harness.engine.plan_models import check_prompts, encoders_of, models_of
 from harness.errors import Missing, UserError, attempt, raise_all
 from harness.method import Method, Task, misdeclared
 from harness.prompts import replacement_problem
-from harness.storage.own_code_hash import own_code
 from harness.storage.paths import run_path
 
 _PARAMS = "method.params."
@@ -48,7 +47,7 @@ class Plan:
     task: Task
     models: dict[str, ModelConfig]  # by role, for every role in method.needs
     encoders: dict[str, EncoderConfig]  # by role, for every role in method.encoders
-    facts: dict[str, dict[str, Any]]  # role -> identity of its model or encoder
+    identities: dict[str, dict[str, Any]]  # role -> what identifies its model or encoder
     hash8: str  # covers what changes a prediction
     folder: str  # of the run, below the results
     warnings: tuple[str, ...] = ()
@@ -146,7 +145,11 @@ def _make_plan(
     used |= {role: encoders.get(role) for role in ("encoder", "reranker")}  # type: ignore[misc]
     config, task = r.config.model_copy(update=used), answer_prefix.task(r.parts["dataset"])
     awaits = awaited_params(type(method), choice.params)
-    code = own_code(type(method), choice.params.values())
+    code: dict[str, str] = {}
+    if choice.implementation not in registry.shipped("methods"):
+        from harness.storage.own_code_hash import own_code
+
+        code = own_code(type(method), choice.params.values())
     hash8 = "pending" if awaits else run_hash(config, method, dataset, task, identities, code)
     return Plan(
         config=config,
@@ -156,7 +159,7 @@ def _make_plan(
         task=task,
         models=models,
         encoders=encoders,
-        facts=identities,
+        identities=identities,
         hash8=hash8,
         folder=run_path(config.dataset.name, config.method.name, config.model.name, hash8).as_posix(),
         warnings=tuple(dict.fromkeys(r.warnings)),

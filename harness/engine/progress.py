@@ -54,8 +54,14 @@ class Progress:
         self._total += count
 
     def seen(self, row: dict[str, Any]) -> None:
-        """Count a record (its keys COUNTED) of an earlier start of the same run."""
-        self._count(row)
+        """Count a record: add its keys COUNTED to the counts, sums and the mean score that `line` shows."""
+        self._done += 1
+        self._failed += row["error"] is not None
+        self._score += row["scores"].get(self._headline) or 0.0
+        spent = sum_phases([row["usage"]])
+        self._tokens += tokens_of(spent)
+        self._flops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT]
+        self._uncounted |= bool(spent.get("uncounted"))
 
     @property
     def left(self) -> int:
@@ -65,7 +71,7 @@ class Progress:
     def done(self, row: dict[str, Any]) -> None:
         """Count a record of this start and redraw the line."""
         with self._lock:
-            self._count(row)
+            self.seen(row)
             self._done_now += 1
             self._part = ""
             self._draw()
@@ -109,16 +115,6 @@ class Progress:
 
     def _named_line(self) -> str:
         return f"{self._name} {self.line()}".lstrip()
-
-    def _count(self, row: dict[str, Any]) -> None:
-        """Add a record to the counts, sums and the mean score that `line` shows."""
-        self._done += 1
-        self._failed += row["error"] is not None
-        self._score += row["scores"].get(self._headline) or 0.0
-        spent = sum_phases([row["usage"]])
-        self._tokens += tokens_of(spent)
-        self._flops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT]
-        self._uncounted |= bool(spent.get("uncounted"))
 
     def _time(self) -> str:
         """The time left, by the mean of this start's questions; at the end the time that it took."""

@@ -23,7 +23,7 @@ from harness.retrieval.output import Recall, manifest_path, write
 from harness.retrieval.passages import Passages, Report, open_table
 from harness.storage.files import check_writable, delete_drafts, write_atomic
 from harness.storage.lock import FolderLock
-from harness.storage.own_code_hash import versions
+from harness.storage.package_versions import versions
 from harness.storage.paths import without_home
 from harness.types import VERSION
 

@@ -378,7 +378,7 @@ class _Worker:
         plan: Plan = ray.get(reference)
         facts = {role: model_facts(config).identity for role, config in plan.models.items()}
         facts |= {role: encoder_facts(config, role).identity for role, config in plan.encoders.items()}
-        if other := [role for role, fact in facts.items() if fact != plan.facts[role]]:
+        if other := [role for role, fact in facts.items() if fact != plan.identities[role]]:
             raise UserError(f"the weights of its {other[0]} are not those of the driver's machine; make them equal")
         self._calls, self._progress = _Calls(), Silent()
 

@@ -23,7 +23,6 @@ from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, distribution, install_line, installed
-from harness.storage.own_code_hash import own_code
 from harness.types import Gold, Shown
 
 __all__ = [
@@ -116,8 +115,11 @@ def version(name: str) -> str:
             parts.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             parts.append(f"{package} not installed")
-    if module and (code := own_code(registry.load(name) if ":" in name else module)):
-        parts.append(f"code {digest(code)[:8]}")
+    if module:
+        from harness.storage.own_code_hash import own_code
+
+        if code := own_code(registry.load(name) if ":" in name else module):
+            parts.append(f"code {digest(code)[:8]}")
     return f"{line.version} ({', '.join(parts)})" if parts else line.version
 
 

@@ -1,7 +1,6 @@
 """Identify the user's own code, whose authors raise no version.
 
     own_code(Lead)      {"lead": "<sha256 of lead.py>", "util": ..., "words.txt": ...}; {} for a method of this project
-    versions(names)     {"umap-learn": "0.5.7"} of installed packages
 
 Shipped methods have an index_version that is raised, and prompts that are hashed. A user's method, parser or scorer is
 edited and run again, so these are hashed: the files of its class and of its bases; every module that these import,
@@ -21,7 +20,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from importlib import metadata
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -206,18 +204,3 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
 
 def _string_literals(nodes: Iterable[ast.AST]) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-
-
-def versions(names: Iterable[str]) -> dict[str, str]:
-    """Package -> its installed version, "not installed" for one that is missing."""
-    names = sorted(names)
-    return dict.fromkeys(names, "not installed") | installed(names)
-
-
-def installed(names: Iterable[str]) -> dict[str, str]:
-    """Package -> its version, of those that are installed."""
-    by_name = {}
-    for name in names:
-        with suppress(metadata.PackageNotFoundError):
-            by_name[name] = metadata.version(name)
-    return by_name

@@ -10,6 +10,7 @@ is refused; the error names its place.
 import io
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -26,25 +27,17 @@ class Packed:
     arrays: bytes
 
 
-def _pack(value: Any, arrays: dict[str, np.ndarray], at: str) -> Any:
-    """Return strict JSON, arrays put into `arrays` by name. Raises TypeError, naming `at`, the place of `value`."""
+def _plain(value: Any, at: str, other: Callable[[Any, str], Any]) -> Any:
+    """`value` as JSON values; other(value, place) converts floats and what JSON has no form for. at: its place."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, str)):
         return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {_FLOAT: repr(value)}
-    if isinstance(value, np.ndarray):
-        if value.dtype.hasobject:
-            raise TypeError(f"{at} is an array of Python objects; use numbers or strings")
-        name = str(len(arrays))
-        arrays[name] = value
-        return {_ARRAY: name}
     if isinstance(value, (list, tuple)):
-        return [_pack(v, arrays, f"{at}[{i}]") for i, v in enumerate(value)]
+        return [_plain(v, f"{at}[{i}]", other) for i, v in enumerate(value)]
     if isinstance(value, dict):
-        return {_checked_key(k, at): _pack(v, arrays, f"{at}.{k}") for k, v in value.items()}
-    raise TypeError(f"{at} is a {type(value).__name__}; an index holds JSON values and NumPy arrays only")
+        return {_checked_key(k, at): _plain(v, f"{at}.{k}" if at else k, other) for k, v in value.items()}
+    return other(value, at)
 
 
 def _checked_key(key: Any, at: str) -> str:
@@ -57,7 +50,7 @@ def _checked_key(key: Any, at: str) -> str:
 
 
 def _unpack(data: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The inverse of `_pack`: `data` with its arrays, by name, put back."""
+    """The inverse of `dump`: `data` with its arrays, by name, put back."""
     if isinstance(data, list):
         return [_unpack(v, arrays) for v in data]
     if not isinstance(data, dict):
@@ -72,7 +65,18 @@ def _unpack(data: Any, arrays: dict[str, np.ndarray]) -> Any:
 def dump(value: Any) -> Packed:
     """Serialise `value`; equal values give equal bytes. Raises TypeError naming the place of what cannot be held."""
     arrays: dict[str, np.ndarray] = {}
-    data = _pack(value, arrays, "index")
+
+    def pack(value: Any, at: str) -> Any:
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {_FLOAT: repr(value)}
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"{at} is a {type(value).__name__}; an index holds JSON values and NumPy arrays only")
+        if value.dtype.hasobject:
+            raise TypeError(f"{at} is an array of Python objects; use numbers or strings")
+        arrays[name := str(len(arrays))] = value
+        return {_ARRAY: name}
+
+    data = _plain(value, "index", pack)
     buffer = io.BytesIO()
     if arrays:
         # The stubs let a caller's name collide with savez's own keyword; ours are digits.
@@ -89,24 +93,20 @@ def load(packed: Packed) -> Any:
     return _unpack(json.loads(packed.data), arrays)
 
 
-def json_values(value: Any, lost: list[str], at: str = "") -> Any:
+def json_values(value: Any, lost: list[str]) -> Any:
     """Return `value` as strict JSON values: tuples become lists, dataclasses dicts, NaN and infinities None.
 
-    lost: gets the places of NaN and infinities; at: the place of `value`, named by the TypeError for others.
+    lost: gets the places of NaN and infinities. Raises TypeError, naming the place, for what JSON cannot hold.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return value
-        lost.append(at)
-        return None
-    if isinstance(value, (list, tuple)):
-        return [json_values(v, lost, f"{at}[{i}]") for i, v in enumerate(value)]
-    if isinstance(value, dict):
-        return {_checked_key(k, at): json_values(v, lost, f"{at}.{k}" if at else k) for k, v in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        return json_values({f.name: getattr(value, f.name) for f in fields(value)}, lost, at)
-    raise TypeError(f"{at or 'the answer'} is a {type(value).__name__}; an answer holds JSON values only")
+
+    def convert(value: Any, at: str) -> Any:
+        if isinstance(value, float):
+            if math.isfinite(value):
+                return value
+            lost.append(at)
+            return None
+        if is_dataclass(value) and not isinstance(value, type):
+            return _plain({f.name: getattr(value, f.name) for f in fields(value)}, at, convert)
+        raise TypeError(f"{at or 'the answer'} is a {type(value).__name__}; an answer holds JSON values only")
+
+    return _plain(value, "", convert)

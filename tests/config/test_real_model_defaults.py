@@ -68,7 +68,7 @@ def test_the_plan_warns_of_a_reader_that_compresses(method: str, more, told: str
 
 def test_auto_is_in_no_identity_and_changes_no_hash() -> None:
     plans = [planned("bm25", sets={"model.dtype": dtype}) for dtype in ("auto", "float32", "bfloat16")]
-    assert [plan.facts["reader"]["dtype"] for plan in plans] == ["float32", "float32", "bfloat16"]
+    assert [plan.identities["reader"]["dtype"] for plan in plans] == ["float32", "float32", "bfloat16"]
     assert plans[0].hash8 == plans[1].hash8 != plans[2].hash8
 
 

@@ -145,11 +145,10 @@ def test_mistake_is_named(tmp_path, change, field, problem):
 
 
 BROKEN = [
-    ('{"1": {}', "',' or '}' expected after row 1"),
-    ('{"1": {},}', "Expecting value (in row 2)"),
-    ('{"1" {}}', "':' expected after the key of row 1"),
-    ('{"1": {}, 2: {}}', "row 2: broken JSON: the key of a row is a number"),
-    ('{"1": {}} x', "text after the end of the object"),
+    ('{"1": {}', "broken JSON: Expecting ',' delimiter"),
+    ('{"1": {}, 2: {}}', "broken JSON: Expecting property name"),
+    ('{"1": {}} x', "broken JSON: Extra data"),
+    ('{"1": {}, "1": {}}', "broken JSON: the key '1' is given twice"),
     ('{"1": 3}', "row 1: a row should be a JSON object, is a number"),
     ('{"1": {"id": "2"}}', "row 1: its key is '1' and its 'id' another"),
     ('{"1": {}}', "row 1, field 'title': is missing"),

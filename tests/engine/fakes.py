@@ -189,7 +189,7 @@ def make_plan(dataset=None, method=None, *, limit=None, view="document", seed=0,
         task=Task(**asked),
         models={"reader": model},
         encoders={},
-        facts={"reader": {"weights": "fake"}},
+        identities={"reader": {"weights": "fake"}},
         hash8="0123abcd",
         folder="tiny/words--fake--0123abcd",
     )

@@ -130,7 +130,7 @@ def test_declared_reading_is_counted_by_the_formulas(plan, tmp_path):
     (tmp_path / "model" / "model.safetensors").write_bytes(b"")
     task = plan.task.model_copy(update={"instruction": "i" * 40, "max_answer_tokens": 10})
     facts = {"reader": {"window": 1000, "weights": "those here"}}
-    made = replace(indexed(plan, reads=reads, scope="none"), task=task, models={"reader": reader}, facts=facts)
+    made = replace(indexed(plan, reads=reads, scope="none"), task=task, models={"reader": reader}, identities=facts)
     found = forecast(made, tmp_path / "results")
     # The frame of question n: its own words and twice the instruction of 10 tokens, and "Who?" n times.
     frames = [FRAME + 20 + n for n in range(3)]

@@ -112,8 +112,8 @@ def test_a_plan_holds_all_that_the_runner_needs():
     assert (p.origins["method.params.k"], p.origins["method.params.word"]) == ("--set", "default")
     assert {role: m.name for role, m in p.models.items()} == {"reader": "able", "searcher": "pocket-llama"}
     assert {role: e.name for role, e in p.encoders.items()} == {"encoder": "minilm"}
-    assert p.facts["reader"] == {"weights": "able", "dtype": "auto"}
-    assert p.facts["encoder"] == {"encoder": "minilm", "prefix": ""}
+    assert p.identities["reader"] == {"weights": "able", "dtype": "auto"}
+    assert p.identities["encoder"] == {"encoder": "minilm", "prefix": ""}
     assert p.task == Task(instruction="Answer.", max_answer_tokens=8)
     assert len(p.dataset) == 3
     assert p.folder == f"books/searcher--able--{p.hash8}"

@@ -77,7 +77,7 @@ def test_sampling_is_in_the_hash_and_in_no_index():
     plain, warm = plan(), plan(WARM)
     assert plain.hash8 != warm.hash8 != plan("model.temperature=1").hash8
     assert plain.hash8 == plan("model.temperature=0", "model.top_p=1.0").hash8
-    assert plain.facts == warm.facts  # what index keys are made of
+    assert plain.identities == warm.identities  # what index keys are made of
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def with_class(**attributes):
 
 
 def other_facts(facts):
-    return replace(make_plan(), facts=facts)
+    return replace(make_plan(), identities=facts)
 
 
 def other_implementation():
@@ -264,7 +264,7 @@ def test_an_index_cannot_use_what_its_key_does_not_cover(said, tmp_path):
             SNEAKY[said](self, tools)
             return {}
 
-    plan = replace(make_plan(method=Sneaky(Words.Config())), facts={"reader": {}, "encoder": {}})
+    plan = replace(make_plan(method=Sneaky(Words.Config())), identities={"reader": {}, "encoder": {}})
     assert said in first_error(plan, tmp_path)
 
 
@@ -374,7 +374,7 @@ def test_a_shared_part_may_use_the_model_of_its_role_alone(tmp_path):
     data = World(questions=1).dataset()
     plan = make_plan(data, Two(Words.Config()))
     models = dict.fromkeys(Two.index_roles, plan.models["reader"])
-    plan = replace(plan, models=models, facts={role: {"weights": role} for role in models})
+    plan = replace(plan, models=models, identities={role: {"weights": role} for role in models})
     assert "tools.share('part') is for role 'builder', but used reader" in first_error(plan, tmp_path)
     assert not list(cache_root().glob("shared.part/*/*"))
 

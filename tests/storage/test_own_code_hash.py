@@ -15,7 +15,8 @@ from harness.entities.recogniser import packages
 from harness.errors import UserError
 from harness.storage import own_code_hash
 from harness.storage.index_cache import key_digest
-from harness.storage.own_code_hash import own_code, versions
+from harness.storage.own_code_hash import own_code
+from harness.storage.package_versions import versions
 from harness.types import Document
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.method import QRMeM

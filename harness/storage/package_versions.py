@@ -1,0 +1,20 @@
+"""Versions of installed packages: {"umap-learn": "0.5.7"}."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import metadata
+
+
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """Package -> its installed version, "not installed" for one that is missing."""
+    names = sorted(names)
+    return dict.fromkeys(names, "not installed") | installed(names)
+
+
+def installed(names: Iterable[str]) -> dict[str, str]:
+    """Package -> its version, of those that are installed."""
+    by_name = {}
+    for name in names:
+        with suppress(metadata.PackageNotFoundError):
+            by_name[name] = metadata.version(name)
+    return by_name
