@@ -251,10 +251,8 @@ def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
     """A number for each record, the same for questions that are resampled as one (harness.stats.bootstrap)."""
-    clusters = Clusters(run.config["dataset"].get("format", ""))
-    for record in run.records:
-        clusters.add(record["question_id"], record["document_ids"])
-    return clusters.numbers()
+    questions = ((record["question_id"], record["document_ids"]) for record in run.records)
+    return Clusters(run.config["dataset"].get("format", ""), questions).numbers()
 
 
 def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[str, ...]:

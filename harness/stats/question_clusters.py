@@ -67,13 +67,15 @@ def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequen
 class Clusters:
     """`question_labels` of questions that are added one by one, as numbers: 4 bytes for one without documents.
 
-    form: the data set's format.
+    form: the data set's format; questions: (id, documents) of the first ones.
     """
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, form: str, questions: Iterable[tuple[str, Sequence[str]]] = ()) -> None:
         self._alone = by_question(form)
         self._sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
         self._set_of_question = array("i")  # -1: a question without documents, or about all of them
+        for question_id, document_ids in questions:
+            self.add(question_id, document_ids)
 
     def add(self, question_id: str, document_ids: Sequence[str]) -> None:
         """Add the next question."""

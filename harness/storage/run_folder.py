@@ -20,13 +20,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import marshal
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -35,6 +32,7 @@ from harness.storage import run_schema
 from harness.storage.files import as_object, parse_yaml
 from harness.storage.json_lines import indexed_lines, read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
+from harness.storage.packed import Packed
 from harness.storage.shown_texts import TEXTS, lost_texts, read_texts, text_pointers
 
 T = TypeVar("T")
@@ -51,7 +49,6 @@ _STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops
 _COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
 _KEPT = {*_COSTS, "queued"}  # 0 is another thing than unknown
 
-_BLOCK = 64  # records that are packed together
 _Pointers = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
 
 
@@ -131,11 +128,7 @@ class StreamedRecords(Sequence[dict[str, Any]]):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self._read(self.offsets)
 
-    @overload
-    def __getitem__(self, at: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
-    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+    def __getitem__(self, at: Any) -> Any:
         ids = list(self.offsets)[at]
         return self.record_of(ids) if isinstance(ids, str) else list(self._read(ids))
 
@@ -183,56 +176,24 @@ class ByQuestion(Mapping[str, T]):
         return len(self._places)
 
 
-class _NumbersOfRecords(Sequence[dict[str, Any]]):
-    """The records of a file without their texts, packed: a million take 25 to 100 MB. Each access unpacks them anew."""
+class _NumbersOfRecords(Packed):
+    """The records of a file without their texts: a million take 25 to 100 MB."""
 
     def __init__(self, path: Path, rows: Iterable[dict[str, Any]]) -> None:
+        super().__init__()
         self._path = path
-        self._blocks: list[bytes] = []
-        places: dict[str, int] = {}
-        block, again = list[dict[str, Any]](), dict[int, dict[str, Any]]()
+        places, again = dict[str, int](), dict[int, dict[str, Any]]()
         for row in rows:
-            if (place := places.setdefault(row["question_id"], len(places))) < _BLOCK * len(self._blocks):
+            if (place := places.setdefault(row["question_id"], len(self))) == len(self):
+                self.append(row)
+            else:
                 again[place] = row
-                continue
-            block[place % _BLOCK : place % _BLOCK + 1] = [row]
-            if len(block) == _BLOCK:
-                self._blocks.append(_pack(block))
-                block = []
-        self._blocks += [_pack(block)] if block else []
-        self._count = len(places)
-        for n in {place // _BLOCK for place in again}:
-            held = enumerate(self._block(n), start=n * _BLOCK)
-            self._blocks[n] = _pack([again.get(place, row) for place, row in held])
-
-    def _block(self, n: int) -> list[dict[str, Any]]:
-        block: list[dict[str, Any]] = marshal.loads(zlib.decompress(self._blocks[n]))
-        return block
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return chain.from_iterable(map(self._block, range(len(self._blocks))))
-
-    @overload
-    def __getitem__(self, at: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
-    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        if isinstance(at, slice):
-            return list(self)[at]
-        return self._block(range(self._count)[at] // _BLOCK)[range(self._count)[at] % _BLOCK]
+        self.replace(again)
 
     @functools.cached_property
     def whole(self) -> StreamedRecords:
         """The records with their texts, read from the file."""
         return StreamedRecords(self._path)
-
-
-def _pack(block: list[dict[str, Any]]) -> bytes:
-    """Pack records by marshal, which is fastest, and zlib, since they are much alike."""
-    return zlib.compress(marshal.dumps(block), 1)
 
 
 def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:

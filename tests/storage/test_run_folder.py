@@ -60,15 +60,15 @@ def test_the_numbers_of_many_records_are_packed_and_those_of_the_last_try(finish
     def lines(numbers, reason):
         return [json_line({**first, "question_id": f"q{n}", "stop_reason": reason}) for n in numbers]
 
-    (finished / "records.jsonl").write_bytes(b"".join(lines(range(1000), "") + lines((999, 3, 64, 3), "again")))
+    (finished / "records.jsonl").write_bytes(b"".join(lines(range(1024), "") + lines((1023, 3, 64, 3), "again")))
     tracemalloc.start()
     packed = read_run(finished, hold="numbers").records
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert held < 200 * len(packed)
     assert list(packed) == packed[:] == [without_texts(row) for row in read_run(finished).records]
-    assert [n for n, row in enumerate(packed) if row["stop_reason"]] == [3, 64, 999]
-    assert packed[-1] == packed[999]
+    assert [n for n, row in enumerate(packed) if row["stop_reason"]] == [3, 64, 1023]
+    assert packed[-1] == packed[1023]
 
 
 def test_records_that_were_replaced_while_they_are_streamed_are_an_error(finished):

@@ -9,7 +9,7 @@ A file is parsed as data; the other tool is never imported. What a file does not
 import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from harness.datasets.files import Broken, RowPlace
 from harness.errors import DataError
+from harness.storage.packed import Packed
 
 COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
 _OWN = ("id", "question", "answers", "prediction", "scores", "options", "error", "model", "method", *COSTS)
@@ -123,6 +124,18 @@ class ForeignAnswer(BaseModel):
     repeat: Annotated[int, Field(ge=1)] = 1
 
 
+class Answers(Packed):
+    """Answers in little memory: a file may hold a million."""
+
+    def append(self, value: ForeignAnswer) -> None:
+        """Add an answer at the end."""
+        super().append({**vars(value), "place": astuple(value.place)})
+
+    def _unpacked(self, n: int) -> list[ForeignAnswer]:
+        held = super()._unpacked(n)
+        return [ForeignAnswer.model_construct(**{**one, "place": RowPlace(*one["place"])}) for one in held]
+
+
 @dataclass(frozen=True)
 class ForeignRun:
     """A file of another tool. tool: with its version, if the file says it; dataset: its name there.
@@ -136,7 +149,7 @@ class ForeignRun:
     model: str
     method: str
     dataset: str
-    answers: Sequence[ForeignAnswer]
+    answers: Answers
     files: Sequence[Path]
     told: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     asked: int = 0
@@ -161,14 +174,14 @@ def parse_answers(
     rows: Iterable[tuple[RowPlace, Mapping[str, Any] | Broken]],
     form: Mapping[str, str],
     adjust: Callable[[Mapping[str, Any], dict[str, Any]], None] = lambda row, values: None,
-) -> list[ForeignAnswer]:
+) -> Answers:
     """Parse rows by `form` (field -> paths in a row). adjust(row, values): changes values before they are checked.
 
     A row with several "replies" is an answer each, of which the first is its prediction. Raises DataError, naming the
     line, for a row that is broken, has no prediction, or has a value of another type.
     """
     paths = {name: places.split() for name, places in form.items()}
-    parsed: list[ForeignAnswer] = []
+    parsed = Answers()
     for place, row in rows:
         if isinstance(row, Broken):
             raise place.error(None, row.problem + ("; is the file cut?" if row.problem.startswith("broken") else ""))
@@ -219,7 +232,7 @@ def check_run(run: ForeignRun) -> ForeignRun:
     """
     if not run.answers:
         raise DataError(run.files[0], None, None, "holds no answered question")
-    places: dict[tuple[str, int], RowPlace] = {}
+    seen: set[int] = set()  # hashes of names: a million names take more
     model = next((answer.model for answer in run.answers if answer.model), None)
     for answer in run.answers:
         if answer.model not in (None, "", model):
@@ -230,11 +243,18 @@ def check_run(run: ForeignRun) -> ForeignRun:
             raise answer.place.error(None, "an answer without id, question and right answer: nobody knows to what")
         if name is None:
             continue
-        if (earlier := places.setdefault((name, answer.repeat), answer.place)) is not answer.place:
-            raise answer.place.error(None, f"question '{name[:80]}' is answered at {earlier} too; keep one of them")
+        key = name, answer.repeat
+        if hash(key) in seen:
+            earlier = next(a.place for a in run.answers if (a.id or a.question, a.repeat) == key)
+            if earlier != answer.place:
+                raise answer.place.error(None, f"question '{name[:80]}' is answered at {earlier} too; keep one of them")
+        seen.add(hash(key))
     values = {name: None for answer in run.answers for name in answer.scores}
     wrong = {n: None for answer in run.answers for n, value in answer.scores.items() if not 0 <= value <= 1}
-    kept = [a.model_copy(update={"scores": {n: v for n, v in a.scores.items() if n not in wrong}}) for a in run.answers]
+    kept = Answers() if wrong else run.answers
+    for answer in run.answers if wrong else ():
+        own = {name: value for name, value in answer.scores.items() if name not in wrong}
+        kept.append(answer.model_copy(update={"scores": own}))
     lost = [*run.lost, *(f"{name} is not from 0 to 1, so it is left out" for name in wrong)]
     repeats = sorted({answer.repeat for answer in kept})
     return replace(run, answers=kept, repeats=repeats, scores=[n for n in values if n not in wrong], lost=lost)

@@ -17,7 +17,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,11 @@ from harness.datasets.rows import made_id
 from harness.engine.manifest import utc_now
 from harness.engine.record_texts import with_texts
 from harness.engine.scoring import scored_record
-from harness.errors import ConfigError, UserError
+from harness.errors import UserError
 from harness.scorers.squad import exact, normalize_answer
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
+from harness.storage.packed import Packed
 from harness.storage.paths import run_path
 from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_schema import LOGGED
@@ -40,7 +41,7 @@ from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
 from harness.types import VERSION, Example, Gold, Question, Record
-from harness_audit.foreign import COSTS, ForeignAnswer, ForeignRun
+from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
 
 _NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}  # how questions were asked there
 _Pair = tuple[ForeignAnswer, Example]
@@ -53,7 +54,7 @@ class Imported:
     run: ForeignRun
     config: dict[str, Any]
     manifest: dict[str, Any]
-    records: Sequence[dict[str, Any]]
+    records: Packed
     lost: Sequence[str]
 
     @property
@@ -103,19 +104,18 @@ def prepare_import(
     Raises UserError where that cannot be done, DataError naming the line.
     """
     config = _dataset_config(run, dataset_name, data, own)
-    if problems := scorers.problems(config.scorers):
-        raise ConfigError(problems)
     dataset = None if dataset_name is None else load(config, None)
     return [_prepare_repeat(run, repeat, config, dataset) for repeat in run.repeats]
 
 
 def _prepare_repeat(run: ForeignRun, repeat: int, config: DatasetConfig, dataset: Dataset | None) -> Imported:
     """The run of those answers that have this number among the answers to their question, from 1."""
-    answers = [answer for answer in run.answers if answer.repeat == repeat]
+    answers = run.answers
+    if len(run.repeats) > 1:
+        answers = Answers(answer for answer in run.answers if answer.repeat == repeat)
     lost: list[str] = []
-    if dataset is None:
-        pairs = list(_own_questions(answers))
-    else:
+    pairs: Iterable[_Pair] = _OwnQuestions(answers)
+    if dataset is not None:
         pairs, lost = match_answers(answers, dataset.examples)
         if not pairs:
             raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
@@ -147,7 +147,7 @@ def _prepare_repeat(run: ForeignRun, repeat: int, config: DatasetConfig, dataset
         "warnings": notes,
         "imported": {"tool": run.tool, "files": files, "at": utc_now(), "told": run.told, "left_out": lost},
     }
-    return Imported(run, settings, manifest, records, lost)
+    return Imported(replace(run, answers=Answers()), settings, manifest, records, lost)
 
 
 def _dataset_config(run: ForeignRun, name: str | None, data: str | None, own: Sequence[str]) -> DatasetConfig:
@@ -201,41 +201,50 @@ def _is_about(answer: ForeignAnswer, example: Example) -> bool:
     return not answer.answers or any(exact(a, gold) for a in answer.answers for gold in example.gold.answers)
 
 
-def _own_questions(answers: Iterable[ForeignAnswer]) -> Iterator[_Pair]:
-    """Pair the answers with the file's own questions, making up missing ids. Raises DataError for no right answer."""
-    seen: set[str] = set()
-    for answer in answers:
-        if not answer.answers:
-            raise answer.place.error(None, "has no right answer; name the data set with --dataset")
-        key = answer.id or made_id("q", digest([answer.question, answer.answers]))
-        while key in seen:  # other questions with the same right answers
-            key += "-again"
-        seen.add(key)
-        question = Question(key, answer.question or "", (), answer.options)
-        yield answer, Example(question, Gold(answer.answers, extra=answer.extra))
+class _OwnQuestions(Iterable[_Pair]):
+    """The answers with the file's own questions, made anew at each pass, with ids where these are missing."""
+
+    def __init__(self, answers: Iterable[ForeignAnswer]) -> None:
+        self._answers = answers
+
+    def __iter__(self) -> Iterator[_Pair]:
+        """Yield the pairs. Raises DataError for an answer without a right answer."""
+        made: set[str] = set()
+        for answer in self._answers:
+            if not answer.answers:
+                raise answer.place.error(None, "has no right answer; name the data set with --dataset")
+            if (key := answer.id) is None:
+                key = made_id("q", digest([answer.question, answer.answers]))
+                while key in made:  # other questions with the same right answers
+                    key += "-again"
+                made.add(key)
+            question = Question(key, answer.question or "", (), answer.options)
+            yield answer, Example(question, Gold(answer.answers, extra=answer.extra))
 
 
 def _score_answers(
-    config: DatasetConfig, pairs: Sequence[_Pair], dataset: Dataset | None, logged: Sequence[str], notes: list[str]
-) -> tuple[Sequence[str], list[dict[str, Any]]]:
+    config: DatasetConfig, pairs: Iterable[_Pair], dataset: Dataset | None, logged: Sequence[str], notes: list[str]
+) -> tuple[Sequence[str], Packed]:
     """Return (scorers that do not flag all of these answers, records with their scores and those `logged`).
 
     Adds sentences to `notes`.
     """
-    answered = [answer for answer, _ in pairs if answer.error is None]
-    told = {name: sum(getattr(answer, name) is not None for answer in answered) for name in COSTS}
-    judged = [pair for pair in pairs if pair[0].error is None or not answered]
+    answered, told = 0, dict.fromkeys(COSTS, 0)
+    for answer in (answer for answer, _ in pairs if answer.error is None):
+        answered += 1
+        for name in COSTS:
+            told[name] += getattr(answer, name) is not None
 
     def flags(name: str) -> Iterator[str | None]:
-        for answer, example in judged:
+        for answer, example in (pair for pair in pairs if pair[0].error is None or not answered):
             yield scorers.score_record([name], answer.prediction, (), example.gold).flags.get(name)
 
     useless = {name: next(flags(name)) for name in config.scorers if all(flags(name))}
     notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
     config = config.model_copy(update={"scorers": tuple(name for name in config.scorers if name not in useless)})
-    notes += [f"{n} is not known of all questions, so it is left out" for n in COSTS if 0 < told[n] < len(answered)]
-    known = {name for name in COSTS if told[name] == len(answered)}
-    records = []
+    notes += [f"{n} is not known of all questions, so it is left out" for n in COSTS if 0 < told[n] < answered]
+    known = {name for name in COSTS if told[name] == answered}
+    records = Packed()
     for answer, example in pairs:
         row = scored_record(_record(answer, example, known, dataset), config, example.gold)
         own = {LOGGED + name: value for name, value in answer.scores.items()}

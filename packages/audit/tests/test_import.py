@@ -3,6 +3,7 @@
 import io
 import json
 import struct
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -472,6 +473,26 @@ def test_bad_input_is_named_and_nothing_is_imported(case: str, command: Command,
     assert said.startswith("error: ")
     assert told in said
     assert not (tmp_path / "results").exists()
+
+
+def test_names_of_scorers_are_checked_before_a_file_is_read(command: Command, tmp_path: Path) -> None:
+    made = BAD["a cut line"][1](tmp_path)
+    code, _, said = command(
+        "import", str(made), "--from", "jsonl", "--scorers", "no.such", "--out", str(tmp_path / "o")
+    )
+    assert (code, said.count("\n"), "unknown scorer 'no.such'" in said) == (2, 1, True)
+
+
+def test_answers_are_held_in_little_memory(tmp_path: Path) -> None:
+    made = [{"id": f"q{n}", "answers": [f"a{n % 9}"], "prediction": "a1", "scores": {"x": 0.5}} for n in range(3000)]
+    path = lines(tmp_path / "many.jsonl", made)
+    tracemalloc.start()
+    run = read_foreign("jsonl", path)
+    (imported,) = prepare_import(run)
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 500 * len(made)
+    assert [answer.id for answer in run.answers] == [record["question_id"] for record in imported.records]
 
 
 def test_the_same_file_is_not_imported_over_a_run(command: Command, tmp_path: Path) -> None:

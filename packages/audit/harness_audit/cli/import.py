@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness import scorers as known_scorers
 from harness.cli.command import choice, setting
 from harness.cli.options import RESULTS, Out, split_names
 from harness.cli.output import columns, say
 from harness.config import registry
-from harness.errors import UnknownName, UserError, printable
+from harness.errors import ConfigError, UnknownName, UserError, printable
 from harness.storage.paths import local_folder
 from harness.storage.run_schema import LOGGED
 from harness_audit.foreign_tools import READERS, read_foreign
@@ -55,6 +58,8 @@ def import_(
         raise UnknownName("tool", tool, READERS)
     names = tuple(split_names([scorers or ""]))
     registry.trust(*names)
+    if problems := known_scorers.problems(names):
+        raise ConfigError(problems)
     ready = [prepare_import(read_foreign(tool, Path(file)), dataset, data, names) for file in dict.fromkeys(files)]
     runs = [one for repeats in ready for one in repeats]
     places = [one.place for one in runs]
@@ -94,9 +99,14 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     import pandas as pd
 
     told = repeats[0].run.told
-    records = [record for one in repeats for record in one.records]
-    values = [{**record["scores"], _FAILED: record["error"] is not None} for record in records]
-    asked = pd.DataFrame(values, [record["question_id"] for record in records])
+    records = [one.records for one in repeats]
+    columns = {
+        name: array("d", (record["scores"].get(name, math.nan) for record in chain(*records)))
+        for name in repeats[0].config["dataset"]["scorers"]
+    }
+    failed = [record["error"] is not None for record in chain(*records)]
+    names = [record["question_id"] for record in chain(*records)] if len(repeats) > 1 else None
+    asked = pd.DataFrame({**columns, _FAILED: failed}, names)
     answered = asked[~asked[_FAILED]]
     rows: list[tuple[str, ...]] = []
     for name in asked.columns.drop(_FAILED):

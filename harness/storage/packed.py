@@ -1,0 +1,47 @@
+"""A long list of JSON values in little memory: in blocks, packed by marshal (fastest) and zlib (they are alike)."""
+
+import marshal
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+_BLOCK = 64
+
+
+class Packed(Sequence[Any]):
+    """Values that are appended, and unpacked anew at each access; a slice unpacks all."""
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self._blocks: list[bytes] = []
+        self._open: list[Any] = []
+        for value in values:
+            self.append(value)
+
+    def append(self, value: Any) -> None:
+        """Add a value at the end."""
+        self._open.append(value)
+        if len(self._open) == _BLOCK:
+            self._blocks.append(zlib.compress(marshal.dumps(self._open), 1))
+            self._open = []
+
+    def replace(self, changes: Mapping[int, Any]) -> None:
+        """Put other values at these places."""
+        if changes:
+            whole = Packed(changes.get(place, value) for place, value in enumerate(self))
+            self._blocks, self._open = whole._blocks, whole._open
+
+    def _unpacked(self, n: int) -> list[Any]:
+        return marshal.loads(zlib.decompress(self._blocks[n])) if n < len(self._blocks) else self._open
+
+    def __len__(self) -> int:
+        return _BLOCK * len(self._blocks) + len(self._open)
+
+    def __iter__(self) -> Iterator[Any]:
+        return chain.from_iterable(map(self._unpacked, range(len(self._blocks) + 1)))
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return list(self)[at]
+        place = range(len(self))[at]
+        return self._unpacked(place // _BLOCK)[place % _BLOCK]
