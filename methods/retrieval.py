@@ -74,7 +74,7 @@ class TopK(ReadingMethod):
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     index_fields: ClassVar[tuple[str, ...]] = ("chunks", "chunk_tokens", "chunk_sentences", "least_characters")
-    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"k": "pieces"}
+    from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"k": "pieces"}
 
     def __init__(self, config: MethodConfig) -> None:
         super().__init__(config)

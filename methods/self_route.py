@@ -67,7 +67,7 @@ class SelfRoute(Dense):
     draws = False
     one_request = False
     index_fields = (*Dense.index_fields, "chunk_words")
-    takes = {}  # noqa: RUF012 - a class variable of Method; more chunks change how often the whole document is read
+    from_other_runs = {}  # noqa: RUF012 - a class variable of Method; more chunks change how often the whole document is read
     own_prompts = (DECLINE, NUMBERED)
 
     def reads(self, tokens: int, room: int) -> Reads | None:  # type: ignore[override]  # depends on what is declined

@@ -243,9 +243,12 @@ def expanded_layers(layers: list[Layer], part: str, name: str, implementation: s
             if not isinstance(roles, dict) or not all(isinstance(model, str) for model in roles.values()):
                 raise UserError(f"{origin}: methods.{key}.roles must be a mapping of roles to model names")
             out.append((origin, {"roles": {role: {"name": model} for role, model in roles.items()}}))
-    if kind != "methods":
-        return out
-    return [(origin, _with_prompts(values, origin)) for origin, values in out]
+    for at, (origin, values) in enumerate(out) if kind == "methods" else ():
+        params = values.get("method", {}).get("params")
+        if isinstance(params, dict) and "prompts" in params:
+            params = {**params, "prompts": _replacements(params["prompts"], origin)}
+            out[at] = origin, {**values, "method": {**values["method"], "params": params}}
+    return out
 
 
 def _general_params(table: dict[str, Any], implementation: str, origin: str) -> dict[str, Any]:
@@ -259,15 +262,6 @@ def _general_params(table: dict[str, Any], implementation: str, origin: str) -> 
         replaced = _replacements(general["prompts"], origin).items()
         general["prompts"] = {one: turns for one, turns in replaced if close_matches(one, prompts)}
     return general
-
-
-def _with_prompts(values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """`values`, a layer, with its `method.params.prompts` read as `_replacements` does."""
-    params = values.get("method", {}).get("params")
-    if not isinstance(params, dict) or "prompts" not in params:
-        return values
-    params = {**params, "prompts": _replacements(params["prompts"], origin)}
-    return {**values, "method": {**values["method"], "params": params}}
 
 
 def _replacements(prompts: object, origin: str) -> dict[str, dict[str, object]]:

@@ -37,7 +37,7 @@ def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, set_
         return ""
     ours, theirs = _prediction_settings(method), _prediction_settings(reference)
     # A number that another run gives is part of the method; tables print it below, with the run.
-    taken = {key for key in type(method).takes if isinstance(choice.params.get(key), str)}  # "from:..."
+    taken = {key for key in type(method).from_other_runs if isinstance(choice.params.get(key), str)}  # "from:..."
     changed = [key for key in ours if ours[key] != theirs.get(key) and key not in taken]
     profiles, settings = [], []
     for key in changed:

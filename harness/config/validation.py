@@ -40,22 +40,22 @@ def build(model: type[M], tree: Tree, path: str) -> M:
         raise ConfigError(error_sentences(e, model, path, tree.origins)) from e
 
 
-def part_of_run(model: type[M], values: Any, place: str) -> M:
-    """Validate a part of a stored run's configuration; `place` names the run. Raises UserError."""
+def part_of_run(model: type[M], values: Any, folder: str) -> M:
+    """Validate a part of a stored run's configuration; `folder` is the run's. Raises UserError."""
     try:
         return model.model_validate(values)
     except ValidationError as e:
-        raise UserError(f"{place}/run.yaml is not of this version: {error_sentences(e, model, '', {})[0]}") from e
+        raise UserError(f"{folder}/run.yaml is not of this version: {error_sentences(e, model, '', {})[0]}") from e
 
 
-def dataset_of_run(config: Mapping[str, Any], place: str) -> DatasetConfig:
-    """The data set of a run's configuration, to score answers or to find rows; `place` names the run. Raises UserError.
+def dataset_of_run(config: Mapping[str, Any], folder: str) -> DatasetConfig:
+    """The data set of a run's configuration, to score answers or to find rows; `folder` is the run's. Raises UserError.
 
     An imported run lacks instruction and max_answer_tokens; values that neither use reads stand in for them.
     """
     elsewhere = config["method"].get("implementation") == ELSEWHERE
     unknown = {"instruction": "", "max_answer_tokens": 1} if elsewhere else {}
-    return part_of_run(DatasetConfig, {**unknown, **config["dataset"]}, place)
+    return part_of_run(DatasetConfig, {**unknown, **config["dataset"]}, folder)
 
 
 def _dotted(loc: tuple[int | str, ...]) -> str:

@@ -24,8 +24,8 @@ from harness.cost.flops import DEFAULT, Event, Kind, ModelShape, flops
 from harness.cost.usage import money, price_of, sum_phases, tokens_of
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import Plan
-from harness.errors import UserError
-from harness.storage.run_folder import StoredRun, read_run
+from harness.errors import attempt
+from harness.storage.run_folder import read_run
 from harness.types import Example
 
 BYTES_A_TOKEN = 4
@@ -72,7 +72,7 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
 
     Reads the run's own folder; loads no model and changes nothing.
     """
-    own = _read_or_none(out / plan.folder)
+    own = attempt([], read_run, out / plan.folder)  # None for none, and for a damaged one
     if not plan.dataset.examples:
         how = f"unknown: the rows are not here{'; questions: as published' if plan.questions else ''}"
         return Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how)
@@ -112,14 +112,6 @@ def _document_tokens(plan: Plan, document_id: str) -> float:
     """Tokens of a document; 0 for an id that is not in the data set."""
     document = plan.dataset.documents.get(document_id)
     return 0.0 if document is None else text_tokens(document.text)
-
-
-def _read_or_none(folder: Path) -> StoredRun | None:
-    """The run in a folder, None if there is none or it is damaged: a forecast must not stop a command."""
-    try:
-        return read_run(folder)
-    except UserError:
-        return None
 
 
 def _mean_cost(usages: Sequence[dict[str, Any]], convention: str, config: dict[str, Any]) -> Cost | None:

@@ -101,7 +101,14 @@ class Indexer:
             # Before it is cached: a run killed in between would find its own index there, as if another had paid.
             self._record_status(document, question, digest, status, entry.usage)
             if status == "built":
-                self._cache_entry(key, entry)
+                try:
+                    self._cache.put(key, entry)
+                except SaveError as error:
+                    if self._cache.written:  # it could be written before: later indexes would be lost too
+                        raise
+                    if not self._uncached:  # report a cache that cannot be written once, not once a document
+                        self._progress.note(f"an index is not cached: {error}")
+                    self._uncached.append(str(error))
         with self._lock:
             self._recent[digest] = entry
             self._recent.move_to_end(digest)
@@ -137,17 +144,6 @@ class Indexer:
                 owner = {"document_id": document.id, "key": digest}
                 self._store.keep_requests(request_rows(meter.requests, owner))
         return entry
-
-    def _cache_entry(self, key: dict[str, Any], entry: Entry) -> None:
-        """Put an index into the cache; report once if the cache cannot be written."""
-        try:
-            self._cache.put(key, entry)
-        except SaveError as error:
-            if self._cache.written:  # it could be written before: later indexes would be lost too
-                raise
-            if not self._uncached:  # report a cache that cannot be written once, not once a document
-                self._progress.note(f"an index is not cached: {error}")
-            self._uncached.append(str(error))
 
     def _record_status(
         self, document: Document, question: Question | None, digest: str, status: str, usage: dict[str, Any]

@@ -127,7 +127,7 @@ def _servers(plan: Plan) -> dict[str, Any]:
 def amounts_of(plan: Plan) -> dict[str, dict[str, Any]]:
     """Field -> {"value", "note", ...} of each number that another run gave or the paper prints for the data set."""
     printed = {}
-    for name in type(plan.method).takes:
+    for name in type(plan.method).from_other_runs:
         origin = plan.origins.get(f"method.params.{name}", "")
         if origin.startswith("configs/") and origin.endswith(", by_dataset"):
             value = getattr(plan.method.config, name)

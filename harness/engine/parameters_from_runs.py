@@ -87,7 +87,7 @@ def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any
     count, failed = len(rows), len(run.records) - len(rows)
     where = f"mean of {count} question{'s'[: count > 1]} of {run.path.name}"
     where += f", {failed} failed and left out" if failed else ""
-    if type(plan.method).takes[name] == "nodes":
+    if type(plan.method).from_other_runs[name] == "nodes":
         mean, unit = sum(map(visited_nodes, rows)) / count, "nodes"
         if mean == 0:
             raise UserError(f"method.{name} cannot come from {run.path}: its records name no visited nodes")

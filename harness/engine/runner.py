@@ -137,15 +137,6 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
             raise
 
 
-def _runs_on_gpu(plan: Plan) -> bool:
-    """Whether a model of the plan is loaded here, and onto a GPU."""
-    if not any(model.backend == "hf" for model in plan.models.values()):
-        return False
-    import torch
-
-    return torch.cuda.is_available()
-
-
 def _check_ids(plan: Plan) -> None:
     """Raise UserError where two questions share an id, which alone identifies one, or a document is missing."""
     seen: set[str] = set()
@@ -204,7 +195,11 @@ class Job:
     @cached_property
     def _parallel(self) -> int:
         """Questions in flight at most; found out only where one is asked, as it may take the import of torch."""
-        return self.asking.parallel or (ON_A_GPU if _runs_on_gpu(self.plan) else 1)
+        if self.asking.parallel or not any(model.backend == "hf" for model in self.plan.models.values()):
+            return self.asking.parallel or 1
+        import torch
+
+        return ON_A_GPU if torch.cuda.is_available() else 1
 
     def ask(self, examples: Sequence[Example]) -> None:
         """Answer the questions that are not answered yet, and append each record as it is finished.

@@ -143,14 +143,14 @@ class MethodHooks:
     recording_fields config fields that change what is recorded besides the answer, and no prediction
     without_adapters how to run without the adapters of `adapters`; ends the sentence that refuses a model without them
     heads_field      config field that names a list of attention heads, or "all"; "" for none (`harness heads`)
-    takes            config field -> unit, for numbers that another run can give (method.k=from:pecan): "nodes"
+    from_other_runs  config field -> unit, for numbers that another run can give (method.k=from:pecan): "nodes"
                      that its search visited, or "pieces" to show for the same cost
     """
 
     recording_fields: ClassVar[tuple[str, ...]] = ()
     without_adapters: ClassVar[str] = ""
     heads_field: ClassVar[str] = ""
-    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {}
+    from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {}
 
     def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
         """Sentences that say why the method cannot run with the model of `role`, found without loading it.
@@ -183,7 +183,7 @@ class MethodHooks:
         return None
 
     def piece_tokens(self) -> int | None:
-        """Tokens of a piece for a method with "pieces" in `takes`; None if their number does not fix what is shown."""
+        """Tokens of a piece ("pieces" in `from_other_runs`); None if their number does not fix what is shown."""
         return None
 
     def frame(self, question: Question, task: Task) -> str:

@@ -110,14 +110,6 @@ _DRAFT, _PARTS = ".draft-", ".parts"
 _OLD = 86_400  # seconds after which a draft counts as abandoned
 
 
-def _delete_abandoned_drafts(folder: Path) -> None:
-    """Remove the temporary folders in `folder` that killed builders of entries left, after a day."""
-    for draft in folder.glob(f"{_DRAFT}*"):
-        with contextlib.suppress(OSError):
-            if time.time() - draft.stat().st_mtime > _OLD:
-                shutil.rmtree(draft, ignore_errors=True)
-
-
 class IndexCache:
     """The index cache in the folder `root`; the key of an index comes from harness.engine.indexing.
 
@@ -198,7 +190,10 @@ class IndexCache:
         """Write an entry in one step. Raises SaveError."""
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            _delete_abandoned_drafts(folder.parent)
+            for old in folder.parent.glob(f"{_DRAFT}*"):  # of builders that were killed
+                with contextlib.suppress(OSError):
+                    if time.time() - old.stat().st_mtime > _OLD:
+                        shutil.rmtree(old, ignore_errors=True)
             draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder.parent))
         except OSError as error:
             raise save_error(folder, error, "HARNESS_CACHE") from error

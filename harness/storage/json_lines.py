@@ -67,15 +67,6 @@ def json_line(value: Any) -> bytes:
         return json.dumps(value, allow_nan=False).encode() + b"\n"
 
 
-def _parse(line: bytes, field: str) -> tuple[dict[str, Any] | None, str]:
-    """Return (object, "") or (None, problem); field: as in `read_lines`."""
-    try:
-        value = as_object(line)
-    except ValueError as error:
-        return None, f"not valid JSON ({error})"
-    return (value, "") if isinstance(value.get(field), str) else (None, f"not an object with a '{field}'")
-
-
 def read_lines(
     path: Path,
     field: str,
@@ -128,9 +119,13 @@ def indexed_lines(
                 raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
             if wanted is not None and not wanted(line):
                 continue
-            value, problem = _parse(line, field)
-            if value is None:
-                bad = (number, problem)
+            try:
+                value = as_object(line)
+            except ValueError as error:
+                bad = (number, f"not valid JSON ({error})")
+                continue
+            if not isinstance(value.get(field), str):
+                bad = (number, f"not an object with a '{field}'")
                 continue
             try:
                 if form is not None:

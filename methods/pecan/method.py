@@ -73,7 +73,7 @@ class Pecan(Method):
     index_fields = INDEX_FIELDS
     recording_fields = ("record_stops", "record_t_p")
     index_version = "6"
-    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
+    from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
 
     def templates(self) -> Sequence[Prompt]:
         """The printed prompts, with their tables; RAPTOR's summary where the graph is a tree."""

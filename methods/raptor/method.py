@@ -42,7 +42,7 @@ class Raptor(reading.ReadingMethod):
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
     index_version = "3"
-    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"top_k": "pieces"}
+    from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"top_k": "pieces"}
     own_prompts = (DETAILED,)  # a summary of a cluster
 
     def piece_tokens(self) -> int | None:

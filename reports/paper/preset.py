@@ -66,7 +66,9 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     entry, paper = value.entry, value.paper
     r, method = _resolve_preset(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
     choice = r.parts["method"]
-    awaited = {key: one for key, one in choice.params.items() if key in type(method).takes and isinstance(one, str)}
+    awaited = {
+        key: one for key, one in choice.params.items() if key in type(method).from_other_runs and isinstance(one, str)
+    }
     params = {**method.config.model_dump(mode="json"), **awaited, **entry.params}  # awaited: "from:garlic"
     models = {role: _model_of_role(value, r, role) for role in method.needs}
     encoders = {role: r.parts[role] for role in method.encoders if role in r.parts}

@@ -68,7 +68,7 @@ class Walks(Echo):
         fails: int | None = None  # the question that fails, by its place
         stops: int | None = None  # the question that ends the run
 
-    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
+    from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
 
     def answer(self, question, documents, indexes, tools):
         place = int(question.id.rpartition("-")[2])
