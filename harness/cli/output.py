@@ -168,8 +168,8 @@ def print_result(result: RunResult, plan: Plan, json: bool) -> None:
     note += f", {summary['n_not_asked']} not asked yet" if summary.get("n_not_asked") else ""
     note += _cached_requests_note(summary)
     lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
-    told = reply_sentences(summary.get("replies", {}), plan.config.model_dump(mode="json"))
-    lines += [f"  {sentence}" for sentence in [*left_out_note(plan.dataset.skipped), *told]]
+    replies = reply_sentences(summary.get("replies", {}), plan.config.model_dump(mode="json"))
+    lines += [f"  {sentence}" for sentence in [*left_out_note(plan.dataset.skipped), *replies]]
     print("\n".join(lines), flush=True)
 
 

@@ -352,8 +352,8 @@ class Job:
 
             if warning := cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"]):
                 self.progress.note(f"warning: {warning}")
-        for told in silent_scorers(self.plan.config.dataset.scorers, summary):
-            self.progress.note(told)
+        for sentence in silent_scorers(self.plan.config.dataset.scorers, summary):
+            self.progress.note(sentence)
         problems = self.problems + self.indexer.problems
         return RunResult(self.store.folder, summary, summary.get("n_failed", 0), problems)
 

@@ -98,11 +98,11 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep:
     except STOPS:
         raise
     except Exception as broken:  # a scorer of the user may raise anything
-        told = f"question '{row['question_id']}' could not be scored, and no record was changed"
+        sentence = f"question '{row['question_id']}' could not be scored, and no record was changed"
         if error is None and any(":" in name for name in dataset.scorers):
-            raise UserError(f"{told}: {one_line(describe_failure(broken))}") from broken
+            raise UserError(f"{sentence}: {one_line(describe_failure(broken))}") from broken
         if error is None:
-            broken.add_note(told)
+            broken.add_note(sentence)
             raise
         return _scored(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING}, keep)
     return _scored(row, verdict, None, keep)

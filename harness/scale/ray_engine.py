@@ -135,7 +135,7 @@ class Workers:
         waiting = _Waiting(plan, examples)
         deaths: Counter[int] = Counter()  # question -> workers that it ended
         running: set[Any] = set()
-        told: dict[str, None] = {}  # notes of workers
+        noted: set[str] = set()  # notes of workers that were shown
         problems: dict[Any, list[str]] = {}  # worker -> what it could not save
 
         def take(call: Any) -> None:
@@ -171,9 +171,9 @@ class Workers:
                     waiting.ended(number)
                     problems[worker] = answered.problems
                     for note in answered.notes:
-                        if note not in told:
+                        if note not in noted:
                             job.progress.note(note)
-                        told[note] = None
+                        noted.add(note)
                     _store(job, answered)
                     finish((waiting.asked[number], answered.row))
 

@@ -150,8 +150,8 @@ def _check_call(name: str) -> None:
     try:
         inspect.signature(function).bind("", [], **_extra_inputs(function))
     except (TypeError, ValueError) as error:
-        told = f"scorer '{name}' cannot be called ({error}); it takes the prediction and the references"
-        raise UserError(told) from None
+        problem = f"scorer '{name}' cannot be called ({error}); it takes the prediction and the references"
+        raise UserError(problem) from None
 
 
 def _load_function(line: Scorer) -> Callable[..., Any]:
@@ -249,8 +249,8 @@ def _score_one(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -
         if math.isfinite(number) and not -1e-6 <= number <= 1 + 1e-6:  # sums round
             raise ValueError
     except (TypeError, ValueError):
-        told = f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number from 0 to 1, or None"
-        raise TypeError(told) from None
+        problem = f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number from 0 to 1, or None"
+        raise TypeError(problem) from None
     return number
 
 

@@ -78,8 +78,8 @@ def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Replies without an answer by `Written.problem`, cut ones in phase "answer" alone, and those that are "unread"."""
     found: Counter[str] = Counter()
     for phase, spent in usage.items():
-        told = (spent.get("replies") or {}).items()
-        found.update({problem: n for problem, n in told if problem != "unfinished" or phase == "answer"})
+        counts = (spent.get("replies") or {}).items()
+        found.update({problem: n for problem, n in counts if problem != "unfinished" or phase == "answer"})
     return dict(found)
 
 
@@ -89,14 +89,14 @@ def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> li
     think, own = model.get("thinking"), model.get("max_tokens")
     raised = f"raise model.thinking.tokens, now {think['tokens']}" if think else "set model.thinking.tokens=4096"
     cut_by = ("model.max_tokens", own) if own and own <= (most or own) else ("dataset.max_answer_tokens", most)
-    told = {
+    sentences = {
         "refused": "refusals: {}",
         "thought": f"replies whose limit went into thinking: {{}}; {raised}",
         "empty": "empty replies: {}",
         "unread": "replies that the method could not read: {}",
         "unfinished": f"replies cut at their limit ({'='.join(str(part) for part in cut_by if part)}): {{}}",
     }
-    return [words.format(replies[kind]) for kind, words in told.items() if replies.get(kind)]
+    return [words.format(replies[kind]) for kind, words in sentences.items() if replies.get(kind)]
 
 
 class _Tally:
