@@ -68,6 +68,6 @@ def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[l
         visited.append(same if any(nodes.values()) else None)
     found = []
     for own in visited:
-        same = [label for label, other in zip(labels, visited, strict=True) if other == own]
-        found.append([f"{', '.join(same)} visited the same nodes in every question"] if own and len(same) > 1 else [])
+        alike = [label for label, other in zip(labels, visited, strict=True) if other == own]
+        found.append([f"{', '.join(alike)} visited the same nodes in every question"] if own and len(alike) > 1 else [])
     return found

@@ -244,9 +244,9 @@ def expanded_layers(layers: list[Layer], part: str, name: str, implementation: s
                 raise UserError(f"{origin}: methods.{key}.roles must be a mapping of roles to model names")
             out.append((origin, {"roles": {role: {"name": model} for role, model in roles.items()}}))
     for at, (origin, values) in enumerate(out) if kind == "methods" else ():
-        params = values.get("method", {}).get("params")
-        if isinstance(params, dict) and "prompts" in params:
-            params = {**params, "prompts": _replacements(params["prompts"], origin)}
+        given = values.get("method", {}).get("params")
+        if isinstance(given, dict) and "prompts" in given:
+            params = {**given, "prompts": _replacements(given["prompts"], origin)}
             out[at] = origin, {**values, "method": {**values["method"], "params": params}}
     return out
 
