@@ -124,6 +124,16 @@ def best(pair: Callable[[str, str], float], prediction: str, references: Sequenc
     return max((pair(prediction, reference) for reference in references), default=0.0)
 
 
+def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
+    """The length of the longest common subsequence of two texts or lists of words."""
+    row = [0] * (len(b) + 1)
+    for left in a:
+        corner = 0
+        for j, right in enumerate(b):
+            corner, row[j + 1] = row[j + 1], corner + 1 if left == right else max(row[j + 1], row[j])
+    return row[-1]
+
+
 def mean(values: Sequence[float]) -> float:
     """The arithmetic mean; ScoreError for no values at all (the published scripts divide by zero there)."""
     if not values:

@@ -11,7 +11,7 @@ import re
 import reprlib
 from collections.abc import Sequence
 
-from harness.scorers.base import ScoreError, best, published
+from harness.scorers.base import ScoreError, best, common_subsequence, published
 from harness.scorers.rouge import rouge_l
 from harness.scorers.squad import normalize_answer, token_f1
 
@@ -80,25 +80,13 @@ def classification_score(prediction: str, references: Sequence[str], *, all_clas
     return best(lambda p, g: _class_score(p, g, all_classes), prediction, references)
 
 
-def _common_subsequence(a: str, b: str) -> int:
-    """The length of the longest common subsequence of the characters of two texts."""
-    row = [0] * (len(b) + 1)
-    for left in a:
-        corner = 0
-        for j, right in enumerate(b):
-            corner, row[j + 1] = row[j + 1], corner + 1 if left == right else max(row[j + 1], row[j])
-    return row[-1]
-
-
 def _fuzz_ratio(a: str, b: str, backend: str) -> float:
     """fuzzywuzzy's `fuzz.ratio`, whole percent: equal texts 100, one empty 0. backend: see `code_sim_score`."""
     if a == b:
         return 100.0
-    if not a or not b:
-        return 0.0
     if backend == "difflib":
         return round(100 * difflib.SequenceMatcher(None, a, b).ratio())
-    return round(100 * 2 * _common_subsequence(a, b) / (len(a) + len(b)))
+    return round(100 * 2 * common_subsequence(a, b) / (len(a) + len(b)))
 
 
 @scorer("longbench.code_sim_score", "similarity of the first line of code")

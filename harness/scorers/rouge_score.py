@@ -6,25 +6,34 @@ F-measure, maximum over the references. Lower case; everything but a-z and 0-9 s
 script has none and scores 0. Lsum takes the union of the longest common subsequences over lines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any
 
-from harness.scorers.base import need, published
+from harness.scorers.base import best, common_subsequence, need, published
 
 scorer = published("google-research rouge_score")
 
 
 @cache
-def _scorer(kind: str, stem: bool) -> Any:
-    return need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=stem)
+def _scorer(kind: str, stem: bool) -> Callable[[str, str], float]:
+    """The F-measure of (prediction, reference). The package's own scorer loads nltk, as slow to import as torch."""
+    if kind == "rougeL" and not stem:
+        return partial(_rouge_l, need("rouge_score.tokenize").tokenize)
+    score = need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=stem).score
+    return lambda prediction, reference: float(score(reference, prediction)[kind].fmeasure)
+
+
+def _rouge_l(tokenize: Callable[[str, None], list[str]], prediction: str, reference: str) -> float:
+    """As the package computes it; 0.0 for texts without a common token."""
+    text, gold = tokenize(prediction, None), tokenize(reference, None)
+    same = common_subsequence(text, gold)
+    precision, recall = same / max(len(text), 1), same / max(len(gold), 1)
+    return 2 * precision * recall / (precision + recall) if same else 0.0
 
 
 def rouge(prediction: str, references: Sequence[str], *, kind: str, stem: bool = False) -> float:
     """F-measure of ROUGE, best over the references. kind: "rougeL" or "rougeLsum"; stem: use the Porter stemmer."""
-    if not references:
-        return 0.0
-    return float(_scorer(kind, stem).score_multi(references, prediction)[kind].fmeasure)
+    return best(_scorer(kind, stem), prediction, references)
 
 
 for _name, _summary, _given in (

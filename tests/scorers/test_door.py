@@ -207,6 +207,8 @@ assert scorers.problems({FIRST_SLICE!r}) == []
 assert len(scorers.names()) > 60
 [scorers.lookup(name).summary for name in scorers.names()]
 print([name for name in {heavy.split()!r} if name in sys.modules])
+assert scorers.score("rouge_score.rougeL", "the cat", ["the cat sat"]) == 0.8
+assert "nltk" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
