@@ -27,11 +27,6 @@ ALPHA = 0.05  # of the tests between methods
 _MANY = 20  # fewer questions are not worth a word about the size of their clusters
 
 
-def by_question(form: str) -> bool:
-    """Whether each question of a data set of this format is a cluster of its own."""
-    return form in _BY_QUESTION
-
-
 def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
     """Return a cluster label for each question: questions joined by any shared document get the same label.
 
@@ -59,7 +54,7 @@ def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
 
 def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]) -> list[str]:
     """A label for each question, the same for those resampled as one. form: the data set's format."""
-    if by_question(form):
+    if form in _BY_QUESTION:
         return list(question_ids)
     return document_clusters([() if tuple(ids) == (WHOLE_FOLDER,) else ids for ids in document_ids])
 
@@ -71,7 +66,7 @@ class Clusters:
     """
 
     def __init__(self, form: str, questions: Iterable[tuple[str, Sequence[str]]] = ()) -> None:
-        self._alone = by_question(form)
+        self._alone = form in _BY_QUESTION
         self._sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
         self._set_of_question = array("i")  # -1: a question without documents, or about all of them
         for question_id, document_ids in questions:

@@ -35,7 +35,7 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.packed import Packed
 from harness.storage.paths import run_path
-from harness.storage.run_folder import MANIFEST, SUMMARY
+from harness.storage.run_folder import MANIFEST, RUN, SUMMARY
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
@@ -44,6 +44,7 @@ from harness.types import VERSION, Example, Gold, Question, Record
 from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
 
 _NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}  # how questions were asked there
+_ASIDE = "run.yaml-of-draft"
 _Pair = tuple[ForeignAnswer, Example]
 
 
@@ -73,7 +74,8 @@ class Imported:
             store.write(MANIFEST, self.manifest)
             numbers = summarise(store.records(), (), form=self.config["dataset"]["format"])
             store.write(SUMMARY, {**state, **numbers})
-            store.describe(self.config, {})  # last: a folder without it is no run
+            store.describe(self.config, {})
+        (draft / RUN).rename(draft / _ASIDE)  # a folder without it is no run, and a killed import leaves its drafts
         return draft
 
 
@@ -89,6 +91,7 @@ def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], Non
             for one, folder in zip(runs, folders, strict=True):
                 drafts.append(one.draft(folder, note, stack))
             for draft, folder in zip(drafts, folders, strict=True):
+                (draft / _ASIDE).rename(draft / RUN)
                 os.replace(draft, folder)
         except OSError as error:
             raise save_error(folder, error, "--out") from error

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness_audit import requests
+from harness_audit import import_runs, requests
 from harness_audit.foreign_tools import read_foreign
 from harness_audit.import_runs import prepare_import, write_all
 
 from harness.storage.run_folder import StoredRun, find_runs, read_run
+from harness.storage.run_summary import summarise
 from reports.compare import compare
 from reports.facts import notes
 from reports.frames import records
@@ -333,12 +334,17 @@ def test_epochs_of_inspect_are_runs_with_a_seed_each(command: Command, tmp_path:
     assert (code, "mean of 2 repeats (seeds 0, 1)" in said) == (0, True)
 
 
-def test_replies_of_lm_eval_to_one_question_are_runs_with_a_seed_each(tmp_path: Path) -> None:
+def test_replies_of_lm_eval_to_one_question_are_runs_with_a_seed_each(tmp_path: Path, monkeypatch) -> None:
     path = lm_eval(tmp_path)
     made = [json.loads(line) for line in path.read_text().splitlines()]
     lines(path, [{**row, "resps": [[*row["resps"][0], "Thornby"]]} for row in made])
     found = prepare_import(read_foreign("lm-eval", path))
+    seen: list[list[Path]] = []
+    monkeypatch.setattr(
+        import_runs, "summarise", lambda *a, **k: seen.append(find_runs(tmp_path)) or summarise(*a, **k)
+    )
     first, second = map(read_run, write_all(found, tmp_path / "results", lambda note: None))
+    assert (seen, len(find_runs(tmp_path))) == ([[], []], 2), "a killed import leaves no run"
     assert [r["prediction"] for r in first.records] == REPLIES
     assert [r["prediction"] for r in second.records] == ["Thornby"] * 4
     assert "the scores of lm-eval are of all replies to a question together" in notes(second)
