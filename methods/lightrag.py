@@ -58,12 +58,12 @@ class LightRAG(reading.ReadingMethod):
     """Entities and relations by keywords of two levels, with the chunks that they come from."""
 
     class Config(MethodConfig):
-        """chunk_tokens, overlap: of a chunk, and shared with the next; gleanings: times that the model is asked for
+        """segment_tokens, overlap: of a chunk, and shared with the next; gleanings: times that the model is asked for
         what it left out; reply_tokens: of each list; mode: the keywords that count ("local": low-level, "global":
         high-level); k: entities and relations found; least: their cosine; budget: tokens of each list that is shown.
         """
 
-        chunk_tokens: int = Field(default=1200, gt=0)
+        segment_tokens: int = Field(default=1200, gt=0)
         overlap: int = Field(default=100, ge=0)
         gleanings: int = Field(default=1, ge=0, le=1)
         reply_tokens: int = Field(default=2048, gt=0)
@@ -74,8 +74,8 @@ class LightRAG(reading.ReadingMethod):
 
         @model_validator(mode="after")
         def _check_overlap(self) -> "LightRAG.Config":
-            if self.overlap >= self.chunk_tokens:
-                raise ValueError("overlap should be smaller than chunk_tokens")
+            if self.overlap >= self.segment_tokens:
+                raise ValueError("overlap should be smaller than segment_tokens")
             return self
 
     summary = "a graph of described entities and relations, found by keywords of two levels (LightRAG)"
@@ -84,7 +84,7 @@ class LightRAG(reading.ReadingMethod):
     encoders = ("encoder",)
     scope = "document"
     index_roles = ("builder", "encoder")
-    index_fields = ("chunk_tokens", "overlap", "gleanings", "reply_tokens")
+    index_fields = ("segment_tokens", "overlap", "gleanings", "reply_tokens")
     own_prompts = (EXTRACT, MORE, JOIN, KEYWORDS, GRAPH)
 
     def index(self, document: Document, tools: Tools) -> Index:
@@ -95,8 +95,8 @@ class LightRAG(reading.ReadingMethod):
         """
         model, config, encode = tools.model("builder"), self.config, tools.encoder().encode
         offsets = model.offsets(document.text)
-        starts = range(0, len(offsets), config.chunk_tokens - config.overlap)
-        spans = [(offsets[i][0], offsets[i : i + config.chunk_tokens][-1][1]) for i in starts]
+        starts = range(0, len(offsets), config.segment_tokens - config.overlap)
+        spans = [(offsets[i][0], offsets[i : i + config.segment_tokens][-1][1]) for i in starts]
 
         def records(number: int) -> list[list[Any]]:
             text = document.text[slice(*spans[number])].strip()

@@ -52,12 +52,12 @@ class SearchAgent(Method):
     """A conversation in which the model calls keyword search, semantic search and the reading of chunks."""
 
     class Config(MethodConfig):
-        """chunk_tokens: of a chunk of whole sentences; top: chunks that a search shows where the model gives no number;
+        """segment_tokens: of a chunk of whole sentences; top: chunks a search shows where the model gives no number;
         max_loops: replies before the model is told to answer; budget: tokens of the conversation, likewise;
         reply_tokens: of each reply.
         """
 
-        chunk_tokens: int = Field(default=1000, gt=0)
+        segment_tokens: int = Field(default=1000, gt=0)
         top: int = Field(default=5, gt=0, le=_TOP)
         max_loops: int = Field(default=15, gt=0)
         budget: int = Field(default=128_000, gt=0)
@@ -68,7 +68,7 @@ class SearchAgent(Method):
     encoders = ("encoder",)
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader", "encoder")
-    index_fields = ("chunk_tokens",)
+    index_fields = ("segment_tokens",)
 
     def templates(self) -> Sequence[Prompt]:
         """Its prompts: the task with the tools, what tools return, and the request to answer."""
@@ -76,7 +76,7 @@ class SearchAgent(Method):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """Spans of the chunks, [chunk, start, end] of their longer sentences, and the vectors of these."""
-        chunks = packed_chunks(document.text, self.config.chunk_tokens, tools.model())
+        chunks = packed_chunks(document.text, self.config.segment_tokens, tools.model())
         spans = [
             (i, a, b) for i, chunk in enumerate(chunks) for a, b in _sentences(document.text, chunk) if b - a > _LEAST
         ]

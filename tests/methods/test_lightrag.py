@@ -26,7 +26,7 @@ BUILD = [
     Rule(when=CHUNKS[1], reply=json.dumps(SECOND)),
     Rule(when=CHUNKS[2], reply='Here: [["relation", "Mira", "Boats", "sold", "trade", 2]] and ["entity", "cut'),
 ]
-SMALL = {"chunk_tokens": 5, "overlap": 1}
+SMALL = {"segment_tokens": 5, "overlap": 1}
 
 
 class Bag:
@@ -188,7 +188,7 @@ def test_records(reply, records):
 
 def test_chunks_that_would_not_move_on_are_refused():
     with pytest.raises(ValidationError, match="overlap should be smaller"):
-        LightRAG.Config(chunk_tokens=100, overlap=100)
+        LightRAG.Config(segment_tokens=100, overlap=100)
 
 
 @pytest.mark.parametrize("text", ["", "nothing is named in here"])

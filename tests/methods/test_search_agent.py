@@ -20,7 +20,7 @@ def asked(*replies, document=DOCUMENT, window=8192, **params):
     tools = FakeTools(
         [Rule(reply=r if isinstance(r, str) else json.dumps(r), once=True) for r in replies], window=window
     )
-    config = {"chunk_tokens": 4, "reply_tokens": 20, **params}
+    config = {"segment_tokens": 4, "reply_tokens": 20, **params}
     answer, index = answered(SearchAgent(SearchAgent.Config(**config)), tools, document, QUESTION)
     return answer, tools, index
 
@@ -63,19 +63,19 @@ def test_the_index_has_the_vectors_of_sentences_of_more_than_ten_characters():
     ],
 )  # fmt: skip
 def test_what_a_tool_returns(call, result):
-    tools, config = FakeTools(), SearchAgent.Config(chunk_tokens=4)
+    tools, config = FakeTools(), SearchAgent.Config(segment_tokens=4)
     calls = _Calls(DOCUMENT, SearchAgent(config).index(DOCUMENT, tools), config, tools)
     assert calls.result(call) == result
 
 
 def test_a_search_takes_three_sentences_a_chunk_and_twenty_chunks_at_most():
     text = "Ann lives here now. Bob was there then. Ann lives here in May."
-    tools, config = FakeTools(), SearchAgent.Config(chunk_tokens=20)
+    tools, config = FakeTools(), SearchAgent.Config(segment_tokens=20)
     document = Document("d", text)
     calls = _Calls(document, SearchAgent(config).index(document, tools), config, tools)
     found = calls.result({"tool": "semantic_search", "query": "ann lives here in may", "top": 1})
     assert found == "Chunk 0: ... Ann lives here now ... Bob was there then ... Ann lives here in May ..."
-    document, config = Document("d", "Ann came. " * 30), SearchAgent.Config(chunk_tokens=2)
+    document, config = Document("d", "Ann came. " * 30), SearchAgent.Config(segment_tokens=2)
     calls = _Calls(document, SearchAgent(config).index(document, tools), config, tools)
     assert calls.result({"tool": "keyword_search", "keywords": ["ann"], "top": 25}).count("Chunk") == 20
 
