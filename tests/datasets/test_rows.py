@@ -1,10 +1,11 @@
 """Row checks: every mistake is a DataError that names file, place and field; good rows become spans that hold."""
 
 import hashlib
+import json
 
 import pytest
 
-from harness.datasets import load
+from harness.datasets import load, twowiki
 from harness.datasets.hotpotqa import parse_row as parse_hotpot
 from harness.datasets.musique import parse_row as parse_musique
 from harness.datasets.rows import Row, RowError, assemble
@@ -190,3 +191,13 @@ def test_rows_that_stop_the_load(tmp_path, family, rows, sentence):
 def test_a_supporting_paragraph_that_is_not_there_is_refused(number):
     with pytest.raises(RowError, match=f"{number} is no paragraph's number, 0 to 1"):
         assemble(Row("q", "Who?", (("A", "one"), ("B", "two")), ("Ann",), (0, number)))
+
+
+TRIPLES = [["Mill A", "builder", "Ann"], ["Ann", "country", "Une"]]
+OBJECTS = [dict(zip(("subject", "relation", "object"), triple, strict=True)) for triple in TRIPLES]
+COLUMNS = {key: [triple[n] for triple in TRIPLES] for n, key in enumerate(("fact", "relation", "entity"))}
+
+
+@pytest.mark.parametrize("told", [TRIPLES, OBJECTS, COLUMNS, json.dumps(OBJECTS), json.dumps(COLUMNS)])
+def test_evidences_of_2wikimultihopqa_in_each_form_of_its_copies(told):
+    assert twowiki.parse_row(hotpot(evidences=told)).extra["evidences"] == TRIPLES
