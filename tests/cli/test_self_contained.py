@@ -31,11 +31,11 @@ def rows(tmp_path):
     return path
 
 
-def run(here, method, *more, code=0):
+def run(here, method, *more):
     scorers = "dataset.scorers=[musique.answer_f1,evidence_recall]"
     model = ("--model", "scripted", "--mlflow", "off", "--set", "model.script=replies.yaml", scorers)
     done = here("run", "-m", method, "-d", "musique", "--data", "rows.jsonl", *model, "--json", *more)
-    assert done.returncode == code, done.stderr
+    assert done.returncode == 0, done.stderr
     return Path(json.loads(done.stdout.splitlines()[-1])["run"])
 
 
@@ -136,9 +136,6 @@ def test_damaged_and_missing_texts_are_one_sentence(here, rows):
     (folder / "texts.jsonl").unlink()
     done = here("trace", str(folder), "2hop__0")
     assert (done.returncode, "texts that were shown are missing" in done.stdout) == (0, True)
-    run(here, "full-context", code=3)
-    run(here, "full-context", "--keep-texts", "no")
-    run(here, "full-context")
 
 
 @pytest.mark.parametrize(
