@@ -207,7 +207,10 @@ def test_a_template_without_a_system_role_is_refused_by_the_plan_and_by_the_mode
 
 
 def test_an_adapter_of_another_prompt_is_refused_by_the_plan() -> None:
-    if "adapters" not in plan("longrefiner").identities["refiner"] or not plan("longrefiner").models["refiner"].adapters:
+    if (
+        "adapters" not in plan("longrefiner").identities["refiner"]
+        or not plan("longrefiner").models["refiner"].adapters
+    ):
         pytest.skip("no adapters come with this package; make adapters trains them")
     sentence = "the adapter 'analysis' was trained on another prompt 'analysis' than the one in use"
     with pytest.raises(UserError, match=sentence):
