@@ -116,6 +116,7 @@ def paper_places() -> int:
     """Questions of MuSiQue in flight with the profile "paper" and 68 GB free; their documents have 12,000 bytes."""
     network = Network.__new__(Network)
     network.name, network.dtype, network.device = "llama-3.1-8b", "bfloat16", torch.device("cuda")
+    network.net = torch.nn.Module()
     network.shape = unittest.mock.Mock(layers=32, kv_heads=8, head_size=128)
     network._fraction, network._positions = 0.9, 131_072
     network.window = 131_072  # type: ignore[attr-defined]
