@@ -17,7 +17,8 @@ from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, IndexBuild, Models
 from harness.errors import SaveError
 from harness.method import Index, Method
-from harness.parallel.locks import KeyedLocks, current
+from harness.parallel.locks import KeyedLocks
+from harness.parallel.scheduler import current
 from harness.storage.failures import STOPS, Failed, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import request_rows

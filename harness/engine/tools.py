@@ -16,7 +16,8 @@ from harness.engine.plan import Plan
 from harness.llm import load
 from harness.method import Encoder, Reranker, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
-from harness.parallel.locks import KeyedLocks, current
+from harness.parallel.locks import KeyedLocks
+from harness.parallel.scheduler import current
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import Parts, Shared, cache_root
 from harness.types import Question

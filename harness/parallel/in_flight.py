@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from harness.cost.meter import Meter
-from harness.parallel.locks import Stopped
-from harness.parallel.scheduler import Scheduler
+from harness.parallel.scheduler import Scheduler, Stopped
 
 T = TypeVar("T")
 R = TypeVar("R")

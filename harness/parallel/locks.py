@@ -1,30 +1,13 @@
-"""Which Scheduler a thread belongs to, and locks that its threads wait for without holding a slot.
+"""Locks that threads of a Scheduler wait for without holding a slot.
 
-current()                     the Scheduler of the calling thread, None outside of one
 with locks.hold("key"): ...   one thread at a time for each key
 """
-
-from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from harness.parallel.scheduler import Scheduler
-
-local = threading.local()  # scheduler, member, queued: of a thread of a Scheduler
-
-
-class Stopped(BaseException):
-    """The run ends: not an Exception, so that no method takes it for a failure of its own."""
-
-
-def current() -> Scheduler | None:
-    """The Scheduler that the calling thread is a member of; None outside of one."""
-    scheduler: Scheduler | None = getattr(local, "scheduler", None)
-    return scheduler
+from harness.parallel.scheduler import Stopped, current
 
 
 class KeyedLocks:
