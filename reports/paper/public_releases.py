@@ -57,7 +57,7 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     """How the content of a role's model or encoder differs from the paper's."""
     told = (run.manifest.get("models") or {}).get(role) or {}
     weights = told.get("weights")
-    found = Found()
+    found = Found(unchecked=["weights"])  # of the hub, too: a run says itself which commit it had
     if quantised := told.get("quantised"):
         return Found([f"model: the {role}'s weights are quantised ({quantised}), the paper's are {wanted.name}"])
     if isinstance(weights, Mapping) and "hub" in weights:
@@ -66,15 +66,12 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
             return Found([f"model: the {role} is {last_part(hub)}, the paper's is {wanted.name}"])
         if other := other_owner(hub, wanted):
             return Found([f"model: the {role} is {other}"])
-    elif "served" in told:
-        found.unchecked.append("weights")
-    elif weights is None:
+    elif "served" not in told and weights is None:
         return Found([f"model: what the {role}'s weights are is not recorded"])
-    elif isinstance(weights, Mapping) and "files" not in weights:
+    elif "served" not in told and isinstance(weights, Mapping) and "files" not in weights:
         return Found([f"model: the {role}'s weights come from a quantised file, the paper's are {wanted.name}"])
-    else:
-        found.unchecked.append("weights")
-    found.reasons += _size_differences(run, role, wanted, proven=not found.unchecked)
+    from_hub = isinstance(weights, Mapping) and "hub" in weights
+    found.reasons += _size_differences(run, role, wanted, named=from_hub)
     known = _published_facts()["models"].get(wanted.name) or {}
     found.reasons += _template_differences(run, role, known, wanted.name)
     if "opening" in known and role not in (run.manifest.get("first_prompts") or {}):
@@ -95,11 +92,11 @@ def _hubs(wanted: Model) -> list[str]:
     return list((_published_facts()["models"].get(wanted.name) or {"hubs": [wanted.source]})["hubs"])
 
 
-def _size_differences(run: StoredRun, role: str, wanted: Model, *, proven: bool) -> list[str]:
-    """Sizes of a role's model that are not the paper's, as one sentence; proven: its weights are the paper's."""
+def _size_differences(run: StoredRun, role: str, wanted: Model, *, named: bool) -> list[str]:
+    """Sizes of a role's model that are not the paper's, as one sentence; named: by its id of the hub."""
     own = (run.manifest.get("shapes") or {}).get(role)
     if own is None:
-        return [] if proven or not wanted.shape else [f"model: the {role}'s sizes are not recorded; run it again"]
+        return [] if named or not wanted.shape else [f"model: the {role}'s sizes are not recorded; run it again"]
     odd = [f"{key} {own.get(key)} instead of {size}" for key, size in wanted.shape.items() if own.get(key) != size]
     return [f"model: the {role} has other sizes than {wanted.name} ({', '.join(odd)})"] if odd else []
 

@@ -120,10 +120,10 @@ def legend(margin: float = MARGIN) -> list[str]:
         "questions: the error of a printed value is not known and in no verdict."
     )
     trust = (
-        "not checked: weights of a folder whose published hashes are not known here, what a server runs, rows of a "
-        "file, gold answers of a data set that is not on this machine, scores without gold answers, costs, and code "
-        "and packages that are not those here. Nothing proves that stored answers and indexes are what the program "
-        "wrote."
+        "not checked: weights (their published hashes are not known here, and a run names its commit of the hub "
+        "itself), what a server runs, rows of a file, gold answers of a data set that is not on this machine, scores "
+        "without gold answers, costs, and code and packages that are not those here. Nothing proves that stored "
+        "answers and indexes are what the program wrote."
     )
     wording = f"Costs may differ by {WORDING} tokens a question more: the papers print no wording of most prompts."
     return [decision, unknown, trust, wording]

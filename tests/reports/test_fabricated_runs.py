@@ -94,6 +94,7 @@ def test_what_runs_behind_a_server_is_not_checked(honest, source, reasons):
 @pytest.mark.parametrize(
     ("kind", "refused"),
     [
+        ("other weights", False),
         ("template: system", True),
         ("template: behind the prompt", True),
         ("template: not recorded", False),
@@ -205,7 +206,7 @@ def test_an_encoder_is_known_by_its_whole_id_and_its_sizes(honest, source, told)
 
 def test_a_file_of_retrieved_documents_is_not_checked(honest):
     run = fabricated(honest["bm25"], {"dataset.options": {"documents": "retrieved.json"}})
-    assert differences(value(), run).unchecked == ["retrieved documents"]
+    assert differences(value(), run).unchecked == ["weights", "retrieved documents"]
 
 
 def test_costs_that_were_counted_otherwise_have_no_verdict(honest):

@@ -65,7 +65,10 @@ def row(root, metric="F1", **changes):
 class TestVerdicts:
     def test_equivalent_within_the_margin(self, tmp_path):
         found = row(tmp_path, mean=0.289)
-        assert (found["verdict"], found["notes"]) == ("equivalent (within 2 points; scores not checked)", ())
+        assert (found["verdict"], found["notes"]) == (
+            "equivalent (within 2 points; weights and scores not checked)",
+            (),
+        )
         assert (found["printed"], found["n"]) == (28.7, QUESTIONS)
         assert found["ours"] == pytest.approx(28.9)
         assert found["apart"] == pytest.approx(0.2)
@@ -122,9 +125,18 @@ class TestVerdicts:
 class TestCosts:
     def test_tflops_in_the_papers_convention_within_the_margin(self, tmp_path):
         same = row(tmp_path, "TFLOPs")
-        assert (same["ours"], same["verdict"]) == (pytest.approx(26.3), "equivalent (within 2 %; costs not checked)")
-        assert row(tmp_path / "c", "TFLOPs", tflops=26.7)["verdict"] == "equivalent (within 2 %; costs not checked)"
-        assert row(tmp_path / "d", "TFLOPs", tflops=27.0)["verdict"] == "differs (by more than 2 %; costs not checked)"
+        assert (same["ours"], same["verdict"]) == (
+            pytest.approx(26.3),
+            "equivalent (within 2 %; weights and costs not checked)",
+        )
+        assert (
+            row(tmp_path / "c", "TFLOPs", tflops=26.7)["verdict"]
+            == "equivalent (within 2 %; weights and costs not checked)"
+        )
+        assert (
+            row(tmp_path / "d", "TFLOPs", tflops=27.0)["verdict"]
+            == "differs (by more than 2 %; weights and costs not checked)"
+        )
 
     def test_building_alone_and_shared_among_questions(self, tmp_path):
         table = frame([run(tmp_path)], values()).set_index("row")

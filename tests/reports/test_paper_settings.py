@@ -167,7 +167,7 @@ def test_rows_of_a_mirror_are_not_checked(tmp_path):
     }
     found = row(tmp_path, BM25, **changes)
     assert reasons(found) == []
-    assert found["verdict"] == "equivalent (within 2 points; rows and scores not checked)"
+    assert found["verdict"] == "equivalent (within 2 points; weights, rows and scores not checked)"
 
 
 def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path, monkeypatch):

@@ -121,14 +121,14 @@ class TestMargin:
     def test_is_an_option(self, results, command):
         code, out, _ = command("report", "--paper")
         assert code == 0
-        assert "equivalent (within 2 points; scores not checked)" in out
+        assert "equivalent (within 2 points; weights and scores not checked)" in out
         assert "The papers print neither intervals nor scores of single questions" in out
         out = command("report", "--paper", "--margin", "0.5")[1]
-        assert "differs (by more than 0.5 points; scores not checked)" in out
+        assert "differs (by more than 0.5 points; weights and scores not checked)" in out
         assert "within 0.5 points of the printed value (0.5 % for costs" in out
 
     def test_is_on_the_page(self, results, command):
         assert command("report", "--paper", "--margin", "0.5", "--html", "p.html")[0] == 0
-        assert "differs (by more than 0.5 points; scores not checked)" in (results / "p.html").read_text()
+        assert "differs (by more than 0.5 points; weights and scores not checked)" in (results / "p.html").read_text()
         plain = page([paper_run(results / "b", "bm25", "musique", answers(20, F1, 0.3))])
         assert "Printed and measured" not in plain
