@@ -185,7 +185,8 @@ def main() -> None:
     Path("own/slow.py").write_text(METHOD)
     Path("own/methods/slow.yaml").write_text("implementation: slow:Slow\n")
     Path("replies.yaml").write_text(json.dumps({"replies": [{"reply": "an answer"}]}))
-    os.environ |= {"HARNESS_CONFIGS": str(folder / "own"), "HARNESS_HOME": str(folder / "home")}
+    own = {"HARNESS_CONFIGS": str(folder / "own"), "HARNESS_HOME": str(folder / "home")}
+    os.environ |= {**own, "RAY_AUTH_MODE": "disabled"}  # the cluster serves this machine alone
     row = ["run", "-m", "slow", "-d", "pocket/musique", "--model", "scripted", "--mlflow", "off", "--quiet"]
     row += ["--set", "dataset.tokens=300", "model.script=replies.yaml"]
     with contextlib.suppress(SystemExit):  # in this process, so that all is imported when it forks
