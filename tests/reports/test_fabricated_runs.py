@@ -114,9 +114,9 @@ def test_a_fabricated_run_that_stands_alone_is_not_certified(whole, kind, refuse
     assert bench.judged(kind, made, [], plain, value()) == (refused, False, False)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    run = bench.honest_run(tmp_path_factory.mktemp("whole"), value())
+@pytest.fixture  # of each test: what stands for the code and packages that are here is not that of the module
+def whole(tmp_path):
+    run = bench.honest_run(tmp_path, value())
     return run, frame([run], [value()]).iloc[0]
 
 
