@@ -16,7 +16,7 @@ method  n     documents mean  reference mean  difference         p       p_holm 
 bm25    2417      2417  28.7            35.8  -7.1 [-8.8, -5.4]  <0.001  <0.001         2.4
 
 Columns of `compare`: dataset, score, method, model, reference, n (questions in common), documents
-(clusters: harness.stats.bootstrap), mean, reference mean, difference with .low and .high (95 %, by cluster),
+(clusters: harness.stats.question_clusters), mean, reference mean, difference with .low and .high (95 %, by cluster),
 p (sign-flip permutation by cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found
 with power 0.8 at this n), changed (configuration keys in which the two runs differ, without the place of the data,
 device and batch size), notes, run and reference_run (the folders' names).

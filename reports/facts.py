@@ -250,7 +250,7 @@ def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
-    """A number for each record, the same for questions that are resampled as one (harness.stats.bootstrap)."""
+    """A number for each record, the same for questions that are resampled as one (harness.stats.question_clusters)."""
     questions = ((record["question_id"], record["document_ids"]) for record in run.records)
     return Clusters(run.config["dataset"].get("format", ""), questions).numbers()
 

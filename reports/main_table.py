@@ -10,7 +10,7 @@ Columns of `frame`, in order:
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
     headline ceiling                    name of the data set's first score; whether the evidence alone was shown
     apart                               whether other questions were asked than by most runs: such a row has no rank
-    n documents                         questions recorded, and their documents: the clusters of stats/bootstrap.py
+    n documents                         questions recorded, and their documents: the clusters of question_clusters.py
     failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
     left_out                            questions without a record, left out by the loader
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)

@@ -85,9 +85,9 @@ def random_sample(dataset: Dataset, form: str, number: int, seed: int) -> Datase
     """The data set with `number` random questions (the first of a random order), in the order of the data set.
 
     Kinds keep their shares: the order within a kind is random, and the kinds take turns by their size. Questions that
-    share a document (form: the data set's format; stats/bootstrap.py) are drawn together, so there may be some more; of
-    the next few such documents, the one comes first that brings the shares nearest to those of all. The order depends
-    on `seed` and on all questions, not on `number`: 100 questions contain the 50 of the same seed.
+    share a document (form: the data set's format; stats/question_clusters.py) are drawn together, so there may be some
+    more; of the next few such documents, the one comes first that brings the shares nearest to those of all. The order
+    depends on `seed` and on all questions, not on `number`: 100 questions contain the 50 of the same seed.
     """
     examples = dataset.examples
     questions = [example.question for example in examples]

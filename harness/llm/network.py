@@ -169,7 +169,7 @@ class Network:
     @property
     def pool(self) -> KVPool:
         """Keys and values of all contexts; on a GPU at most the memory that was free when the first context began."""
-        with self._pool_lock:  # cached_property has none since Python 3.12: two questions would begin in two arenas
+        with self._pool_lock:  # cached_property has none since Python 3.12: two questions would begin in two pools
             if self._pool is None:
                 free = free_gpu_bytes(self.device)
                 # What one of several devices has free says little.

@@ -4,7 +4,7 @@
     p values of a family ──► holm(...)            differences ──► detectable_difference(...)
     two intervals of a mean, a region ──► equivalence(...)
 
-What a cluster is: harness/stats/bootstrap.py.
+What a cluster is: harness/stats/question_clusters.py.
 """
 
 from collections.abc import Sequence

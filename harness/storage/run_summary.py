@@ -41,8 +41,9 @@ def summarise(
 
     records: one a question, streamed, of which memory holds about 30 bytes each; documents: lines of documents.jsonl;
     seed: of the bootstrap; form: the data set's format, which says what questions are resampled as one
-    (harness.stats.bootstrap). n_scored + n_failed = n_total. Costs are those of questions answered and of indexes built
-    or hit, since a hit knows what building cost. Costs of failed questions are left out: they stopped midway.
+    (harness.stats.question_clusters). n_scored + n_failed = n_total. Costs are those of questions answered and of
+    indexes built or hit, since a hit knows what building cost. Costs of failed questions are left out: they stopped
+    midway.
     """
     tally = _Tally(failed, form)
     for record in records:
