@@ -127,6 +127,12 @@ class Answer:
     truncated: dict[str, Any] | None = None
 
 
+# Keys of a record's notes: whether the reply has the answer prefix, counts over all answers, what models judged.
+PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
+LOGGED = "logged."
+"""The start of the names of scores that another tool gave (harness import); nothing here can compute them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One line of records.jsonl (docs/run-folder.md#records). `error` is None or {"type", "message"}.

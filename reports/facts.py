@@ -29,8 +29,8 @@ from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import LEVEL, Interval, Labels, corpus_interval, interval
 from harness.stats.question_clusters import Clusters, cluster_notes
 from harness.storage.run_folder import StoredRun
-from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
 from harness.storage.run_summary import lacking_replies, reply_sentences
+from harness.types import COUNTS, JUDGES, MISSING, PREFIX
 from reports import costs
 from reports.search_notes import search_notes
 from reports.settings import labels as labels

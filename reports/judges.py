@@ -17,7 +17,7 @@ from typing import Any
 from harness.datasets.files import Broken, read_rows
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
-from harness.storage.run_schema import JUDGES
+from harness.types import JUDGES
 from reports import facts
 
 RIGHT = 0.5

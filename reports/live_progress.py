@@ -21,19 +21,8 @@ from harness.cost.units import duration, short_count
 from harness.errors import UserError
 from harness.stats.bootstrap import interval, with_interval
 from harness.storage.json_lines import read_lines
-from harness.storage.run_folder import (
-    DOCUMENTS,
-    MANIFEST,
-    RECORDS,
-    RUN,
-    SUMMARY,
-    StoredRun,
-    find_runs,
-    read_json,
-    read_run,
-    run_yaml,
-)
-from harness.storage.run_parts import parts_in
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, parts_in, read_json
+from harness.storage.run_folder import StoredRun, find_runs, read_run, run_yaml
 from harness.storage.run_schema import DOCUMENT, RECORD
 from reports import facts
 from reports.compressed_json import cut_text

@@ -9,7 +9,7 @@ from harness.engine.scoring import scored_record
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
 from harness.storage.run_folder import StoredRun
-from harness.storage.run_schema import COUNTS
+from harness.types import COUNTS
 
 _SAME = 1e-9
 

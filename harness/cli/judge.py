@@ -19,7 +19,8 @@ from harness.errors import HarnessError, UserError
 from harness.storage.files import check_home
 from harness.storage.named_runs import run_folders
 from harness.storage.paths import without_home
-from harness.storage.run_folder import MANIFEST, read_json, read_run
+from harness.storage.run_files import MANIFEST, read_json
+from harness.storage.run_folder import read_run
 from harness.types import Example
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
     """
     from harness.storage.failures import lacks_only_scores, one_line
     from harness.storage.json_lines import read_lines
-    from harness.storage.run_folder import RECORDS
+    from harness.storage.run_files import RECORDS
 
     errors = {r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")}
     alike: dict[str, list[str]] = {}  # questions by reason; numbers, such as sizes of texts, make no other one

@@ -12,7 +12,7 @@ from harness.engine.progress import Progress
 from harness.engine.spending_limits import Budget
 from harness.engine.tools import Models
 from harness.models import Collected
-from harness.storage.run_folder import BATCHES
+from harness.storage.run_files import BATCHES
 from harness.types import Example
 
 Ask = Callable[[Sequence[Example]], None]

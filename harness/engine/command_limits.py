@@ -13,7 +13,7 @@ from harness.engine.rows_in_turn import Hook
 from harness.engine.spending_limits import Budget
 from harness.errors import LimitReached, UserError
 from harness.storage.paths import masked
-from harness.storage.run_folder import RUN
+from harness.storage.run_files import RUN
 
 
 class LimitHook(Hook):

@@ -23,12 +23,12 @@ from harness.errors import CannotRun, HarnessError, QuestionError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.failures import has_answer
 from harness.storage.paths import masked, without_home
-from harness.storage.run_folder import MANIFEST, SUMMARY, StoredRun, read_run
-from harness.storage.run_schema import JUDGES
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY
+from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise_with
 from harness.storage.shown_texts import POINTER
-from harness.types import Example
+from harness.types import JUDGES, Example
 
 MAX_IN_A_ROW = 5
 """Failed requests in a row that end the work: a server that is down would fail all, slowly."""
@@ -84,7 +84,7 @@ def judge_run(
         raise UserError(f"{folder} has no answered question yet")
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(folder, rows_of, progress.note) as store:
-        rows = {row["question_id"]: row for row in store.records()}
+        rows = {row["question_id"]: row for row in store.lines(RECORDS)}
         shown = "shown" in judge.places
         if shown and not stored.config["dataset"].get("keep_texts", True):
             raise UserError(
@@ -205,7 +205,7 @@ def _store_judgements(
         records.append(row)
     _write_entry(store, judge, _manifest_entry(judge, judged))
     store.replace(records)
-    numbers = summarise_with(stored.config, records, store.documents())
+    numbers = summarise_with(stored.config, records, store.lines(DOCUMENTS))
     judged.summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
     store.write(SUMMARY, judged.summary)
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from harness.datasets.base import Dataset
 from harness.engine.document_view import GAP
-from harness.storage.run_folder import MANIFEST
-from harness.storage.run_schema import JUDGES
+from harness.storage.run_files import MANIFEST, RECORDS
 from harness.storage.run_store import RunStore
 from harness.storage.serialize import json_values
 from harness.storage.shown_texts import POINTER, shown_pieces, take_out_long_texts
-from harness.types import Document, Example, Gold, Record, Support
+from harness.types import JUDGES, Document, Example, Gold, Record, Support
 
 _ORDER = tuple(field.name for field in fields(Record))
 
@@ -80,7 +79,7 @@ def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[
     Records of older versions lack them. With `keep`, questions not in `dataset` stay as they are. Raises SaveError.
     """
     examples = {example.question.id: example for example in dataset.examples}
-    rows = {row["question_id"]: row for row in store.records()}
+    rows = {row["question_id"]: row for row in store.lines(RECORDS)}
     texts: dict[str, str] = {}
     changed = 0
     for name, row in rows.items():

@@ -1,4 +1,4 @@
-"""Score stored answers again, without a model: for `harness score`, and where a run resumes (resume.py)."""
+"""Score stored answers again, without a model, for `harness score`."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,32 +11,18 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
 from harness.datasets.base import Dataset
 from harness.engine.manifest import utc_now
-from harness.engine.record_texts import gold_of, update_texts
-from harness.engine.scoring import scored_record, silent_scorers
+from harness.engine.record_texts import update_texts
+from harness.engine.scoring import rescored, silent_scorers
 from harness.errors import ConfigError, DataError, UserError, attempt
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS, lacks_only_scores
 from harness.storage.paths import expanded
-from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StoredRun, StreamedRecords, read_run
-from harness.storage.run_schema import JUDGES, LOGGED
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY
+from harness.storage.run_folder import StoredRun, StreamedRecords, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise_with
 from harness.storage.serialize import json_values
-from harness.types import Gold
-
-
-def rescored(
-    rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None, keep: Sequence[str] = ()
-) -> Iterator[dict[str, Any]]:
-    """Yield the records with new scores. gold: by question id, or None to use those in the records themselves.
-
-    keep: scorers whose scores stay. Raises UserError for a question that the data set does not have any more.
-    """
-    for row in rows:
-        answers = gold_of(row) if gold is None else gold.get(row["question_id"])
-        if answers is None:
-            raise UserError(f"question '{row['question_id']}' is not in the data set any more")
-        yield scored_record(row, dataset, answers, keep)
+from harness.types import JUDGES, LOGGED, Gold
 
 
 def rescore(
@@ -147,7 +133,7 @@ def _rescore_folder(
             rows = _with_corrected_gold(rows, stored, corrected, gold)
         own = any(":" in name for name in config.scorers)
         store.replace(rows if own or dataset is not None else _tell_gold(rows, stored.path / RECORDS))
-        numbers = summarise_with(stored.config, store.records(), store.documents())
+        numbers = summarise_with(stored.config, store.lines(RECORDS), store.lines(DOCUMENTS))
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
             update_texts(store, dataset, config.keep_texts, note)

@@ -34,7 +34,7 @@ from harness.engine.plan import Plan
 from harness.engine.plan_models import server_shapes
 from harness.engine.progress import Progress
 from harness.engine.record_texts import with_texts, without_texts
-from harness.engine.resume import answered_ids, rescore_outdated, score_unscored
+from harness.engine.resume import answered_ids, bring_up_to_date
 from harness.engine.scoring import scored_record, silent_scorers, unanswered_verdict
 from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, Models, warn_of_global_draws
@@ -46,8 +46,7 @@ from harness.storage.failures import NOT_YET, STOPS, describe_failure, one_line
 from harness.storage.index_cache import open_cache
 from harness.storage.kept_requests import request_rows
 from harness.storage.paths import masked
-from harness.storage.run_folder import MANIFEST, SUMMARY
-from harness.storage.run_parts import Part
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY, Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
@@ -125,9 +124,8 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
         raise UserError(f"method.{name}={text} has no number yet; run the row that gives it first.")
     _check_ids(plan)
     with RunStore.open(Path(out) / plan.folder, plan.dataset.fingerprint, progress.note, options.part) as store:
-        rescore_outdated(store, plan, progress.note, unscored_too=options.retry_failed)
+        bring_up_to_date(store, plan, progress.note, options.retry_failed)
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
-        score_unscored(store, plan, progress.note)
         job = Job(plan, store, progress, command, options)
         try:
             job.begin()
@@ -190,7 +188,8 @@ class Job:
         else:
             self.manifest["starts"][-1]["parallel"] = self._parallel
         self.store.write(MANIFEST, self.manifest)
-        self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
+        if starts:
+            self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
 
     @cached_property
     def _parallel(self) -> int:
@@ -365,7 +364,7 @@ class Job:
         try:
             self.store.sort([e.question.id for e in examples])
             chosen: dict[str, Any] = {"failed": config.failed, "seed": config.seed, "form": config.dataset.format}
-            numbers = summarise(self.store.records(), self.store.documents(), **chosen)
+            numbers = summarise(self.store.lines(RECORDS), self.store.lines(DOCUMENTS), **chosen)
             counts = manifests.asked_counts(self.manifest, len(self.examples), numbers["n_total"])
             summary = {"state": state, **counts, **(early_stop or {}), **numbers}
             self.store.write(SUMMARY, summary, sync_folder=False)

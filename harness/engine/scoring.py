@@ -11,17 +11,17 @@ scored_record(row, config.dataset, gold)             a record with the scores of
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness import scorers
 from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import text_after
+from harness.engine.record_texts import gold_of
 from harness.errors import UserError
 from harness.storage.failures import SCORING, STOPS, describe_failure, lacks_only_scores, one_line
-from harness.storage.run_schema import COUNTS, JUDGES, LOGGED, MISSING, PREFIX
-from harness.types import Gold, Shown
+from harness.types import COUNTS, JUDGES, LOGGED, MISSING, PREFIX, Gold, Shown
 
 SCORING_NOTES = ("flags", PREFIX, "scored", COUNTS)
 """Keys of a record's notes that come from scoring."""
@@ -106,6 +106,20 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep:
             raise
         return _scored(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING}, keep)
     return _scored(row, verdict, None, keep)
+
+
+def rescored(
+    rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None, keep: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield the records with new scores. gold: by question id, or None to use those in the records themselves.
+
+    keep: scorers whose scores stay. Raises UserError for a question that the data set does not have any more.
+    """
+    for row in rows:
+        answers = gold_of(row) if gold is None else gold.get(row["question_id"])
+        if answers is None:
+            raise UserError(f"question '{row['question_id']}' is not in the data set any more")
+        yield scored_record(row, dataset, answers, keep)
 
 
 def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None, keep: Sequence[str]) -> dict[str, Any]:

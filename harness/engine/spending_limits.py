@@ -25,7 +25,7 @@ from harness.cost.units import duration, money
 from harness.cost.usage import sent
 from harness.errors import UserError
 from harness.storage.json_lines import read_lines
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, read_json
+from harness.storage.run_files import DOCUMENTS, MANIFEST, read_json
 
 
 class Budget:
@@ -72,9 +72,10 @@ class Budget:
         self._add(sent(usage), sign)
         return usage
 
-    def spend_record(self, row: Mapping[str, Any]) -> None:
-        """Count what a stored record's question sent, earlier tries included."""
-        self._add(sent(row["usage"], (row.get("notes") or {}).get("earlier")))
+    def spend_record(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Count and return what a stored record's question sent, earlier tries included."""
+        self._add(spent := sent(row["usage"], (row.get("notes") or {}).get("earlier")))
+        return spent
 
     def _add(self, spent: Mapping[str, Any], sign: int = 1, config: Mapping[str, Any] | None = None) -> None:
         with self._lock:

@@ -22,9 +22,9 @@ from harness.retrieval.maxp import best_documents
 from harness.retrieval.output import Recall, manifest_path, write
 from harness.retrieval.passages import Passages, Report, open_table
 from harness.storage.files import check_writable, delete_drafts, write_atomic
-from harness.storage.lock import FolderLock
 from harness.storage.package_versions import versions
 from harness.storage.paths import without_home
+from harness.storage.run_files import folder_lock
 from harness.types import VERSION
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
     corpus = Corpus(request.corpus, request.words)
     folder = request.index / f"{corpus.form}-{request.words}"
     check_writable(folder)
-    with FolderLock(folder):
+    with folder_lock(folder):
         delete_drafts(folder)
         table = open_table(corpus, folder, report)
         index = _make_index(folder, table, request.encoder)

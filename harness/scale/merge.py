@@ -17,13 +17,25 @@ from harness.errors import UserError
 from harness.storage.failures import has_answer
 from harness.storage.files import delete_drafts, write_atomic
 from harness.storage.json_lines import json_line, read_lines, read_with_older
-from harness.storage.kept_requests import REQUESTS
-from harness.storage.lock import FolderLock
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, UNSCORED, read_json, run_yaml
-from harness.storage.run_parts import ORDER, PARTS, parts_in, read_order
+from harness.storage.run_files import (
+    DOCUMENTS,
+    MANIFEST,
+    PARTS,
+    RECORDS,
+    REQUESTS,
+    RUN,
+    SUMMARY,
+    TEXTS,
+    UNSCORED,
+    folder_lock,
+    parts_in,
+    read_json,
+)
+from harness.storage.run_folder import run_yaml
 from harness.storage.run_summary import summarise_with
-from harness.storage.shown_texts import TEXTS
 
+ORDER = "order.jsonl"
+"""The questions in the order of the data set, written by every shard."""
 _STATUSES = ("built", "hit", "failed")
 """Of an index; of several lines of one, the first in this order is kept."""
 
@@ -36,12 +48,12 @@ def merge(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
     """
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
-    with FolderLock(folder):
+    with folder_lock(folder):
         parts = parts_in(folder)
         if not parts:
             return read_json(folder / SUMMARY)
         for part in parts:
-            with FolderLock(part):  # nobody writes it; who starts it now is refused by the folder's lock
+            with folder_lock(part):  # nobody writes it; who starts it now is refused by the folder's lock
                 pass
         delete_drafts(folder)
         return _merge_parts(folder, parts, note)
@@ -76,7 +88,7 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     documents = [*_distinct(documents[: len(documents) - len(failed)], "document_id", "key", "question_id")]
     documents += _distinct(failed, "document_id", "key", "question_id", "usage")
     write(DOCUMENTS, documents)
-    position = {row["question_id"]: n for n, row in enumerate(read_order(folder))}
+    position = {row["question_id"]: n for n, row in enumerate(read_lines(folder / ORDER, "question_id"))}
     ordered = [records[q] for q in sorted(records, key=lambda q: position.get(q, len(position)))]
     write_atomic(folder / RECORDS, ordered)
     kept = {r["question_id"]: r for source in sources for r in read_lines(source / UNSCORED, "question_id")}

@@ -1,6 +1,6 @@
 """One shard of a run: the questions of some documents, answered by a plain process.
 
-    harness run ... --shard 3/16   ──►  parts/3-of-16/records.jsonl ...    in the run folder (storage/run_parts.py)
+    harness run ... --shard 3/16   ──►  parts/3-of-16/records.jsonl ...    in the run folder (storage/run_files.py)
     the last shard to end          ──►  merge (harness/scale/merge.py): records.jsonl, as one process would write it
 
 parse_shard("3/16")                    (3, 16)
@@ -19,11 +19,10 @@ from harness.engine import runner
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress
 from harness.errors import RunLocked, UserError
-from harness.scale.merge import merge
-from harness.storage.files import check_writable
-from harness.storage.json_lines import read_lines
-from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
-from harness.storage.run_parts import Part, parts_in, write_order
+from harness.scale.merge import ORDER, merge
+from harness.storage.files import check_writable, write_atomic
+from harness.storage.json_lines import json_line, read_lines
+from harness.storage.run_files import MANIFEST, RECORDS, SUMMARY, Part, parts_in, read_json
 from harness.types import Document, Example
 
 _MOST = 100_000
@@ -76,7 +75,10 @@ def run_shard(
     part = Part(number, of, len(asked), frozenset(shards[number - 1]))
     _check_fits(plan, folder, part)
     check_writable(folder)
-    write_order(folder, [example.question.id for example in plan.dataset.examples])
+    order = b"".join(json_line({"question_id": example.question.id}) for example in plan.dataset.examples)
+    before = folder / ORDER
+    if not before.exists() or before.stat().st_size < len(order):  # that of a larger --limit has more questions
+        write_atomic(before, order)
     result = runner.run(plan, out, progress=progress, part=part, **options)
     for _ in range(_MERGE_TRIES):
         if not _all_ended(folder, shards):

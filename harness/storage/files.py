@@ -6,6 +6,7 @@ Reading JSON and YAML; callers say which file it was and what to do:
 
 read_object(path)              the JSON object in a file
 as_object(data)                the JSON object in a text
+check(value, form)             raises WrongValue where it is not of that form
 parse_yaml(text, loader)       the values of a YAML text
 
 
@@ -25,6 +26,8 @@ import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from harness.errors import SaveError, UserError
 
@@ -113,6 +116,26 @@ def as_object(data: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it holds no JSON object")
     return value
+
+
+class WrongValue(ValueError):
+    """A value of the wrong type: key is its place ("config.dataset.name"), the message says what it should be."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(problem)
+        self.key = key
+
+
+def check(value: Any, form: TypeAdapter[Any]) -> None:
+    """Raise WrongValue where a key is missing or not of its type."""
+    try:
+        form.validate_python(value, strict=True)
+    except ValidationError as e:
+        # Of the types that a value may have, the innermost and last one tells most; their names are no keys.
+        found = max(reversed(e.errors()), key=lambda error: len(error["loc"]))
+        place = [str(key) for key in found["loc"] if key != "float" and not str(key).startswith("dict[")]
+        problem = found["msg"].replace("Input should be", "should be").replace("Field required", "is missing")
+        raise WrongValue(".".join(place), problem.replace("dictionary", "object")) from None
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.errors import DataError, SaveError
-from harness.storage.files import as_object, save_error
-from harness.storage.run_schema import WrongValue, check
+from harness.storage.files import WrongValue, as_object, check, save_error
 
 
 def append_line(fd: int, path: Path, data: bytes) -> None:
@@ -42,21 +41,15 @@ def append_line(fd: int, path: Path, data: bytes) -> None:
     check_in_place(fd, path)
 
 
-def is_in_place(fd: int, path: Path) -> bool:
-    """Whether the open file `fd` is still the one at `path`."""
-    try:
-        return os.path.samestat(os.fstat(fd), path.stat())
-    except OSError:
-        return False
-
-
 def check_in_place(fd: int, path: Path) -> None:
     """Raise SaveError where the open file `fd` is not the one at `path` any more."""
-    if not is_in_place(fd, path):
-        raise SaveError(
-            f"{path} was removed or replaced while the run went on, so no further answer can be saved; put it back if "
-            "you can, then run the same command again."
-        )
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.fstat(fd), path.stat()):
+            return
+    raise SaveError(
+        f"{path} was removed or replaced while the run went on, so no further answer can be saved; put it back if "
+        "you can, then run the same command again."
+    )
 
 
 def json_line(value: Any) -> bytes:

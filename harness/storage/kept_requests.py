@@ -16,8 +16,7 @@ from typing import Any
 from harness.cost.flops import Request
 from harness.errors import DataError
 from harness.storage.json_lines import read_with_older
-
-REQUESTS = "requests.jsonl"
+from harness.storage.run_files import REQUESTS
 
 
 def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[dict[str, Any]]:

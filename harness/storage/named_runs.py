@@ -11,7 +11,8 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.storage.paths import local_folder
-from harness.storage.run_folder import RUN, Hold, StoredRun, find_runs, read_run
+from harness.storage.run_files import RUN
+from harness.storage.run_folder import Hold, StoredRun, find_runs, read_run
 
 
 def run_folder(text: str) -> Path:

@@ -1,15 +1,4 @@
-"""The run folder: what is on disk after every question, and how it is read back.
-
-results/<dataset>/<preset>--<model>--<hash8>/
-    run.yaml          {config: the RunConfig, origins: where each value came from}, the home folder as ~
-    manifest.json     what it ran on (harness/engine/manifest.py)
-    records.jsonl     one Record a line, on disk before the next question starts
-    answered.jsonl    answers that are not scored yet, as records without scores; deleted when the run ends
-    documents.jsonl   one index a line: document_id, key, status, usage
-    requests.jsonl    what was sent to models, and their replies (harness/storage/kept_requests.py)
-    texts.jsonl       the long ones of the texts that readers were shown (harness/storage/shown_texts.py)
-    summary.json      the numbers (harness/storage/run_summary.py)
-    lock              while a process writes
+"""A run folder, read back; its files are in run_files.py.
 
 read_run(folder) -> StoredRun            any number of readers; the one writer is harness/storage/run_store.py
 read_question(folder, id) -> StoredRun   one record of a large run, without reading the others
@@ -17,7 +6,6 @@ read_question(folder, id) -> StoredRun   one record of a large run, without read
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,20 +13,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import TypeAdapter
-
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
-from harness.storage.files import as_object, parse_yaml
+from harness.storage.files import WrongValue, as_object, check, parse_yaml
 from harness.storage.json_lines import indexed_lines, read_lines
-from harness.storage.kept_requests import REQUESTS, read_requests
+from harness.storage.kept_requests import read_requests
 from harness.storage.packed import Packed
-from harness.storage.shown_texts import TEXTS, lost_texts, read_texts, text_pointers
+from harness.storage.run_files import (
+    DOCUMENTS,
+    MANIFEST,
+    RECORDS,
+    REQUESTS,
+    RUN,
+    SUMMARY,
+    TEXTS,
+    os_error_as_data_error,
+    read_json,
+    used_settings,
+)
+from harness.storage.shown_texts import lost_texts, read_texts, text_pointers
 
 T = TypeVar("T")
-RECORDS, DOCUMENTS, UNSCORED = "records.jsonl", "documents.jsonl", "answered.jsonl"
-RUN, MANIFEST, SUMMARY, LOCK = "run.yaml", "manifest.json", "summary.json", "lock"
-BATCHES = "batches.json"
 
 Hold = Literal["all", "numbers", "nothing"]
 """How much of its records a run holds in memory: all, what a table counts (no texts), or nothing (StreamedRecords)."""
@@ -90,12 +85,12 @@ class StoredRun:
 
     def stream_texts(self, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
         """Yield (text_sha256, text) as `texts` does: those of a large run may not fit in memory."""
-        with _os_error_as_data_error(self.path / TEXTS):
+        with os_error_as_data_error(self.path / TEXTS):
             yield from read_texts(self.path, records)
 
     def requests(self, question_id: str) -> list[dict[str, Any]]:
         """A question's requests (--keep-prompts) in order: phase, role, kind, prompt, reply. Raises DataError."""
-        with _os_error_as_data_error(self.path / REQUESTS):
+        with os_error_as_data_error(self.path / REQUESTS):
             return read_requests(self.path, {question_id}).get(question_id, [])
 
 
@@ -145,7 +140,7 @@ class StreamedRecords(Sequence[dict[str, Any]]):
                 at, size = self.offsets[question_id]
                 file.seek(at)
                 try:
-                    row = run_schema.parse(file.read(size), run_schema.RECORD)
+                    check(row := as_object(file.read(size)), run_schema.RECORD)
                 except ValueError:
                     row = {}
                 if row.get("question_id") != question_id:
@@ -263,7 +258,7 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence
     config, origins = used_settings(listed, origins)
     notes: list[str] = []
     texts: _Pointers = {}
-    with _os_error_as_data_error(folder):
+    with os_error_as_data_error(folder):
         rows = records(folder / RECORDS, notes, texts)
         documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, run_schema.DOCUMENT))
         lost = lost_texts(folder, {pointer for own in texts.values() for pointer in own})
@@ -280,65 +275,20 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence
     )
 
 
-def used_settings(
-    config: Mapping[str, Any], origins: Mapping[str, str], path: str = ""
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Settings of a run and their origins, without values that are null or empty because nothing set them.
-
-    path: of `config` in the whole configuration, before each key; origins: path of a value -> what set it.
-    """
-    used: dict[str, Any] = {}
-    known: dict[str, str] = {}
-    for key, value in config.items():
-        here = f"{path}.{key}" if path else key
-        inner = {here: origins[here]} if here in origins else {}
-        if isinstance(value, dict):
-            value, own = used_settings(value, origins, here)
-            inner |= own
-        if value not in (None, {}) or origins.get(here, "default") != "default":
-            used[key] = value
-            known |= inner
-    return used, known
-
-
 def run_yaml(folder: Path) -> dict[str, Any]:
     """Parse and check run.yaml, {"config", "origins"}. Raises DataError for a damaged one."""
     import yaml
 
     path = folder / RUN
     try:
-        with _os_error_as_data_error(path):
+        with os_error_as_data_error(path):
             value = parse_yaml(path.read_bytes())
     except (yaml.YAMLError, ValueError) as error:
         raise DataError(path, None, None, f"not valid YAML ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         raise DataError(path, None, "config", "missing; the run folder was not written by this program")
     try:
-        run_schema.check(value, run_schema.RUN)
-    except run_schema.WrongValue as error:
+        check(value, run_schema.RUN)
+    except WrongValue as error:
         raise DataError(path, None, error.key, f"{error}; the run folder was not written by this program") from None
     return value
-
-
-def read_json(path: Path, form: TypeAdapter[Any] | None = None) -> dict[str, Any]:
-    """The object in a file, {} where there is none. Raises DataError for a damaged one."""
-    if not path.exists():
-        return {}
-    try:
-        with _os_error_as_data_error(path):
-            data = path.read_bytes()
-        return as_object(data) if form is None else run_schema.parse(data, form)
-    except ValueError as error:
-        key = getattr(error, "key", None)
-        problem = "not valid JSON" if key is None else "a wrong value"
-        raise DataError(path, None, key, f"{problem} ({error}); delete it and run the same command again") from None
-
-
-@contextlib.contextmanager
-def _os_error_as_data_error(path: Path) -> Iterator[None]:
-    """Turn an OSError of the block into a DataError about the file that it names, else about `path`."""
-    try:
-        yield
-    except OSError as error:
-        why = f"cannot be read ({error.strerror or error})"
-        raise DataError(Path(error.filename or path), None, None, why) from None

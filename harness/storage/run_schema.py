@@ -1,22 +1,13 @@
 """What a reader needs of the files of a run folder: which keys must be there, and of which type.
 
-    parse(line, RECORD)      a line as a dict; raises ValueError (no JSON) or WrongValue (a key is missing, or wrong)
-    check(values, RUN)       the same check of values that are read already
-
-Other keys are kept as they are, so a folder of an older or newer version still loads.
+`harness.storage.files.check(values, RECORD)` checks by them. Other keys are kept: folders of older and newer versions
+still load.
 """
 
 from typing import Any, NotRequired
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from typing_extensions import TypeAliasType, TypedDict
-
-from harness.storage.files import as_object
-
-# Keys of a record's notes: whether the reply has the answer prefix, counts over all answers, what models judged.
-PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
-LOGGED = "logged."
-"""The start of the names of scores that another tool gave (harness import); nothing here can compute them."""
 
 # Mappings of any depth whose innermost values are numbers, null where one is unknown.
 _NUMBERS = TypeAliasType("_NUMBERS", "dict[str, float | _NUMBERS | None]")
@@ -59,30 +50,3 @@ SUMMARY: TypeAdapter[Any] = TypeAdapter(
 _DATASET = _form({"name": str, "scorers": list[str]})
 _CONFIG = _form({"method": _NAMED, "dataset": _DATASET, "model": _NAMED, "seed": int})
 RUN: TypeAdapter[Any] = TypeAdapter(_form({"config": _CONFIG, "origins?": dict[str, str]}))
-
-
-class WrongValue(ValueError):
-    """A value of the wrong type: key is its place ("config.dataset.name"), the message says what it should be."""
-
-    def __init__(self, key: str, problem: str) -> None:
-        super().__init__(problem)
-        self.key = key
-
-
-def parse(data: bytes, form: TypeAdapter[Any]) -> dict[str, Any]:
-    """Parse a JSON object and check it. Raises WrongValue, or ValueError for no JSON object."""
-    value = as_object(data)
-    check(value, form)
-    return value
-
-
-def check(value: Any, form: TypeAdapter[Any]) -> None:
-    """Raise WrongValue where a key is missing or not of its type."""
-    try:
-        form.validate_python(value, strict=True)
-    except ValidationError as e:
-        # Of the types that a value may have, the innermost and last one tells most; their names are no keys.
-        found = max(reversed(e.errors()), key=lambda error: len(error["loc"]))
-        place = [str(key) for key in found["loc"] if key != "float" and not str(key).startswith("dict[")]
-        problem = found["msg"].replace("Input should be", "should be").replace("Field required", "is missing")
-        raise WrongValue(".".join(place), problem.replace("dictionary", "object")) from None

@@ -16,73 +16,78 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from harness.errors import UserError
+from harness.errors import SaveError, UserError
 from harness.storage.failures import has_answer
 from harness.storage.files import save_error, write_atomic
 from harness.storage.json_lines import (
     append_line,
     check_in_place,
     cut_torn_line,
-    is_in_place,
     json_line,
     read_lines,
     read_with_older,
 )
-from harness.storage.kept_requests import REQUESTS, without_requests
+from harness.storage.kept_requests import without_requests
 from harness.storage.paths import without_home
-from harness.storage.run_folder import BATCHES, DOCUMENTS, MANIFEST, RECORDS, RUN, UNSCORED, read_json, used_settings
-from harness.storage.run_parts import Part, lines_of, lock_folder
-from harness.storage.run_schema import DOCUMENT, RECORD
-from harness.storage.shown_texts import TEXTS
+from harness.storage.run_files import (
+    BATCHES,
+    DOCUMENTS,
+    MANIFEST,
+    RECORDS,
+    REQUESTS,
+    RUN,
+    TEXTS,
+    UNSCORED,
+    Part,
+    locked_folder,
+    read_json,
+    used_settings,
+)
 
-Note = Callable[[str], None]
-_KEYS = dict.fromkeys((RECORDS, UNSCORED), "question_id") | {
-    DOCUMENTS: "document_id",
-    TEXTS: "sha256",
-    REQUESTS: "kind",
-}
+_KEYS = {RECORDS: "question_id", UNSCORED: "question_id", DOCUMENTS: "document_id", TEXTS: "sha256", REQUESTS: "kind"}
 """The files of lines, and a key that every line of each has."""
 
 
 class RunStore:
-    """The writer of one run folder; holds its lock from `open` to the end of the `with` block.
+    """The writer of one run folder; holds its lock while the `with` block of `open` runs.
 
-    run: the folder; part: the part of the run that it writes, None for all; folder: of its files.
-    Any thread may call keep_answer, keep_texts, keep_requests and add_document; after that end they do nothing.
+    run: the folder; part: the part of the run that it writes, None for all; folder: of its files; unscored: answers by
+    question that are kept and have no record. Any thread may write; once the block has ended, nothing is written.
     """
 
-    def __init__(self, run: Path, part: Part | None, stack: ExitStack) -> None:
-        self.run, self.part, self._stack = run, part, stack
-        self.folder = run if part is None else part.folder(run)
-        self._path = self.folder.joinpath
-        self._fresh = not (self.folder / MANIFEST).exists()
-        self._write_lock = threading.RLock()  # documents are added by every thread of a run
-        self._records = self._open_to_append(RECORDS)
-        self._documents = self._open_to_append(DOCUMENTS)
-        self._unscored_fd = self._open_to_append(UNSCORED)
-        self._unscored_ids = {row["question_id"] for row in self.unscored_answers()}  # kept, and not appended yet
+    def __init__(self, run: Path, part: Part | None, folder: Path) -> None:
+        self.run, self.part, self.folder = run, part, folder
+        self.unscored: dict[str, dict[str, Any]] = {}
+        self._fresh = not (folder / MANIFEST).exists()
+        self._lock = threading.RLock()  # documents are added by every thread of a run
+        self._fds: dict[str, int] = {}  # the files of lines that are open
         self._closed = False
-        self._document_keys = {_document_key(row) for row in self.documents()}
-        self._side_fds: dict[str, int] = {}  # the side files are opened at their first write
-        self._texts = {row["sha256"] for row in read_with_older(self._path(TEXTS), "sha256")}
+        self._document_keys: set[tuple[Any, ...]] = set()
+        self._texts: set[str] = set()
 
     @classmethod
-    def open(cls, run: Path, fingerprint: str | None, note: Note, part: Part | None = None) -> RunStore:
+    @contextlib.contextmanager
+    def open(
+        cls, run: Path, fingerprint: str | None, note: Callable[[str], None], part: Part | None = None
+    ) -> Iterator[RunStore]:
         """Lock the folder, repair what a killed writer left, and check the fingerprint of the data (None: no check).
 
         note: gets a sentence for each repair. run.yaml stays as it is until `describe`. Raises RunLocked, SaveError,
         DataError (damaged), and UserError where the data changed, or parts are not merged.
         """
-        with ExitStack() as stack:
-            folder = lock_folder(run, part, stack)
-            for name, key in _KEYS.items():
-                if problem := cut_torn_line(folder / name, key, {RECORDS: RECORD, DOCUMENTS: DOCUMENT}.get(name)):
-                    note(problem)
+        with locked_folder(run, part) as folder:
+            # 1. Repairs.
+            if stored := [name for name in _KEYS if (folder / name).exists()]:
+                from harness.storage.run_schema import DOCUMENT, RECORD  # what a first start does not need
+
+                for name in stored:
+                    form = {RECORDS: RECORD, DOCUMENTS: DOCUMENT}.get(name)
+                    if problem := cut_torn_line(folder / name, _KEYS[name], form):
+                        note(problem)
+            # 2. The same data as before.
             for path in dict.fromkeys([run / MANIFEST, folder / MANIFEST]):
                 before = read_json(path).get("dataset", {}).get("fingerprint")
                 if before is not None and fingerprint is not None and before != fingerprint:
@@ -90,29 +95,34 @@ class RunStore:
                         f"the rows of the data set are not those that {path.parent} was begun with "
                         f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or delete that folder."
                     )
-            store = cls(run, part, stack)
-            store._stack = stack.pop_all()  # from here on the store closes the files, not this block
-        return store
+            # 3. The files of every run, and what they hold.
+            store = cls(run, part, folder)
+            try:
+                for name in (RECORDS, DOCUMENTS, UNSCORED):
+                    store._append(name, ())
+                store._document_keys |= {_document_key(row) for row in store.lines(DOCUMENTS)}
+                store._texts |= {row["sha256"] for row in read_with_older(folder / TEXTS, "sha256")}
+                if rows := {row["question_id"]: row for row in store.lines(UNSCORED, merged=True)}:
+                    answered = {row["question_id"]: has_answer(row) for row in store.lines(RECORDS, merged=True)}
+                    adds = (q for q in rows if q not in answered or (has_answer(rows[q]) and not answered[q]))
+                    store.unscored |= {q: rows[q] for q in adds}
+                yield store
+            finally:
+                store._close()
 
-    def _open_to_append(self, name: str) -> int:
-        """Open a file of the run until the store closes, and return its descriptor. Raises SaveError."""
-        path = self._path(name)
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        except OSError as error:
-            raise save_error(path, error) from error
-        self._stack.callback(os.close, fd)
-        return fd
+    def lines(self, name: str, merged: bool = False) -> Iterator[dict[str, Any]]:
+        """Stream the lines of a file in order; of several records of a question the last one counts.
 
-    def _is_in_place(self) -> bool:
-        """Whether records.jsonl is the file that this writer opened, so the folder is its own."""
-        return is_in_place(self._records, self._path(RECORDS))
+        merged: for a part, first the lines of its questions that were merged before.
+        """
+        if merged and self.part is not None:
+            rows = read_lines(self.run / name, _KEYS[name])
+            yield from (row for row in rows if row["question_id"] in self.part.ids)
+        yield from read_lines(self.folder / name, _KEYS[name])
 
-    def _replace(self, name: str, data: bytes | Iterable[bytes], sync_folder: bool = True) -> None:
-        """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
-        with self._write_lock:
-            check_in_place(self._records, self._path(RECORDS))
-            write_atomic(self._path(name), data, sync_folder=sync_folder)
+    def manifest(self) -> dict[str, Any]:
+        """The manifest on disk, {} before the first one."""
+        return read_json(self.folder / MANIFEST)
 
     def describe(self, config: dict[str, Any], origins: dict[str, str]) -> None:
         """Write run.yaml: the settings and where each came from. Raises SaveError."""
@@ -121,120 +131,96 @@ class RunStore:
         config, origins = used_settings(config, origins)
         plain = without_home({"config": config, "origins": origins})
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # C: the same bytes in a fifth of the time, 4 ms a run
-        check_in_place(self._records, self._path(RECORDS))
-        write_atomic(self.run / RUN, yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True).encode())
+        self._replace(self.run / RUN, yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True).encode())
 
-    def append_record(self, row: dict[str, Any]) -> None:
-        """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""
-        with self._write_lock:
-            append_line(self._records, self._path(RECORDS), json_line(row))
-            self._unscored_ids.discard(row["question_id"])
-            if not self._unscored_ids:
-                with contextlib.suppress(OSError):  # what is left there is recorded, so it counts as nothing
-                    os.ftruncate(self._unscored_fd, 0)
+    def write(self, name: str, value: dict[str, Any], *, sync_folder: bool = True) -> None:
+        """Replace manifest.json or summary.json in one step; sync_folder: as in write_atomic. Raises SaveError."""
+        data = json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
+        self._replace(self.folder / name, data, sync_folder)
+
+    def _replace(self, path: Path, data: bytes | Iterable[bytes], sync_folder: bool = True) -> None:
+        """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
+        with self._lock:
+            check_in_place(self._fds[RECORDS], self.folder / RECORDS)
+            write_atomic(path, data, sync_folder=sync_folder)
+
+    def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append rows to a file of lines, which is open from its first rows on. Raises SaveError."""
+        with self._lock:
+            path = self.folder / name
+            if self._closed:
+                return
+            if name not in self._fds:
+                self._fds[name] = self._open_to_append(path)
+            if rows:
+                append_line(self._fds[name], path, b"".join(map(json_line, rows)))
+
+    def _open_to_append(self, path: Path) -> int:
+        try:
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise save_error(path, error) from error
 
     def keep_answer(self, row: dict[str, Any]) -> None:
         """Append an answer that is not scored yet, a record without scores, to answered.jsonl. Raises SaveError."""
-        with self._write_lock:
-            if self._closed:
-                return
-            append_line(self._unscored_fd, self._path(UNSCORED), json_line(row))
-            self._unscored_ids.add(row["question_id"])
-            check_in_place(self._records, self._path(RECORDS))  # before further questions are asked
+        with self._lock:
+            self._append(UNSCORED, [row])
+            self.unscored[row["question_id"]] = row
+
+    def append_record(self, row: dict[str, Any]) -> None:
+        """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""
+        with self._lock:
+            self._append(RECORDS, [row])
+            self.unscored.pop(row["question_id"], None)
+            if not self.unscored:
+                with contextlib.suppress(OSError):  # what is left there is recorded, so it counts as nothing
+                    os.ftruncate(self._fds[UNSCORED], 0)
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
         """Append texts (checksum -> text) that texts.jsonl lacks, before a row points to them. Raises SaveError."""
-        with self._write_lock:
-            if new := [{"sha256": key, "text": text} for key, text in texts.items() if key not in self._texts]:
-                self._append_rows(TEXTS, new)
-                self._texts |= texts.keys()
+        with self._lock:
+            self._append(TEXTS, [{"sha256": key, "text": texts[key]} for key in texts if key not in self._texts])
+            self._texts |= texts.keys()
 
     def keep_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append the requests of a question or an index to requests.jsonl. Raises SaveError."""
-        with self._write_lock:
-            self._append_rows(REQUESTS, rows)
-
-    def drop_requests(self, questions: Container[str]) -> None:
-        """Remove the requests of these questions that an earlier try left. Raises SaveError."""
-        if not any(self._path(name).exists() for name in (REQUESTS, f"{REQUESTS}.gz")):
-            return
-        if (rows := without_requests(self._path(REQUESTS), questions)) is not None:
-            self._replace(REQUESTS, map(json_line, rows))
-            self._remove(f"{REQUESTS}.gz")
-
-    def _append_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows to a side file, opened at the first; a closed store does nothing. Raises SaveError."""
-        if self._closed:
-            return
-        if name not in self._side_fds:
-            self._side_fds[name] = self._open_to_append(name)
-        append_line(self._side_fds[name], self._path(name), b"".join(map(json_line, rows)))
-
-    def drop_texts(self) -> None:
-        """Delete texts.jsonl and requests.jsonl, before a record points to them. Raises SaveError."""
-        for name in (TEXTS, REQUESTS, f"{TEXTS}.gz", f"{REQUESTS}.gz"):
-            self._remove(name)
-        self._texts.clear()
-
-    def _remove(self, name: str) -> None:
-        """Delete a file of the run, if it is there. Raises SaveError."""
-        try:
-            self._path(name).unlink(missing_ok=True)
-        except OSError as error:
-            raise save_error(self._path(name), error) from error
-
-    def unscored_answers(self) -> list[dict[str, Any]]:
-        """Rows that `keep_answer` wrote in a run that was stopped before it scored them."""
-        rows = {row["question_id"]: row for row in lines_of(self.run, self.part, UNSCORED)}
-        answered = {row["question_id"]: has_answer(row) for row in self.known_records()} if rows else {}
-
-        def adds_an_answer(question_id: str) -> bool:
-            recorded = question_id in answered
-            return not recorded or (has_answer(rows[question_id]) and not answered[question_id])
-
-        return [row for question_id, row in rows.items() if adds_an_answer(question_id)]
-
-    def replace(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Replace all records by `rows` in one step; later records are appended. Raises SaveError."""
-        path = self._path(RECORDS)
-        self._replace(RECORDS, map(json_line, rows))
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-        except OSError as error:
-            raise save_error(path, error) from error
-        os.dup2(fd, self._records, inheritable=False)  # the open file is the one that was replaced
-        os.close(fd)
+        self._append(REQUESTS, rows)
 
     def add_document(self, row: dict[str, Any]) -> None:
         """Append an index's line to documents.jsonl, unless it is there already. Raises SaveError.
 
         A try that failed is a line each time, as each has a cost.
         """
-        with self._write_lock:
-            key, failed = _document_key(row), row.get("status") == "failed"
-            if not self._closed and (failed or key not in self._document_keys):
-                append_line(self._documents, self._path(DOCUMENTS), json_line(row))
-                self._document_keys.add(key)
+        with self._lock:
+            if row.get("status") == "failed" or _document_key(row) not in self._document_keys:
+                self._append(DOCUMENTS, [row])
+                self._document_keys.add(_document_key(row))
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Stream all records in file order. A question may have several: its last one counts."""
-        return read_lines(self._path(RECORDS), "question_id")
+    def drop_requests(self, questions: Container[str]) -> None:
+        """Remove the requests of these questions that an earlier try left. Raises SaveError."""
+        if (rows := without_requests(self.folder / REQUESTS, questions)) is not None:
+            self._replace(self.folder / REQUESTS, map(json_line, rows))
+            self._remove(f"{REQUESTS}.gz")
 
-    def known_records(self) -> Iterator[dict[str, Any]]:
-        """Stream the records of this writer's questions: for a part, first those that were merged before it."""
-        return lines_of(self.run, self.part, RECORDS)
+    def drop_texts(self) -> None:
+        """Delete texts.jsonl and requests.jsonl, before a record points to them. Raises SaveError."""
+        self._remove(TEXTS, REQUESTS, f"{TEXTS}.gz", f"{REQUESTS}.gz")
+        self._texts.clear()
 
-    def documents(self) -> Iterator[dict[str, Any]]:
-        """Stream the lines of documents.jsonl."""
-        return read_lines(self._path(DOCUMENTS), "document_id")
+    def _remove(self, *names: str) -> None:
+        """Delete files of the run that are there. Raises SaveError."""
+        for path in (self.folder / name for name in names):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise save_error(path, error) from error
 
-    def manifest(self) -> dict[str, Any]:
-        """The manifest on disk, {} before the first one."""
-        return read_json(self._path(MANIFEST))
-
-    def write(self, name: str, value: dict[str, Any], *, sync_folder: bool = True) -> None:
-        """Replace manifest.json or summary.json in one step; sync_folder: as in write_atomic. Raises SaveError."""
-        self._replace(name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n", sync_folder)
+    def replace(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Replace all records by `rows` in one step; later records are appended. Raises SaveError."""
+        path = self.folder / RECORDS
+        self._replace(path, map(json_line, rows))
+        replaced, self._fds[RECORDS] = self._fds[RECORDS], self._open_to_append(path)
+        os.close(replaced)
 
     def sort(self, order: Sequence[str]) -> None:
         """Sort records.jsonl by `order` (question ids), keeping the last record of each question. Raises SaveError.
@@ -242,37 +228,33 @@ class RunStore:
         A file in order is not written again; the unsorted one stays where the write fails.
         """
         position = {question_id: n for n, question_id in enumerate(order)}
-        question_ids = [row["question_id"] for row in self.records()]
+        question_ids = [row["question_id"] for row in self.lines(RECORDS)]
         in_order = sorted(dict.fromkeys(question_ids), key=lambda q: position.get(q, len(position)))
-        if question_ids == in_order:
-            return
-        rows = {row["question_id"]: row for row in self.records()}
-        self.replace(rows[q] for q in in_order)
+        if question_ids != in_order:
+            rows = {row["question_id"]: row for row in self.lines(RECORDS)}
+            self.replace(rows[q] for q in in_order)
 
     def discard(self) -> None:
         """Delete the folder of a run that this process began if no question was recorded and no batch was sent."""
-        paid = self._path(BATCHES).exists()
-        if self._is_in_place() and next(self.records(), None) is None and self._fresh and not paid:
-            self._close()
-            shutil.rmtree(self.folder, ignore_errors=True)
-            with contextlib.suppress(OSError):  # the folder above, unless it holds others
-                self.folder.parent.rmdir()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._close()
+        used = (self.folder / BATCHES).exists() or next(self.lines(RECORDS), None) is not None
+        if self._fresh and not used:
+            with contextlib.suppress(SaveError, OSError):
+                check_in_place(self._fds[RECORDS], self.folder / RECORDS)
+                self._close()
+                shutil.rmtree(self.folder, ignore_errors=True)
+                self.folder.parent.rmdir()  # the folder above, unless it holds others
 
     def _close(self) -> None:
-        """Close the files and release the lock."""
-        with self._write_lock:
-            if not self._closed and not self._unscored_ids and self._is_in_place():
-                with contextlib.suppress(OSError):
-                    self._path(UNSCORED).unlink()
+        """Close the files; delete the one of unscored answers where every one has a record."""
+        with self._lock:
+            if RECORDS in self._fds and not self.unscored:
+                with contextlib.suppress(SaveError, OSError):
+                    check_in_place(self._fds[RECORDS], self.folder / RECORDS)
+                    (self.folder / UNSCORED).unlink()
             self._closed = True
-            self._stack.close()  # the lock goes last
+            while self._fds:
+                os.close(self._fds.popitem()[1])
 
 
-def _document_key(row: dict[str, Any]) -> tuple[Any, ...]:
+def _document_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["document_id"], row.get("key"), row.get("question_id"), row.get("status") == "failed"

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from harness.cost.usage import add_usage, texts_and_cut
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import Clusters
-from harness.storage.run_schema import MISSING, PREFIX
+from harness.types import MISSING, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
 """The keys of a summary.json that its records do not determine: who computes the numbers again keeps them."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.storage.json_lines import read_with_older
+from harness.storage.run_files import TEXTS
 
-TEXTS = "texts.jsonl"
 INLINE = 300
 POINTER = "text_sha256"
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from harness.engine.rows_in_turn import Hook
 from harness.errors import ConfigError, HarnessError
 from harness.storage.paths import masked
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
 from harness.tracking import MOST_TRACES
 from harness.tracking.store import expand_home, unreachable
 from harness.tracking.track import (

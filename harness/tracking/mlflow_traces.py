@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.storage.run_folder import StoredRun
-from harness.storage.run_schema import JUDGES
 from harness.tracking.traces import Span, Trace, answer_digest, build_traces, cut_middle, percent_scores
+from harness.types import JUDGES
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Dataset, TraceInfo

@@ -25,10 +25,11 @@ from typing import Any
 
 from harness.cost.flops import DEFAULT
 from harness.cost.usage import sum_phases
-from harness.storage.kept_requests import REQUESTS, read_requests
+from harness.storage.kept_requests import read_requests
+from harness.storage.run_files import REQUESTS
 from harness.storage.run_folder import StoredRun
-from harness.storage.run_schema import JUDGES
 from harness.tracking.metrics import metric_name, percent
+from harness.types import JUDGES
 
 _MOST_STEPS, _MOST_PIECES = 40, 20  # spans below a search, pieces of one span: the rest is counted
 _LONGEST_TEXT, _LONGEST_PIECE = 4000, 1000  # characters; the run folder has all of them

@@ -13,7 +13,8 @@ from harness.datasets.base import Dataset
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
-from harness.storage.run_folder import read_run, used_settings
+from harness.storage.run_files import used_settings
+from harness.storage.run_folder import read_run
 from harness.types import Answer, Document, Example, Gold, Question, Shown, Support
 from tests.engine.fakes import SCORER, FakeModel, Plain, Words, World, comparable, go, make_plan
 

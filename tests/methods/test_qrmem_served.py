@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 
-from harness.storage.run_folder import DOCUMENTS
+from harness.storage.run_files import DOCUMENTS
 from tests.cli.conftest import Ended
 from tests.llm.endpoints import content, records, words
 from tests.llm.loopback import Loopback, completion

@@ -10,9 +10,8 @@ from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.shard import parse_shard, partition, run_shard
 from harness.storage.json_lines import json_line, read_lines
-from harness.storage.lock import FolderLock
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, read_run
-from harness.storage.run_parts import parts_in
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, folder_lock, parts_in
+from harness.storage.run_folder import read_run
 from reports import facts
 from tests.engine.fakes import World, comparable, go, make_plan
 
@@ -88,12 +87,12 @@ def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path):
 
 def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path):
     folder = shard(tmp_path, 1)[0]
-    with FolderLock(parts_in(folder)[0]):
+    with folder_lock(parts_in(folder)[0]):
         with pytest.raises(RunLocked, match=r"is writing the run folder .*parts/1-of-3"):
             merge(folder, print)
         with pytest.raises(RunLocked):
             shard(tmp_path, 1)
-    with FolderLock(folder), pytest.raises(RunLocked, match="is writing the run folder"):
+    with folder_lock(folder), pytest.raises(RunLocked, match="is writing the run folder"):
         shard(tmp_path, 2)
     assert parts_in(folder) == [folder / "parts" / "1-of-3"]
 

@@ -16,8 +16,7 @@ import yaml
 
 import harness
 from harness.cli.main import main
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
-from harness.storage.shown_texts import TEXTS
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, TEXTS
 from tests.made_up import musique_rows, write_rows
 from tests.reports.searches import steps
 

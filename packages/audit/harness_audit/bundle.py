@@ -41,8 +41,9 @@ from harness.errors import DataError, UserError
 from harness.storage.file_hash import file_hash
 from harness.storage.files import as_object, replacing
 from harness.storage.json_lines import json_line
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, StoredRun, read_run
-from harness.storage.shown_texts import POINTER, TEXTS, checksum, shown_pieces
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, TEXTS
+from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.shown_texts import POINTER, checksum, shown_pieces
 from harness.types import VERSION
 
 LARGEST = 2**30

@@ -27,7 +27,7 @@ from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.question_clusters import question_labels
 from harness.stats.rng import derived_seed
-from harness.storage.run_folder import SUMMARY, read_json
+from harness.storage.run_files import DOCUMENTS, SUMMARY, read_json
 from harness.types import Example
 from harness_audit.pair_races import Pair, PairRaces, Rules
 
@@ -237,7 +237,7 @@ def _finish_entrant(
         verdicts = list(dict.fromkeys([*before.get("verdicts", ()), *own]))
         asked = {"by": "duel", "questions": len(tally.values), "of": total, "seed": job.plan.config.seed}
         early_stop = {"stopped_early": {**asked, **asdict(races.rules), "score": score, "verdicts": verdicts}}
-    built = [row for row in job.store.documents() if row["status"] == "built"]
+    built = [row for row in job.store.lines(DOCUMENTS) if row["status"] == "built"]
     costs = [*(tally.costs[q] for q in raced), *map(_tokens_and_seconds, built)]
     tokens, seconds = (sum(cost[k] for cost in costs) for k in (0, 1))
     return Entrant(name, job.finished(early_stop), len(raced), sum(map(len, clusters)), tokens, seconds)

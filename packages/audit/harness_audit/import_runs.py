@@ -35,12 +35,11 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.packed import Packed
 from harness.storage.paths import run_path
-from harness.storage.run_folder import MANIFEST, RUN, SUMMARY
-from harness.storage.run_schema import LOGGED
+from harness.storage.run_files import MANIFEST, RECORDS, RUN, SUMMARY
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
-from harness.types import VERSION, Example, Gold, Question, Record
+from harness.types import LOGGED, VERSION, Example, Gold, Question, Record
 from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
 
 _NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}  # how questions were asked there
@@ -72,7 +71,7 @@ class Imported:
         with RunStore.open(draft, None, note) as store:
             store.replace(self.records)
             store.write(MANIFEST, self.manifest)
-            numbers = summarise(store.records(), (), form=self.config["dataset"]["format"])
+            numbers = summarise(store.lines(RECORDS), (), form=self.config["dataset"]["format"])
             store.write(SUMMARY, {**state, **numbers})
             store.describe(self.config, {})
         (draft / RUN).rename(draft / _ASIDE)  # a folder without it is no run, and a killed import leaves its drafts

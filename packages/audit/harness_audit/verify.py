@@ -32,10 +32,9 @@ from harness.errors import UserError
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.run_folder import ByQuestion, StoredRun, without_texts
-from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.run_summary import KEPT, summarise_with
 from harness.storage.serialize import json_values
-from harness.types import Gold
+from harness.types import JUDGES, LOGGED, Gold
 from harness_audit.bundle import Bundle, answer_digest, answer_parts, open_bundle, table, texts_digest
 from reports.gold_rows import other_texts
 

@@ -18,8 +18,8 @@ from harness_audit.verify import Report, verify
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import DataError, UserError
-from harness.storage.run_folder import RECORDS, StoredRun, read_run
-from harness.storage.shown_texts import TEXTS
+from harness.storage.run_files import RECORDS, TEXTS
+from harness.storage.run_folder import StoredRun, read_run
 from tests.engine.fakes import Plain, go, make_plan
 from tests.made_up import musique_rows, write_rows
 

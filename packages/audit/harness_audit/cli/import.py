@@ -19,7 +19,7 @@ from harness.cli.output import columns, say
 from harness.config import registry
 from harness.errors import ConfigError, UnknownName, UserError, printable
 from harness.storage.paths import local_folder
-from harness.storage.run_schema import LOGGED
+from harness.types import LOGGED
 from harness_audit.foreign_tools import READERS, read_foreign
 from harness_audit.import_runs import Imported, prepare_import, write_all
 

@@ -1,0 +1,148 @@
+"""The files of a run folder: their names, the parts of a run, and the lock of the one who writes.
+
+results/<dataset>/<preset>--<model>--<hash8>/
+    run.yaml          {config: the RunConfig, origins: where each value came from}, the home folder as ~
+    manifest.json     what it ran on (harness/engine/manifest.py)
+    records.jsonl     one Record a line, on disk before the next question starts
+    answered.jsonl    answers that are not scored yet, as records without scores; deleted when the run ends
+    documents.jsonl   one index a line: document_id, key, status, usage
+    requests.jsonl    what was sent to models, and their replies (harness/storage/kept_requests.py)
+    texts.jsonl       the long ones of the texts that readers were shown (harness/storage/shown_texts.py)
+    summary.json      the numbers (harness/storage/run_summary.py)
+    lock              names the last writer; the kernel's lock on it dies with its process
+    parts/3-of-16/    the same files, written by one of several processes, until harness merge
+
+The one writer is run_store.py, the readers have run_folder.py.
+"""
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter
+
+from harness.errors import DataError, RunLocked, UserError
+from harness.storage.files import check, check_writable, delete_drafts, read_object, save_error
+
+RECORDS, DOCUMENTS, UNSCORED = "records.jsonl", "documents.jsonl", "answered.jsonl"
+TEXTS, REQUESTS = "texts.jsonl", "requests.jsonl"
+RUN, MANIFEST, SUMMARY, LOCK = "run.yaml", "manifest.json", "summary.json", "lock"
+BATCHES, PARTS = "batches.json", "parts"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part `number` (from 1) of `of`, which together ask `asked` questions; ids: its own."""
+
+    number: int
+    of: int
+    asked: int
+    ids: frozenset[str]
+
+    def folder(self, run: Path) -> Path:
+        """The folder of its files in the folder of the run."""
+        return run / PARTS / f"{self.number}-of-{self.of}"
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """{"shard": {"number", "of", "asked"}} for its manifest.json."""
+        return {"shard": {"number": self.number, "of": self.of, "asked": self.asked}}
+
+
+def parts_in(run: Path) -> list[Path]:
+    """The folders of the parts that are not merged yet, by number."""
+    return sorted((run / PARTS).glob("*-of-*"), key=lambda folder: int(folder.name.partition("-")[0]))
+
+
+@contextlib.contextmanager
+def folder_lock(folder: Path, seconds: float = 0) -> Iterator[None]:
+    """Hold the writer's lock of a run folder, or of a part; wait `seconds` for it. Raises RunLocked, SaveError."""
+    path, lock = folder / LOCK, FileLock(folder / LOCK, thread_local=False)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(lock.acquire(timeout=seconds))
+            path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        except Timeout:
+            who = path.read_text(encoding="utf-8") or "another process"
+            raise RunLocked(f"{who} is writing the run folder {folder}; wait for it or stop it.") from None
+        except OSError as error:
+            raise save_error(path, error) from error
+        yield
+
+
+@contextlib.contextmanager
+def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
+    """Become the writer of a run, or of a part of it, for the block: the folder of its files, without old drafts.
+
+    Raises RunLocked, SaveError (it cannot be written), and UserError for a whole run with parts: their questions would
+    be asked again.
+    """
+    folder = run if part is None else part.folder(run)
+    if part is not None:
+        _check_unlocked(run)  # a writer of the whole run would ask the same questions
+    check_writable(folder)
+    with folder_lock(folder):
+        if part is not None:
+            _check_unlocked(run)  # who came between
+        elif parts := parts_in(run):
+            some = ", ".join(each.name for each in parts[:5]) + (" ..." if len(parts) > 5 else "")
+            raise UserError(f"{run} holds shards that are not merged ({some}); first run: harness merge {run}")
+        delete_drafts(folder)
+        yield folder
+
+
+def _check_unlocked(run: Path) -> None:
+    """Raise RunLocked while another process writes the run folder; others that check hold the lock a moment, too."""
+    if (run / LOCK).exists():
+        with folder_lock(run, seconds=1):
+            pass
+
+
+def read_json(path: Path, form: TypeAdapter[Any] | None = None) -> dict[str, Any]:
+    """The object in a file, checked by `form`; {} where there is no file. Raises DataError for a damaged one."""
+    try:
+        with os_error_as_data_error(path):
+            value = read_object(path) if path.exists() else {}
+        if value and form is not None:
+            check(value, form)
+        return value
+    except ValueError as error:
+        key = getattr(error, "key", None)
+        problem = "not valid JSON" if key is None else "a wrong value"
+        raise DataError(path, None, key, f"{problem} ({error}); delete it and run the same command again") from None
+
+
+@contextlib.contextmanager
+def os_error_as_data_error(path: Path) -> Iterator[None]:
+    """Turn an OSError of the block into a DataError about the file that it names, else about `path`."""
+    try:
+        yield
+    except OSError as error:
+        why = f"cannot be read ({error.strerror or error})"
+        raise DataError(Path(error.filename or path), None, None, why) from None
+
+
+def used_settings(
+    config: Mapping[str, Any], origins: Mapping[str, str], path: str = ""
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Settings of a run and their origins, without values that are null or empty because nothing set them.
+
+    path: of `config` in the whole configuration, before each key; origins: path of a value -> what set it.
+    """
+    used: dict[str, Any] = {}
+    known: dict[str, str] = {}
+    for key, value in config.items():
+        here = f"{path}.{key}" if path else key
+        inner = {here: origins[here]} if here in origins else {}
+        if isinstance(value, dict):
+            value, own = used_settings(value, origins, here)
+            inner |= own
+        if value not in (None, {}) or origins.get(here, "default") != "default":
+            used[key] = value
+            known |= inner
+    return used, known
