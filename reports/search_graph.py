@@ -139,6 +139,6 @@ def _cached_graph(key: str) -> tuple[Graph | None, str | None]:
     if folder is None:
         return None, f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names another one)"
     try:
-        return parse_graph(load(read_packed(folder, key))), None
+        return parse_graph(load(*read_packed(folder, key))), None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"cannot be read from the cache: {folder} is damaged ({error})"

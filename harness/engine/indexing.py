@@ -95,7 +95,7 @@ class Indexer:
         with self._lock:
             entry = self._recent.get(digest)
         if entry is None:
-            entry = self._cache.get(key)
+            entry = self._cache.get(self._cache.folder(key), key)
             status = "hit" if entry is not None else "built"
             if entry is None:
                 entry = self._build(document, question, key)
@@ -103,7 +103,7 @@ class Indexer:
             self._record_status(document, question, digest, status, entry.usage)
             if status == "built":
                 try:
-                    self._cache.put(key, entry)
+                    self._cache.put(self._cache.folder(key), key, entry)
                 except SaveError as error:
                     if self._cache.written:  # it could be written before: later indexes would be lost too
                         raise
@@ -124,7 +124,7 @@ class Indexer:
             method = copy.copy(method)
             method.config = _IndexSettings(plan.method, fields)
         meter = Meter("index", keeps_requests=plan.config.keep_prompts)
-        build = IndexBuild(plan.method.index_roles, self._cache.parts(key))
+        build = IndexBuild(plan.method.index_roles, self._cache, key)
         task = plan.task if question is not None else None
         tools = EngineTools(self._models, meter, task, self._progress.part, build)
         tools.question = question

@@ -43,7 +43,7 @@ from harness.models import Collected
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
 from harness.storage.failures import NOT_YET, STOPS, describe_failure, one_line
-from harness.storage.index_cache import open_cache
+from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.kept_requests import request_rows
 from harness.storage.paths import masked
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY, Part
@@ -153,7 +153,7 @@ class Job:
     def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], asking: AskOptions) -> None:
         self.plan, self.store, self.progress, self.asking = plan, store, progress, asking
         self.models = Models(plan)
-        cache = open_cache(progress.note, server_shapes(plan.models))
+        cache = IndexCache(cache_root(), progress.note, server_shapes(plan.models))
         self.budget = asking.budget
         self.indexer = Indexer(plan, self.models, cache, store, progress, self.budget)
         self.examples = plan.dataset.examples[: plan.config.limit]

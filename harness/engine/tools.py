@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.locks import KeyedLocks
 from harness.parallel.scheduler import current
 from harness.stats.rng import derived_seed
-from harness.storage.index_cache import Parts, Shared, cache_root
+from harness.storage.index_cache import IndexCache, cache_root
 from harness.types import Question
 
 T = TypeVar("T")
@@ -133,10 +134,11 @@ def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class IndexBuild:
-    """What building an index may use. roles: in its cache key; parts: store of finished parts; locks: their locks."""
+    """What building an index may use. roles: in its cache key, `key`; cache: of its parts; locks: of these."""
 
     roles: tuple[str, ...]
-    parts: Parts
+    cache: IndexCache
+    key: dict[str, Any]
     locks: KeyedLocks = field(default_factory=KeyedLocks)
 
 
@@ -230,8 +232,11 @@ class EngineTools:
         """
         if self._build is None:
             raise LookupError("tools.keep stores parts of an index; it cannot be used while answering")
-        with self._build.locks.hold(key):
-            return self._build.parts.keep(key, lambda: self._with_own_draws(key, fn), self.meter)
+        from harness.storage.index_parts import keep
+
+        build = self._build
+        with build.locks.hold(key):
+            return keep(build.cache, build.key, key, lambda: self._with_own_draws(key, fn), self.meter)
 
     def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
         """Return fn(), or what an index of any method shared as `name` for equal `needs`; tuples come back as lists.
@@ -241,8 +246,10 @@ class EngineTools:
         if self._build is None:
             raise LookupError("tools.share stores parts of indexes; it cannot be used while answering")
         self._check_role(role)
-        shared = Shared(name, role, needs)
-        return self._build.parts.share(shared, lambda: self._with_own_draws(f"share {name}", fn), self.meter)
+        from harness.storage.index_parts import share
+
+        own = partial(self._with_own_draws, f"share {name}", fn)
+        return share(self._build.cache, self._build.key, name, role, needs, own, self.meter)
 
     def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
         """Return fn(), run with global generators seeded by `key`, then restored: a part must change no later draw."""

@@ -1,7 +1,7 @@
 """Values as JSON and arrays, never pickle: what an index or a record may hold.
 
     dump({"levels": [1, 2], "vectors": array})
-        -> {"levels": [1, 2], "vectors": {"__array__": "0"}} and an npz file with {"0": array}
+        -> {"levels": [1, 2], "vectors": {"__array__": "0"}} as JSON, and an npz file with {"0": array}
 
 `dump` and `load` are exact inverses, but for tuples (lists afterwards) and NumPy scalars (Python's). Everything else
 is refused; the error names its place.
@@ -11,20 +11,12 @@ import io
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 _ARRAY, _FLOAT = "__array__", "__float__"
-
-
-@dataclass(frozen=True)
-class Packed:
-    """A serialised value: `data` is UTF-8 JSON, `arrays` an npz file (empty bytes when there is no array)."""
-
-    data: bytes
-    arrays: bytes
 
 
 def _plain(value: Any, at: str, other: Callable[[Any, str], Any]) -> Any:
@@ -35,35 +27,21 @@ def _plain(value: Any, at: str, other: Callable[[Any, str], Any]) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [_plain(v, f"{at}[{i}]", other) for i, v in enumerate(value)]
-    if isinstance(value, dict):
-        return {_checked_key(k, at): _plain(v, f"{at}.{k}" if at else k, other) for k, v in value.items()}
-    return other(value, at)
+    if not isinstance(value, dict):
+        return other(value, at)
+    for key in value:
+        if not isinstance(key, str):  # JSON turns 1 into "1", so a cached index would differ
+            raise TypeError(f"{at} has the key {key!r}; keys must be strings")
+        if key in (_ARRAY, _FLOAT):
+            raise TypeError(f"{at} has the key {key!r}, which is reserved")
+    return {k: _plain(v, f"{at}.{k}" if at else k, other) for k, v in value.items()}
 
 
-def _checked_key(key: Any, at: str) -> str:
-    """Return a key that is a text, else raise TypeError: JSON turns 1 into "1", so a cached index would differ."""
-    if not isinstance(key, str):
-        raise TypeError(f"{at} has the key {key!r}; keys must be strings")
-    if key in (_ARRAY, _FLOAT):
-        raise TypeError(f"{at} has the key {key!r}, which is reserved")
-    return key
+def dump(value: Any) -> tuple[bytes, bytes]:
+    """Serialise `value` to UTF-8 JSON and an npz file (empty where it has no array); equal values give equal bytes.
 
-
-def _unpack(data: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The inverse of `dump`: `data` with its arrays, by name, put back."""
-    if isinstance(data, list):
-        return [_unpack(v, arrays) for v in data]
-    if not isinstance(data, dict):
-        return data
-    if _ARRAY in data:
-        return arrays[data[_ARRAY]]
-    if _FLOAT in data:
-        return float(data[_FLOAT])
-    return {k: _unpack(v, arrays) for k, v in data.items()}
-
-
-def dump(value: Any) -> Packed:
-    """Serialise `value`; equal values give equal bytes. Raises TypeError naming the place of what cannot be held."""
+    Raises TypeError naming the place of what cannot be held.
+    """
     arrays: dict[str, np.ndarray] = {}
 
     def pack(value: Any, at: str) -> Any:
@@ -81,16 +59,22 @@ def dump(value: Any) -> Packed:
     if arrays:
         # The stubs let a caller's name collide with savez's own keyword; ours are digits.
         np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    return Packed(json.dumps(data, allow_nan=False).encode(), buffer.getvalue())
+    return json.dumps(data, allow_nan=False).encode(), buffer.getvalue()
 
 
-def load(packed: Packed) -> Any:
-    """Deserialise the value that `dump` took; each call returns a fresh copy."""
-    arrays: dict[str, np.ndarray] = {}
-    if packed.arrays:
-        with np.load(io.BytesIO(packed.arrays), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    return _unpack(json.loads(packed.data), arrays)
+def load(data: bytes, arrays: bytes) -> Any:
+    """Deserialise the value whose `dump` this is; each call returns a fresh copy."""
+    named: dict[str, np.ndarray] = {}
+    if arrays:
+        with np.load(io.BytesIO(arrays), allow_pickle=False) as file:
+            named = {name: file[name] for name in file.files}
+
+    def unpack(mapping: dict[str, Any]) -> Any:
+        if _ARRAY in mapping:
+            return named[mapping[_ARRAY]]
+        return float(mapping[_FLOAT]) if _FLOAT in mapping else mapping
+
+    return json.loads(data, object_hook=unpack)
 
 
 def json_values(value: Any, lost: list[str]) -> Any:

@@ -13,6 +13,7 @@ import pytest
 from harness.datasets import load
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.storage.index_cache import IndexCache
+from harness.storage.index_parts import keep
 from harness.types import Document, Question
 from methods.long_context import FullContext
 from methods.pecan import Pecan
@@ -57,14 +58,14 @@ class Desk(FakeTools):
         super().__init__(similarity=SimpleNamespace(encode=lambda texts, kind: np.ones((len(texts), 4), np.float32)))
         self.reader, self.made = Counting(window), []
         key = {"method": "methods.pecan:Pecan", "document": "d"}
-        self.parts = IndexCache(folder, note=lambda text: None).parts(key)
+        self.cache, self.key = IndexCache(folder, note=lambda text: None), key
 
     def keep(self, key, fn):
         def make():
             self.made.append(key)
             return fn()
 
-        return self.parts.keep(key, make, self.meter)
+        return keep(self.cache, self.key, key, make, self.meter)
 
 
 def index(words, folder):

@@ -54,7 +54,8 @@ def steps():
 def keep(root, value=None, key=None):
     """Put an index into the cache below `root`; returns its digest."""
     key = KEY if key is None else key
-    IndexCache(root, lambda _: None).put(key, Entry(dump(index() if value is None else value)))
+    cache = IndexCache(root, lambda _: None)
+    cache.put(cache.folder(key), key, Entry(*dump(index() if value is None else value)))
     return key_digest(key)
 
 

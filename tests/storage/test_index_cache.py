@@ -19,7 +19,6 @@ from harness.errors import SaveError
 from harness.method import Task
 from harness.storage.index_cache import Entry, IndexCache, cache_root, key_digest
 from harness.storage.run_folder import read_run
-from harness.storage.serialize import load
 from harness.types import Document, Passage, Question
 from tests.engine.fakes import SHAPE, Words, World, comparable, go, make_plan
 
@@ -102,9 +101,9 @@ def an_entry():
 def test_an_entry_comes_back_with_its_cost(tmp_path):
     notes = []
     cache = IndexCache(tmp_path, notes.append)
-    assert cache.get(a_key()) is None
-    cache.put(a_key(), an_entry())
-    got = cache.get(a_key())
+    assert cache.get(cache.folder(a_key()), a_key()) is None
+    cache.put(cache.folder(a_key()), a_key(), an_entry())
+    got = cache.get(cache.folder(a_key()), a_key())
     assert got is not None
     assert (got, got.usage) == (an_entry(), an_entry().usage)
     assert got.usage["index"]["flops"]["full"] > 0
@@ -131,8 +130,8 @@ def two_of_one_name():
 
 def test_models_of_one_name_keep_their_sizes_in_an_entry(tmp_path):
     cache = IndexCache(tmp_path, print)
-    cache.put(a_key(), two_of_one_name())
-    got = cache.get(a_key())
+    cache.put(cache.folder(a_key()), a_key(), two_of_one_name())
+    got = cache.get(cache.folder(a_key()), a_key())
     assert got is not None
     roles = {e.role: flops(e, shape) for e, shape in zip(got.events, (SHAPE, OTHER), strict=True)}
     assert got.usage["index"]["roles"] == roles
@@ -140,11 +139,12 @@ def test_models_of_one_name_keep_their_sizes_in_an_entry(tmp_path):
 
 
 def test_an_entry_of_a_served_model_is_counted_by_the_sizes_told_today(tmp_path):
-    IndexCache(tmp_path, print).put(a_key(), two_of_one_name())
+    cache = IndexCache(tmp_path, print)
+    cache.put(cache.folder(a_key()), a_key(), two_of_one_name())
     corrected = replace(SHAPE, layers=70)
     event = two_of_one_name().events[0]
     for told, uncounted in ((corrected, 0), (None, 1)):
-        got = IndexCache(tmp_path, print, {"builder": told}).get(a_key())
+        got = IndexCache(tmp_path, print, {"builder": told}).get(cache.folder(a_key()), a_key())
         assert got is not None
         usage = got.usage["index"]
         assert usage["roles"].get("builder") == (flops(event, told) if told else None)
@@ -154,14 +154,14 @@ def test_an_entry_of_a_served_model_is_counted_by_the_sizes_told_today(tmp_path)
 
 def test_an_entry_of_before_events_named_their_shape_keeps_its_cost(tmp_path):
     cache, entry = IndexCache(tmp_path, print), an_entry()
-    cache.put(a_key(), entry)
+    cache.put(cache.folder(a_key()), a_key(), entry)
     folder = cache.folder(a_key())
     usage = json.loads((folder / "usage.json").read_text())
     usage["shapes"] = {"m": usage["shapes"].pop(SHAPE.key)}
     for row in usage["events"]:
         del row["shape"]
     (folder / "usage.json").write_text(json.dumps(usage))
-    assert cache.get(a_key()) == entry
+    assert cache.get(cache.folder(a_key()), a_key()) == entry
 
 
 DAMAGE = {
@@ -206,10 +206,11 @@ def test_a_hit_knows_what_building_cost(tmp_path):
 def _build(root, n):
     cache = IndexCache(root, print)
     for i in range(30):
-        cache.put(a_key(str(i)), an_entry())
-        got = cache.get(a_key(str(i)))
+        key = a_key(str(i))
+        cache.put(cache.folder(key), key, an_entry())
+        got = cache.get(cache.folder(key), key)
         assert got is not None
-        assert load(got.packed)["a"][0] == 1
+        assert got.value()["a"][0] == 1
 
 
 def test_drafts_of_killed_builders_are_removed_after_a_day(tmp_path):
@@ -218,7 +219,7 @@ def test_drafts_of_killed_builders_are_removed_after_a_day(tmp_path):
     for draft in drafts:
         draft.mkdir(parents=True)
     os.utime(drafts[0], (0, 0))
-    cache.put(a_key(), an_entry())
+    cache.put(cache.folder(a_key()), a_key(), an_entry())
     assert [draft.exists() for draft in drafts] == [False, True]
 
 
@@ -242,7 +243,7 @@ def test_a_cache_that_cannot_be_written_costs_the_cache_only(tmp_path, monkeypat
     assert told.startswith("2 indexes were not cached: cannot write ")
     assert told.endswith("choose a folder you may write to with HARNESS_CACHE.")
     with pytest.raises(SaveError):
-        IndexCache(tmp_path / "file", print).put(a_key(), an_entry())
+        IndexCache(tmp_path / "file", print).put(tmp_path / "file" / "x", a_key(), an_entry())
 
 
 SNEAKY = {
