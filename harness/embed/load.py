@@ -5,23 +5,27 @@ folder of transformers alone (config.json)       its network with the pooling of
 
 "dragon":  question ──► query network ──► q          passage ──► passage network ──► p          score = q . p
 reranker:  question and passage together ──► cross-encoder ──► score
+
+What several questions in flight ask of one network at the same time runs as one call (Together).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from harness.config.schema import EncoderConfig
-from harness.cost.flops import Event, ModelShape, shape_of
+from harness.cost.flops import Event, shape_of
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import MODULES, encoder_facts, encoder_folder, query_folder
 from harness.embed.served import ServedEncoder, ServedReranker
 from harness.errors import CannotRun, ModelOutputError, import_error_as_cannot_run
 from harness.method import Encoder, Reranker
-from harness.parallel.scheduler import in_forward_thread, timed
+from harness.parallel.scheduler import current, timed
 
 _kept: dict[tuple[str, str], Any] = {}
 
@@ -56,13 +60,50 @@ def with_token_counts(event: Event, lengths: Sequence[int], limit: int) -> Event
     return replace(event, new=sum(read), pairs=sum(n * n for n in read), requests=1, texts=len(lengths), cut=cut)
 
 
+@dataclass(eq=False)
+class Together:
+    """A network of sentence-transformers, whose short calls that wait together run as one: a RequestQueue.
+
+    run_items: from items (texts or pairs) to a row of numbers and a length for each; most: items of a call that several
+    share: a longer one gains nothing by company. With 1 each call runs alone.
+    """
+
+    net: Any
+    run_items: Callable[[list[Any]], tuple[np.ndarray, list[int]]]
+    most: int
+    ahead: bool = True
+
+    def __call__(self, items: list[Any]) -> tuple[np.ndarray, list[int]]:
+        """The rows and lengths of `items`. Raises what the network raises."""
+        scheduler = current()
+        return self.run_items(items) if scheduler is None else scheduler.do(self, items)
+
+    def take(self, asks: Sequence[list[Any]]) -> list[int]:
+        """Indices of the asks of the next call: the oldest ask, and others while they have `most` items."""
+        taken, room = [], self.most
+        for n, items in enumerate(asks):
+            if n == 0 or len(items) <= room:
+                taken.append(n)
+                room -= len(items)
+        return taken
+
+    def run(self, asks: Sequence[list[Any]]) -> list[Any]:
+        """Rows and lengths of each ask, or its error: what fails together runs again one by one."""
+        try:
+            rows, lengths = self.run_items([item for items in asks for item in items])
+        except Exception as error:  # noqa: BLE001 - raised in the thread that asked
+            return [error] if len(asks) == 1 else [self.run([items])[0] for items in asks]
+        parts = [slice(end - len(items), end) for items, end in zip(asks, accumulate(map(len, asks)), strict=True)]
+        return [(rows[part], lengths[part]) for part in parts]
+
+
 class SentenceEncoder:
     """An encoder bound to a meter; what `tools.encoder()` returns."""
 
     def __init__(
-        self, config: EncoderConfig, nets: tuple[Any, Any], identity: dict[str, Any], meter: Meter, role: str
+        self, config: EncoderConfig, nets: Sequence[Together], identity: dict[str, Any], meter: Meter, role: str
     ) -> None:
-        """nets: SentenceTransformers for passages and questions, or the same one twice; role: for the meter."""
+        """nets: for passages and questions, or the same one twice; role: for the meter."""
         self.name, self.identity = config.name, identity
         self._config, self._meter, self._role = config, meter, role
         self._net, self._query_net = nets
@@ -70,53 +111,56 @@ class SentenceEncoder:
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
         """Vectors [len(texts), width], float32, normalised for cosine. Raises ModelOutputError on NaN."""
         if not texts:
-            return np.zeros((0, int(self._net.get_embedding_dimension())), dtype=np.float32)
+            return np.zeros((0, int(self._net.net.get_embedding_dimension())), dtype=np.float32)
         prefix = self._config.query_prefix if kind == "query" else self._config.passage_prefix
-        net = self._query_net if kind == "query" else self._net
-        whole = [prefix + t for t in texts]
+        together = self._query_net if kind == "query" else self._net
         with timed() as took:
-            vectors, lengths = in_forward_thread(lambda: self._run(net, whole))
+            vectors, lengths = together([prefix + t for t in texts])
         if not np.isfinite(vectors).all():
             raise ModelOutputError(f"encoder '{self.name}' gave NaN or infinite embeddings; check its weights")
-        network = net[0].auto_model
+        network = together.net[0].auto_model
         # sentence-transformers runs BERT's pooler even where mean pooling ignores it.
         logits = len(lengths) if getattr(network, "pooler", None) is not None else 0
         batch = Event(self._role, self.name, self._meter.current_phase, "embed", 0, logits=logits, **vars(took))
-        self._meter.record(with_token_counts(batch, lengths, net.max_seq_length), shape_of(network.config))
+        self._meter.record(with_token_counts(batch, lengths, together.net.max_seq_length), shape_of(network.config))
         return vectors
-
-    def _run(self, net: Any, texts: list[str]) -> tuple[np.ndarray, list[int]]:
-        """Vectors [len(texts), width] of `net`, and the length of each text in tokens, also beyond its limit."""
-        vectors = net.encode(
-            texts,
-            batch_size=self._config.batch_size,
-            normalize_embeddings=self._config.similarity == "cosine",
-            show_progress_bar=False,
-            convert_to_numpy=True,
-        )
-        ids = net.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
-        return np.asarray(vectors, dtype=np.float32), [len(i) for i in ids]
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
         """Scores [passages] of vectors from `encode`; those for cosine have length 1, so both are dot products."""
         return np.asarray(passages @ query)
 
 
-def load_encoder(config: EncoderConfig, meter: Meter, role: str) -> Encoder:
-    """Bind the encoder that `config` names to `meter`; loads it once a process. Raises CannotRun."""
+def _vectors(config: EncoderConfig, net: Any, texts: list[str]) -> tuple[np.ndarray, list[int]]:
+    """Vectors [len(texts), width] of `net`, and the length of each text in tokens, also beyond its limit."""
+    vectors = net.encode(
+        texts,
+        batch_size=config.batch_size,
+        normalize_embeddings=config.similarity == "cosine",
+        show_progress_bar=False,
+        convert_to_numpy=True,
+    )
+    ids = net.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
+    return np.asarray(vectors, dtype=np.float32), [len(i) for i in ids]
+
+
+def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Encoder:
+    """Bind the encoder that `config` names to `meter`; loads it once a process. Raises CannotRun.
+
+    alone: each call runs by itself, so that no bit of its vectors depends on the other questions in flight.
+    """
     if config.base_url is not None:
         return ServedEncoder(config, meter, role)
 
-    def load(folder: str, device: str | None) -> tuple[Any, Any]:
+    def load(folder: str, device: str | None) -> tuple[Together, Together]:
         passage = _load_network(Path(folder), config, device)
         query = passage if config.query_source is None else _load_network(query_folder(config), config, device)
         return passage, query
 
     nets, identity = load_nets(config, "encoder", load)
-    return SentenceEncoder(config, nets, identity, meter, role)
+    return SentenceEncoder(config, [replace(net, most=1) for net in nets] if alone else nets, identity, meter, role)
 
 
-def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> Any:
+def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> Together:
     """The SentenceTransformer in `folder`, pooling as it says, else by `config`. Raises what the libraries raise."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -129,16 +173,16 @@ def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> An
         net = SentenceTransformer(modules=[words, Pooling(width, config.pooling or "mean")], device=device)
     if config.max_length:
         net.max_seq_length = config.max_length
-    return net
+    return Together(net, partial(_vectors, config, net), config.batch_size)
 
 
 class CrossEncoderReranker:
     """A cross-encoder bound to a meter: what `tools.reranker()` returns."""
 
-    def __init__(self, config: EncoderConfig, net: Any, identity: dict[str, Any], meter: Meter, role: str) -> None:
+    def __init__(self, config: EncoderConfig, net: Together, identity: dict[str, Any], meter: Meter, role: str) -> None:
         self.name, self.identity = config.name, identity
-        self._config, self._net, self._meter, self._role = config, net, meter, role
-        self._shape: ModelShape = shape_of(net.model.config)
+        self._config, self._together, self._meter, self._role = config, net, meter, role
+        self._net, self._shape = net.net, shape_of(net.net.model.config)
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
         """Raw logit of each (query, passage) pair, [passages], higher is better. Raises ModelOutputError on NaN."""
@@ -147,7 +191,7 @@ class CrossEncoderReranker:
         question = self._config.query_prefix + query
         pairs = [(question, self._config.passage_prefix + p) for p in passages]
         with timed() as took:
-            scores, lengths = in_forward_thread(lambda: self._run(pairs))
+            scores, lengths = self._together(pairs)
         if not np.isfinite(scores).all():
             raise ModelOutputError(f"reranker '{self.name}' gave NaN or infinite scores; check its weights")
         limit = self._net.max_length or self._net.tokenizer.model_max_length
@@ -155,35 +199,36 @@ class CrossEncoderReranker:
         self._meter.record(with_token_counts(batch, lengths, limit), self._shape)
         return scores
 
-    def _run(self, pairs: list[tuple[str, str]]) -> tuple[np.ndarray, list[int]]:
-        """Scores [pairs], and the length of each pair in tokens, also beyond the limit."""
-        logits = self._net.predict(
-            pairs, batch_size=self._config.batch_size, activation_fn=lambda logits: logits, show_progress_bar=False
-        )
-        encoded = self._net.tokenizer([a for a, _ in pairs], [b for _, b in pairs], truncation=False, verbose=False)
-        scores = np.asarray(logits, dtype=np.float32).reshape(len(pairs))
-        return scores, [len(ids) for ids in encoded["input_ids"]]
+
+def _scores(config: EncoderConfig, net: Any, pairs: list[tuple[str, str]]) -> tuple[np.ndarray, list[int]]:
+    """Scores [pairs] of `net`, and the length of each pair in tokens, also beyond the limit."""
+    logits = net.predict(
+        pairs, batch_size=config.batch_size, activation_fn=lambda logits: logits, show_progress_bar=False
+    )
+    encoded = net.tokenizer([a for a, _ in pairs], [b for _, b in pairs], truncation=False, verbose=False)
+    scores = np.asarray(logits, dtype=np.float32).reshape(len(pairs))
+    return scores, [len(ids) for ids in encoded["input_ids"]]
 
 
-def load_reranker(config: EncoderConfig, meter: Meter, role: str) -> Reranker:
-    """Bind the cross-encoder that `config` names to `meter`; loads it once a process. Raises CannotRun."""
+def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Reranker:
+    """Bind the cross-encoder that `config` names to `meter`, as `load_encoder` does an encoder."""
     if config.base_url is not None:
         return ServedReranker(config, meter, role)
     from sentence_transformers import CrossEncoder
 
-    def load(folder: str, device: str | None) -> Any:
+    def load(folder: str, device: str | None) -> Together:
         net = CrossEncoder(folder, device=device, max_length=config.max_length, local_files_only=True)
         if missing := _missing_head_weight(net.model, Path(folder)):
             raise CannotRun(
                 f"'{config.name}' is no reranker: its weights have no '{missing}', so its scores would be noise; name "
                 "a cross-encoder with --set reranker=NAME"
             )
-        return net
+        return Together(net, partial(_scores, config, net), config.batch_size)
 
     net, identity = load_nets(config, "reranker", load)
-    if net.num_labels != 1:
-        raise CannotRun(f"'{config.name}' gives {net.num_labels} scores a pair; a reranker gives one")
-    return CrossEncoderReranker(config, net, identity, meter, role)
+    if net.net.num_labels != 1:
+        raise CannotRun(f"'{config.name}' gives {net.net.num_labels} scores a pair; a reranker gives one")
+    return CrossEncoderReranker(config, replace(net, most=1) if alone else net, identity, meter, role)
 
 
 def _missing_head_weight(model: Any, folder: Path) -> str | None:

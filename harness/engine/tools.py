@@ -113,13 +113,13 @@ class Models:
                     self._loaded[key] = load.load_model(config)
         return self._loaded[key]
 
-    def encoder(self, load: Callable[[EncoderConfig, Meter, str], T], role: str, meter: Meter) -> T:
+    def encoder(self, load: Callable[[EncoderConfig, Meter, str, bool], T], role: str, meter: Meter) -> T:
         """The encoder or reranker of `role`, from `load` (load_encoder, load_reranker). Raises as `model` does."""
         config = self.plan.encoders.get(role)
         if config is None:
             raise LookupError(_undeclared_role("encoders", role, self.plan.encoders))
         with self._loading.hold("encoders"), _global_draws_restored(self.seed):
-            return load(config, meter, role)
+            return load(config, meter, role, self.plan.config.model.deterministic)
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
         """Role -> the first prompt sent to its model ({"text", "ids"}), where the back end keeps it."""
