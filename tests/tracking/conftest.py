@@ -5,6 +5,18 @@ import threading
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def page(request, monkeypatch):
+    """A page in place of the real one, whose figures take a second; `drawn_page` asks for the real one."""
+    if "drawn_page" not in request.fixturenames:
+        monkeypatch.setattr("reports.page.page", lambda runs, title: title)
+
+
+@pytest.fixture
+def drawn_page():
+    """Let the test log pages as users get them."""
+
+
 @pytest.fixture
 def uri(empty_store, tmp_path):
     shutil.copy(empty_store, tmp_path / "mlflow.db")

@@ -17,7 +17,7 @@ pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
 
 class TestTrack:
-    def test_what_a_run_looks_like(self, uri, tmp_path):
+    def test_what_a_run_looks_like(self, uri, tmp_path, drawn_page):
         ends = [{"state": "finished", "finished": "2026-01-02T04:04:05+00:00"}]
         folder = run_folder(tmp_path, manifest={"starts": ends})
         track(folder, uri)
@@ -66,7 +66,7 @@ class TestTrack:
         assert (after.info.status, after.data.tags["state"]) == ("FINISHED", "finished")
 
     def test_under_load_nothing_is_finished_with_unfinished_numbers(self, uri, tmp_path, monkeypatch):
-        """Six runs, four of them at a time, each read behind every one of its writes."""
+        """Twelve runs, eight of them at a time, each read behind every one of its writes."""
         read, it = [], type(client(uri))
 
         def read_behind(write):
@@ -78,12 +78,12 @@ class TestTrack:
 
         for name in ("log_batch", "set_tag", "update_run", "set_terminated"):
             monkeypatch.setattr(it, name, read_behind(getattr(it, name)))
-        folders = [run_folder(tmp_path, hash8=f"{n:08}") for n in range(6)]
+        folders = [run_folder(tmp_path, hash8=f"{n:08}") for n in range(12)]
         track(folders[0], uri, running=True, traces=0)
-        with ThreadPoolExecutor(4) as pool:
+        with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda folder: track(folder, uri, traces=0), folders))
         done = [run for run in read if "FINISHED" in (run.info.status, run.data.tags["state"].upper())]
-        assert len({run.info.run_id for run in done}) == 6 < len(done) < len(read)
+        assert len({run.info.run_id for run in done}) == 12 < len(done) < len(read)
         assert {(run.data.metrics.get(SCORE), run.data.metrics.get("n")) for run in done} == {(25.0, 8.0)}
 
     def test_twice_is_one_run_and_adds_no_point(self, uri, tmp_path):
