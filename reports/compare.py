@@ -283,7 +283,7 @@ def _reference_run(
     found = [run for run in group if names[id(run)] == reference]  # of "bm25" and "bm25 k=3" the first is meant
     found = found if len(found) == 1 else [run for run in group if wanted in facts.reference_names(run)]
     if len(found) > 1:
-        options = ", ".join(f"'{names[id(run)]}' ({run.path.name})" for run in found)
+        options = ", ".join(f"'{names[id(run)]}' ({run.name})" for run in found)
         raise UserError(f"{dataset} has {len(found)} runs of '{wanted}'; choose one with --reference: {options}")
     if found:
         return found[0]
@@ -408,6 +408,6 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
         "detectable": detectable_difference([x - y for x, y in zip(a, b, strict=True)], groups, tests),
         "changed": (f"{pair.label} differs from {pair.base_label} in {'; '.join(changed)}",) if changed else (),
         "notes": tuple(notes),
-        "run": pair.run.path.name,
-        "reference_run": pair.base.path.name,
+        "run": pair.run.name,
+        "reference_run": pair.base.name,
     }

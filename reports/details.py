@@ -140,7 +140,7 @@ def questions(
     length = _longest_that_fits(source, wanted, room)
     starts, parts = _compressed_parts(source, wanted, length, room, searches)
     methods = [
-        {"label": label, "model": run.config["model"]["name"], "run": run.path.name, "ceiling": facts.is_ceiling(run)}
+        {"label": label, "model": run.config["model"]["name"], "run": run.name, "ceiling": facts.is_ceiling(run)}
         for run, label in zip(runs, labels, strict=True)
     ]
     head = {"name": runs[0].config["dataset"]["name"], "score": score, "methods": methods, "reference": reference}

@@ -56,7 +56,7 @@ def hash8(run: StoredRun) -> str:
 
 def reference_names(run: StoredRun) -> tuple[str, str, str]:
     """The names by which --reference may mean the run: the preset's, the folder's, the hash."""
-    return run.config["method"]["name"], run.path.name, hash8(run)
+    return run.config["method"]["name"], run.name, hash8(run)
 
 
 def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
@@ -68,7 +68,17 @@ def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
 
 def run_key(run: StoredRun) -> tuple[str, str]:
     """Data set and folder name, which identify a run below one results folder."""
-    return str(run.config["dataset"]["name"]), run.path.name
+    return str(run.config["dataset"]["name"]), run.name
+
+
+def datasets(runs: Sequence[StoredRun]) -> list[str]:
+    """The data set of each run, with the hash of its rows where runs over other rows have the same name."""
+    keys = dict.fromkeys((run_key(run)[0], fingerprint(run)) for run in runs)
+    several = Counter(name for name, _ in keys)
+    return [
+        f"{name} (rows {(fingerprint(run) or 'not recorded')[:7]})" if several[name := run_key(run)[0]] > 1 else name
+        for run in runs
+    ]
 
 
 def elsewhere(run: StoredRun) -> bool:

@@ -66,7 +66,7 @@ def _differences(rows: Sequence[dict[str, Any]], runs: Sequence[StoredRun], best
     """Run folder -> its row of paired differences from the best run; {} where they cannot be tested."""
     wanted = {row["run"] for row in rows}
     with suppress(UserError):
-        table = compare([run for run in runs if run.path.name in wanted], reference=best["run"])
+        table = compare([run for run in runs if run.name in wanted], reference=best["run"])
         return {row["run"]: row for row in facts.records(table)}
     return {}
 

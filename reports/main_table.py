@@ -147,7 +147,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
     row |= _score_columns(run, names, clusters, notes) | _cost_columns(run, convention, clusters, spent)
     if row["tflops"] is not None and row["tflops.whole"] is None:
         notes.append("what an index cost is not known, so ratio is not")
-    row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.path.name)
+    row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.name)
     return row
 
 

@@ -132,7 +132,7 @@ def _group(name: str, runs: list[StoredRun], how: Comparison) -> _Group:
         means = frame(runs, convention=counted, reference=how.reference or REFERENCE)
         found, problem = SideBySide(ordered(means), None), str(e)
     place = {run: i for i, run in enumerate(found.means["run"])}  # every list on the page has the table's order
-    return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, how)
+    return _Group(name, sorted(runs, key=lambda r: place[r.name]), found, problem, how)
 
 
 def _finding(group: _Group, named: bool) -> str:
@@ -145,7 +145,7 @@ def _questions_part(group: _Group, limits: Limits) -> Questions:
     """What the page knows of a group's questions; with the reference of its differences, by default the first run."""
     labels, differences = list(group.found.means["method"]), group.found.differences
     base = None if differences is None else differences["reference_run"].iloc[0]
-    reference = next((i for i, run in enumerate(group.runs) if run.path.name == base), 0)
+    reference = next((i for i, run in enumerate(group.runs) if run.name == base), 0)
     counted = group.how.convention or DEFAULT
     return questions(group.runs, labels, reference, rows_of(group.runs), limits, counted)
 

@@ -51,7 +51,7 @@ def _runs_table(runs: Sequence[StoredRun]) -> Html:
     """A table that can be opened, a row a run: folder, data set, start, state, questions, seed, code and command."""
     rows = [
         {
-            "run": run.path.name,
+            "run": run.name,
             "data set": facts.run_key(run)[0],
             "started": _utc_text(_parse_date(run.manifest.get("started"))),
             "state": run.summary.get("state", "running"),

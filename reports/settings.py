@@ -71,9 +71,10 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
 
 
 def with_date(label: str, run: StoredRun) -> str:
-    """The label with start and hash behind it, for runs with equal settings but other rows, weights or code."""
+    """The label with start and hash behind it, and the results folder where two folders have a run of this name."""
     started = str(run.manifest.get("started") or "")[:16].replace("T", " ")
-    return f"{label} ({', '.join(filter(None, [started, run.path.name.rpartition('--')[2]]))})"
+    folder = str(run.path.parent.parent) if run.name != run.path.name else ""
+    return f"{label} ({', '.join(filter(None, [started, run.path.name.rpartition('--')[2], folder]))})"
 
 
 def distinct_labels(labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]) -> list[str]:
@@ -115,8 +116,7 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Nam
     values = [_answer_settings(run, ignored) for run in runs]
     datasets = [str(run.config["dataset"]["name"]) for run in runs]
     keys = [key for key in dict.fromkeys(k for own in values for k in own) if _differs(key, values, datasets)]
-    given = [{k for k, o in run.origins.items() if o != "default" and not o.startswith(_BY_A_PRESET)} for run in runs]
-    told = [own.intersection(keys) for own in given]
+    told = [given(run).intersection(keys) for run in runs]
     swept = [key for key in keys if any(key in own for own in told)]
     kept = [_name_run(*each, swept, ignored) for each in zip(runs, told, values, strict=True)]
     for i in _repeated_labels(kept, datasets):
@@ -128,12 +128,27 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Nam
             for i, code in zip(places, codes, strict=True):
                 started = str(runs[i].manifest.get("started") or "")[:10]
                 kept[i] = _with_words(kept[i], ", ".join(filter(None, [f"code {code}", started])))
-    for alike in _alike(kept, datasets) if not ignored else ():
-        for i, words in zip(alike, _made_otherwise([runs[i] for i in alike]), strict=True):
+    for alike in _alike(kept, datasets):
+        for i, words in zip(alike, _made_otherwise([runs[i] for i in alike], ignored), strict=True):
             kept[i] = _with_words(kept[i], words) if words else kept[i]
-    for i in [i for alike in _alike(kept, datasets) for i in alike] if not ignored else ():
-        kept[i] = replace(kept[i], label=with_date(kept[i].label, runs[i]), base=with_date(kept[i].base, runs[i]))
+    for alike in _alike(kept, datasets):
+        keys = [_sameness(runs[i], values[i], ignored) if ignored else str(i) for i in alike]
+        for i, key in zip(alike, keys, strict=True) if len({*keys}) > 1 else ():
+            first = runs[alike[keys.index(key)]]
+            kept[i] = replace(kept[i], label=with_date(kept[i].label, first), base=with_date(kept[i].base, first))
     return kept
+
+
+def _sameness(run: StoredRun, values: Mapping[str, Any], ignored: Collection[str]) -> str:
+    """A key that runs share which may be one line of a figure: settings, models, and questions unless those vary."""
+    vary = any(key.startswith("dataset.") for key in ignored)
+    ids = [] if vary else sorted(record["question_id"] for record in run.records)
+    return digest([values, run.config.get("failed"), run.manifest.get("models"), ids])
+
+
+def given(run: StoredRun) -> set[str]:
+    """The settings that the user set, "method.params.k"."""
+    return {key for key, told in run.origins.items() if told != "default" and not told.startswith(_BY_A_PRESET)}
 
 
 def code_hash(run: StoredRun) -> str:
@@ -175,9 +190,13 @@ def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
     ]
 
 
-def _made_otherwise(runs: Sequence[StoredRun]) -> list[str]:
-    """For each run, in words, that in which what made it differs between them: "rows 0a1b2c3, torch 2.9"."""
-    made = [made_with(run) for run in runs]
+def _made_otherwise(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[str]:
+    """For each run, in words, that in which what made it differs between them: "rows 0a1b2c3, torch 2.9".
+
+    ignored: as in `name_runs`; an ignored setting of the data set has rows, one of a model weights of its own.
+    """
+    own = {"rows" if key.startswith("dataset.") else "weights" for key in ignored if not key.startswith("method.")}
+    made = [{key: value for key, value in made_with(run).items() if key.split()[0] not in own} for run in runs]
     keys = [key for key in dict.fromkeys(k for own in made for k in own) if len({own.get(key) for own in made}) > 1]
     return [", ".join(f"{key} {own.get(key, 'not recorded')}" for key in keys) for own in made]
 

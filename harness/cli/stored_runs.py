@@ -2,9 +2,12 @@
 
 import difflib
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from harness.config.schema import canonical
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_folder import Hold, StoredRun
@@ -42,14 +45,20 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
             raise damaged[0] if damaged else UserError(f"no run below '{folder}' has an answered question yet")
         runs |= own
         count += len(damaged)
-    return list(runs.values()), count
+    names = Counter((run.config["dataset"]["name"], run.name) for run in runs.values())
+    several = {key for key, found in names.items() if found > 1}
+    shown = ((r, (r.config["dataset"]["name"], r.name) in several) for r in runs.values())
+    return [replace(run, known_as=str(run.path)) if twice else run for run, twice in shown], count
 
 
 def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
-    """The runs without copies in other results folders: of several, the one with most questions; warns about those."""
-    kept: dict[tuple[str, str], StoredRun] = {}
+    """The runs without copies in other results folders: of several that the same code, packages and weights made, the
+    one with most questions; warns about those."""
+    from reports.settings import made_with
+
+    kept: dict[str, StoredRun] = {}
     for run in runs:
-        key = run.config["dataset"]["name"], run.path.name
+        key = canonical([run.config["dataset"]["name"], run.path.name, made_with(run)])
         if (other := kept.get(key)) is None:
             kept[key] = run
             continue

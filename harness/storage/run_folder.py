@@ -52,7 +52,8 @@ class StoredRun:
     """A run as it is on disk; manifest, records, documents and summary: the files of these names.
 
     config, origins: settings (RunConfig) and where each came from; records: maybe without texts (Hold); notes: what
-    could not be read; whole: the run that this is a part of (reports/by_kind.py), whose indexes and costs it has.
+    could not be read; whole: the run that this is a part of (reports/by_kind.py), whose indexes and costs it has;
+    known_as: its name where runs of two results folders have one.
     """
 
     path: Path
@@ -64,6 +65,12 @@ class StoredRun:
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     whole: StoredRun | None = None
+    known_as: str = ""
+
+    @property
+    def name(self) -> str:
+        """The run's name among those of its data set that are shown: its folder's, unless two have that."""
+        return self.known_as or self.path.name
 
     @functools.cached_property
     def keys(self) -> tuple[list[str], set[str]]:

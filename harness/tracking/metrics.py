@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.config.schema import ModelConfig, canonical
+from harness.config.schema import ModelConfig, canonical, digest
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 
@@ -114,7 +114,7 @@ def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[s
     short: dict[str, str] = {}
     long: list[str] = []
     for key, value in flatten({k: v for k, v in config.items() if k not in _NOT_PARAMS}).items():
-        name = re.sub(r"^method\.params\.", "method.", key).removesuffix(".name")
+        name = _param_name(key)
         text = value if isinstance(value, str) else canonical(value)
         if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or not _is_shown(key, value, models):
             continue
@@ -125,15 +125,28 @@ def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[s
     return short, long
 
 
-def swept(run: StoredRun) -> dict[str, str]:
-    """Key -> the run's value, of each key that the newest command names behind --sweep."""
-    words = [run.manifest, *(run.manifest.get("starts") or ())][-1].get("command") or run.manifest.get("command") or []
-    values, keys, option = params(run.config, run.manifest.get("models") or {})[0], [], ""
-    for word in words:
-        if word.startswith("--"):
-            option, _, word = word.partition("=")
-        keys += [word.partition("=")[0]] if option == "--sweep" else []
-    return {key: values[key] for key in keys if key in values}
+def _param_name(key: str) -> str:
+    """A setting as a param: "method.params.k" -> "method.k", "encoder.name" -> "encoder"."""
+    return re.sub(r"^method\.params\.", "method.", key).removesuffix(".name")
+
+
+def set_by_user(run: StoredRun) -> dict[str, str]:
+    """Key -> the run's value, of each setting that the user gave, but for those that are in every name."""
+    from reports.settings import given
+
+    values = params(run.config, run.manifest.get("models") or {})[0]
+    keys = sorted(map(_param_name, given(run)))
+    return {key: values[key] for key in keys if key in values and key not in ("method", "dataset", "model")}
+
+
+def made_with_text(run: StoredRun) -> str:
+    """What made the run, in words that differ where two runs do: own code, rows, checkout, weights, packages."""
+    from reports.settings import code_hash, made_with
+
+    packages = run.manifest.get("packages") or {}
+    told = {key: value for key, value in made_with(run).items() if key not in packages}
+    told |= {"code": code_hash(run)} if run.manifest.get("code") else {}
+    return ", ".join(f"{key} {value}" for key, value in {**told, "packages": digest(packages)[:7]}.items())
 
 
 def _is_shown(key: str, value: Any, models: Mapping[str, Any]) -> bool:
@@ -161,6 +174,7 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "model": config["model"]["name"],
         "dataset": config["dataset"]["name"],
         "hash8": run.path.name.rpartition("--")[2],
+        "made_with": made_with_text(run),
         "embedded": str(bool(config["model"].get("embedded"))).lower(),
         "profile": config.get("profile"),
         "suite": suite,

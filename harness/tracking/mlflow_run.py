@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import SaveError
 from harness.storage.run_folder import StoredRun
-from harness.tracking.metrics import Point, final_metrics, first_columns, params, run_state, run_tags, swept
+from harness.tracking.metrics import Point, final_metrics, first_columns, params, run_state, run_tags, set_by_user
 from harness.tracking.mlflow_traces import MlflowTraces, mlflow_dataset
 from harness.tracking.store import artifacts_uri, log_files, sqlite_path
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 VIEW = "harness"  # the name of the saved view in its address
 _SECTION = "harness-comparison"
+_MADE_WITH = "tags.`made_with`"
 
 
 def view_url(experiment: str) -> str:
@@ -45,15 +46,15 @@ def view_url(experiment: str) -> str:
     return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&workflowType=machine_learning"
 
 
-def saved_view(columns: Sequence[str], swept_keys: Iterable[str], created: int) -> str:
+def saved_view(columns: Sequence[str], settings: Iterable[str], created: int) -> str:
     """A view (JSON) for the menu Views of an experiment's page, in the form of MLflow 3's own "Save as new view".
 
-    columns: the metrics of the list, the first one decides its order; swept_keys: params beside them; created:
-    milliseconds. The runs stand in a list
-    without parents; the charts begin with the first column against TFLOPs and a bar chart for each score and cost.
+    columns: the metrics of the list, the first one decides its order; settings: params beside them; created:
+    milliseconds. The runs stand in a list without parents; the charts begin with the first column against TFLOPs and a
+    bar chart for each score and cost.
     """
-    shown = [*(f"metrics.`{column}`" for column in columns), *(f"params.`{key}`" for key in swept_keys)]
-    shown += ["tags.`model`", "tags.`hash8`", "tags.`suite`"]
+    shown = [*(f"metrics.`{column}`" for column in columns), *(f"params.`{key}`" for key in settings)]
+    shown += ["tags.`model`", "tags.`hash8`", _MADE_WITH, "tags.`suite`"]
     axes = {axis: {"key": key, "type": "METRIC"} for axis, key in (("xaxis", "TFLOPs"), ("yaxis", columns[0]))}
     charts: list[dict[str, Any]] = [{"type": "SCATTER", **axes}]
     charts += [{"type": "BAR", "metricKey": column} for column in columns if column not in ("n", "failed")]
@@ -72,12 +73,13 @@ def saved_view(columns: Sequence[str], swept_keys: Iterable[str], created: int) 
     return json.dumps({"name": "Comparison", "createdAt": created, "updatedAt": created, "state": json.dumps(state)})
 
 
-def widened_view(view: str, swept_keys: Iterable[str]) -> str:
+def widened_view(view: str, settings: Iterable[str]) -> str:
     """The view (JSON) of `saved_view` with a column for each of these params that it lacks, behind its own."""
     whole = json.loads(view)
     state = json.loads(whole["state"])
     for key in ("selectedColumns", "columnOrder"):
-        state[key] = list(dict.fromkeys([*state[key], *(f"params.`{name}`" for name in swept_keys)]))
+        added = [*(f"params.`{name}`" for name in settings), _MADE_WITH]
+        state[key] = list(dict.fromkeys([*state[key], *added]))
     return json.dumps({**whole, "state": json.dumps(state)})
 
 
@@ -197,7 +199,7 @@ class MlflowRun:
                 self.client.update_run(run_id, status="RUNNING")
 
     def _find_experiment(self) -> str:
-        """The id of the data set's experiment, made if there is none; its view gets the settings that the run varies.
+        """The id of the data set's experiment, made if there is none; its view gets the settings that the user gave.
 
         Raises SaveError for a deleted one.
         """
@@ -206,7 +208,7 @@ class MlflowRun:
         name, tag = str(self.run.config["dataset"]["name"]), f"mlflow.sharedViewState.{VIEW}"
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
-            tags = _KIND | {tag: saved_view(first_columns(self.run), swept(self.run), _now())}
+            tags = _KIND | {tag: saved_view(first_columns(self.run), set_by_user(self.run), _now())}
             try:
                 made = str(self.client.create_experiment(name, artifacts_uri(self.uri, name), tags))
             except MlflowException:  # another run made it in the meantime, or it truly cannot be made
@@ -219,7 +221,7 @@ class MlflowRun:
         if experiment.lifecycle_stage != "active":
             raise SaveError(f"the MLflow experiment '{name}' was deleted; restore it there, or use another --uri.")
         view = experiment.tags.get(tag)
-        if view and (wider := widened_view(view, swept(self.run))) != view:
+        if view and (wider := widened_view(view, set_by_user(self.run))) != view:
             self.client.set_experiment_tag(experiment.experiment_id, tag, wider)
         return str(experiment.experiment_id)
 
@@ -234,10 +236,11 @@ class MlflowRun:
         if runs := self._search_runs(own):
             return False, str(runs[0].info.run_id)
         method, model = (str(self.run.config[kind]["name"]) for kind in ("method", "model"))
-        values = "".join(f" {key.removeprefix('method.')}={value}" for key, value in swept(self.run).items())
+        values = "".join(f" {key.removeprefix('method.')}={value}" for key, value in set_by_user(self.run).items())
         name = f"{method}{values} · {model}"
-        if self._search_runs({"mlflow.runName": name}):
-            name += f" · {self.run.path.name.rpartition('--')[2]}"
+        for more in (self.run.path.name.rpartition("--")[2], own[_STARTED]):
+            if self._search_runs({"mlflow.runName": name}):
+                name += f" · {more}"
         return True, self._make_run(own, name)
 
     def _make_run(self, tags_: Mapping[str, str], name: str) -> str:

@@ -131,7 +131,7 @@ def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted
         "highest": max(values),
         **(dict.fromkeys(("mu", "sigma", "ks", "p")) if isinstance(fitted, str) else asdict(fitted)),
         "notes": (*notes, *facts.notes(run)),
-        "run": run.path.name,
+        "run": run.name,
     }
 
 

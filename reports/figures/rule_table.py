@@ -22,9 +22,9 @@ from reports import facts
 from reports.costs import check_convention, full_only_notes
 from reports.figures.replay import Scored, Stop
 from reports.search_moves import STUDY
-from reports.settings import with_date
 
-_STOP_SETTINGS = ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")  # runs of one curve differ in these
+STOP_SETTINGS = tuple(f"method.{name}" for name in ("t_n", "t_p", "max_trials", "record_stops", "record_t_p"))
+"""Settings in which runs of one curve differ."""
 
 Reached = Sequence[tuple[dict[str, Any], Stop, int]]
 """Records, where a rule stops in them, and their clusters."""
@@ -43,7 +43,7 @@ def frame(
     """
     check_convention(convention)
     rows: list[dict[str, Any]] = []
-    for part, label in zip(parts, curve_labels([part.run for part in parts]), strict=True):
+    for part, label in zip(parts, facts.labels([part.run for part in parts], STOP_SETTINGS), strict=True):
         rows += _rule_rows(part, label, score or facts.headline(part.run), convention, costs)
     return facts.as_floats(pd.DataFrame(rows))
 
@@ -91,7 +91,7 @@ def _rule_rows(
             "own": rule == recorded.own,
             "convention": convention,
             "notes": (*notes, *(rounded if rule != recorded.own else ()), *common),
-            "run": run.path.name,
+            "run": run.name,
         }
 
 
@@ -109,27 +109,6 @@ def _rounding_note(run: StoredRun) -> list[str]:
     how = f"recorded in {dtype} with up to {places} questions in flight, which changes rounding"
     instead = "--deterministic or --parallel 1 records what such a run answers"
     return [f"{how}: a run that stops there may answer otherwise ({instead})"]
-
-
-def curve_labels(runs: Sequence[StoredRun]) -> list[str]:
-    """The method's name for each run: runs that differ in nothing but their stop rule are one curve and share it."""
-    names = facts.labels(runs, [f"method.{name}" for name in _STOP_SETTINGS])
-    keys = [
-        (facts.run_key(run)[0], name, run.config["model"]["name"], _settings_key(run))
-        for run, name in zip(runs, names, strict=True)
-    ]
-    labels: dict[tuple[str, ...], str] = {}  # of each curve; its first run says when it was started
-    for run, key in zip(runs, keys, strict=True):
-        alone = all(other == key for other in keys if other[:3] == key[:3])
-        labels.setdefault(key, key[1] if alone else with_date(key[1], run))
-    return [labels[key] for key in keys]
-
-
-def _settings_key(run: StoredRun) -> str:
-    """What runs of a curve have in common: the method's parameters without its stop rule, the seed, the reader."""
-    params = run.config["method"].get("params") or {}
-    kept = sorted((key, repr(value)) for key, value in params.items() if key not in _STOP_SETTINGS)
-    return repr((kept, run.config.get("seed"), facts.reader(run)))
 
 
 def curves(table: pd.DataFrame, rule: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:

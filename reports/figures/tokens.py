@@ -31,15 +31,17 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
     can be loaded for other runs is left out with a warning.
     """
     groups: dict[tuple[str, str | None, str], list[StoredRun]] = {}
-    for run in runs:
+    names = {}
+    for run, name in zip(runs, facts.datasets(runs), strict=True):
         groups.setdefault(text_group(run), []).append(run)
+        names[text_group(run)] = name
     if data is not None and len({key[0] for key in groups}) > 1:
         raise UserError("--data holds the rows of one data set, but the runs have several; name one run")
     rows: list[dict[str, Any]] = []
     problems: list[UserError] = []
-    for alike in groups.values():
+    for key, alike in groups.items():
         try:
-            rows += _token_rows(alike, data)
+            rows += [{**row, "dataset": names[key]} for row in _token_rows(alike, data)]
         except UserError as error:
             problems.append(error)
     if not rows:

@@ -243,7 +243,7 @@ def _verdict_row(
         "verdict": NOT_COMPARABLE if why else verdict(value, ours, n, margin, list(dict.fromkeys(found.unchecked))),
         "convention": value.metric.asked or value.metric.convention if value.metric.phases else None,
         "notes": (*why, *marks, *(f"known: {note}" for note in value.deviations)),
-        "run": ", ".join(dict.fromkeys(run.path.name for _, run in pairs)),
+        "run": ", ".join(dict.fromkeys(run.name for _, run in pairs)),
     }
 
 

@@ -1,7 +1,6 @@
 """The row of a method in tables has its plain name only where it is the preset's own method."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -10,9 +9,11 @@ from harness.config.layers import Choices
 from harness.config.row_label import label
 from harness.config.yaml_tree import parse_assignments
 from harness.engine.plan import Plan, plan_choices
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.compare import config_difference
-from reports.figures.rule_table import curve_labels
+from reports.facts import labels
+from reports.figures.rule_table import STOP_SETTINGS
 
 
 def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more) -> Plan:
@@ -103,7 +104,7 @@ def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() ->
 
 def run(plan: Plan, name: str = "a"):
     config, path = plan.config.model_dump(mode="json"), Path(f"{name}--{plan.hash8}")
-    return SimpleNamespace(config=config, origins=plan.origins, path=path, manifest={"models": {}}, records=[])
+    return StoredRun(path, config, {"models": {}}, [], [], {}, plan.origins)
 
 
 def test_reports_print_the_label_and_tell_two_rows_apart_by_it() -> None:
@@ -117,4 +118,4 @@ def test_reports_print_the_label_and_tell_two_rows_apart_by_it() -> None:
 
 def test_a_curve_is_not_named_by_the_rule_it_is_drawn_over() -> None:
     plans = [planned("pecan", profile="pocket"), planned("pecan", "method.t_n=2", profile="pocket")]
-    assert curve_labels([run(plan) for plan in plans]) == ["pecan [pocket]"] * 2
+    assert labels([run(plan) for plan in plans], STOP_SETTINGS) == ["pecan [pocket]"] * 2

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from reports import main_table
+from reports.facts import labels
 from reports.figures.curves import frame, rows_to_draw, rules_to_show
 from reports.figures.replay import Rule, Scored, recorded_rule, stops_to_score
-from reports.figures.rule_table import curve_labels
+from reports.figures.rule_table import STOP_SETTINGS
 from tests.reports.build import SCORE, mistake, record
 from tests.reports.figure_searches import F1, own_rows, searched, searched_run, settings, step
 
@@ -139,13 +140,30 @@ def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path):
         return searched_run(tmp_path, rows, settings=settings(t_n=t_n, **more), hash8=f"0000000{t_n}")
 
     runs = [plain(1), plain(2), recording(tmp_path, hash8="0000000a")]
-    assert curve_labels(runs) == ["pecan"] * 3
+    assert labels(runs, STOP_SETTINGS) == ["pecan"] * 3
     other = searched_run(tmp_path, runs[0].records, settings=settings(chunk_tokens=9), hash8="0000000b")
-    assert curve_labels([*runs, other]) == ["pecan"] * 3 + ["pecan chunk_tokens=9"]
+    assert labels([*runs, other], STOP_SETTINGS) == ["pecan"] * 3 + ["pecan chunk_tokens=9"]
     ((_, over_n, over_p),) = rows_to_draw(frame([judged(run, 3) for run in runs]))
     assert list(over_n["t_n"]) == [1, 2, 3]
     assert list(over_n["own"]) == [True, True, False]  # a run that was made comes before a replayed one
     assert list(over_p["t_p"]) == [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"manifest": {"dataset": {"fingerprint": "a" * 64}}}, "rows aaaaaaa"),
+        ({"manifest": {"packages": {"longdoc-harness": "0.2"}}}, "longdoc-harness 0.2"),
+        ({"manifest": {"models": {"reader": {"weights": "tiny", "template": "t"}}}}, "2026-01-02 03:04, 0000000b"),
+        ({"extra": [record(7, 0.5)]}, "2026-01-02 03:04, 0000000b"),  # another question
+        ({"settings": {"failed": "skip"}}, "2026-01-02 03:04, 0000000b"),
+    ],
+)
+def test_runs_that_differ_in_what_made_them_are_two_curves(more, words, tmp_path):
+    runs = [recording(tmp_path, hash8="0000000a"), recording(tmp_path, hash8="0000000b", **more)]
+    curves = {row["method"] for row in frame([judged(run, 3) for run in runs]).to_dict("records")}
+    assert len(curves) == 2
+    assert f"pecan ({words})" in curves
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from reports.compare import compare
 from reports.main_table import frame
 from reports.settings import code_hash, is_setting, name_runs, settings
 from reports.table_formats import render, render_sections
-from tests.reports.build import SCORE, config, mistake, stored
+from tests.reports.build import SCORE, answered, config, mistake, stored, write_run
 
 
 def run(root, number, origin="--set", mark="", **params):
@@ -100,6 +100,21 @@ def test_runs_of_equal_settings_are_told_apart_by_what_made_them(manifest, words
     plain = {"packages": {"torch": "2.8"}}
     runs = [edited(tmp_path, 1, 3, "a", **plain), edited(tmp_path, 2, 3, "a", **plain | manifest)]
     assert name_runs(runs)[1].label == f"overlap ({words})"
+
+
+@pytest.mark.parametrize("verb", ["report --all --format json", "report front --format json", "report stability"])
+def test_runs_of_one_name_in_two_folders_are_both_shown(verb, tmp_path, command, monkeypatch):
+    """The same settings run again with other packages, and a plain copy, which only `report` leaves out."""
+    monkeypatch.chdir(tmp_path)
+    for folder, version in (("a", "2.8"), ("b", "2.9"), ("c", "2.9")):
+        rows = [answered(i, 0.5, ["x"]) for i in range(2)]
+        write_run(tmp_path / folder, rows, manifest={"packages": {"torch": version}, "dataset": {}})
+    code, out, err = command(*verb.split(), "a", "b", "c")
+    assert code == 0
+    assert ("c/musique/pecan--tiny--0123abcd is the same run as b/" in err) == (verb == "report --all --format json")
+    for words in ("pecan (torch 2.8)", "pecan (torch 2.9"):
+        assert words in out
+    assert ("(torch 2.9) (2026-01-02 03:04, 0123abcd, c)" in out) != ("is the same run as" in err)
 
 
 def test_a_note_says_which_run_other_packages_made(tmp_path):

@@ -185,15 +185,33 @@ class TestTrack:
         link = f"#/experiments/{found.experiment_id}/runs?viewStateShareKey=harness"
         assert link in found.tags["mlflow.note.content"]
 
-    def test_swept_values_are_in_the_name_and_a_column_of_an_older_experiment_too(self, uri, tmp_path):
-        for key, name in (("method.k=5,7", "met k=5 · tiny"), ("seed=0,1", "see seed=0 · tiny")):
-            starts = [{"command": ["harness", "run", "--sweep", key, "--set", "method.view=document"]}]
-            track(run_folder(tmp_path, method=key[:3], hash8=key[:6], manifest={"starts": starts}), uri)
+    def test_settings_of_the_user_are_in_the_name_and_a_column_of_an_older_experiment_too(self, uri, tmp_path):
+        for key, name in (("method.params.k", "met k=5 · tiny"), ("seed", "see seed=0 · tiny")):
+            origins = {key: "--set", "method.name": "--method", "method.view": "default"}
+            track(run_folder(tmp_path, method=key[:3], hash8=key[:4], origins=origins), uri)
             assert name in {run.info.run_name for run in runs_of(uri)}
         view = client(uri).get_experiment_by_name("musique").tags["mlflow.sharedViewState.harness"]
         for columns in ("selectedColumns", "columnOrder"):
             shown = [name for name in json.loads(json.loads(view)["state"])[columns] if "params" in name]
             assert shown == ["params.`method.k`", "params.`seed`"]
+
+    @pytest.mark.parametrize(
+        "manifest",
+        [
+            {"packages": {"torch": "2.9"}},
+            {"dataset": {"fingerprint": "a" * 64}},
+            {"code": {"mine": "a"}},
+            {"git": {"commit": "c0ffee", "dirty": True}},
+        ],
+    )
+    def test_runs_that_differ_in_what_made_them_never_look_alike(self, manifest, uri, tmp_path):
+        for n, told in enumerate(({}, {}, manifest)):
+            track(run_folder(tmp_path / str(n), manifest=told | {"started": f"2026-01-0{n + 1}T03:04:05+00:00"}), uri)
+        found = sorted(runs_of(uri), key=lambda run: int(run.info.start_time))
+        assert len({run.info.run_name for run in found}) == 3
+        assert [run.data.tags["made_with"] == found[0].data.tags["made_with"] for run in found] == [True, True, False]
+        view = client(uri).get_experiment_by_name("musique").tags["mlflow.sharedViewState.harness"]
+        assert "tags.`made_with`" in json.loads(json.loads(view)["state"])["selectedColumns"]
 
     def test_the_note_of_tflops_is_what_they_are(self, uri, tmp_path):
         track(run_folder(tmp_path, documents=[built(f"d{n}", 8.0) for n in range(4)]), uri)

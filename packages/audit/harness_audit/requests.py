@@ -69,7 +69,7 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
         "n": len(run.records),
         "failed": len(run.records) - len(answered),
         "notes": facts.notes(run),
-        "run": run.path.name,
+        "run": run.name,
     }
     not_told = [name for name in row if name.startswith("requests") and name != "requests.index"]
     return row | (dict.fromkeys(not_told) if facts.elsewhere(run) else {})

@@ -140,11 +140,11 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
     pairs: each run with its rows; other rows of a data set make another band. Raises UserError for runs of one band
     without a question in common.
     """
-    groups: dict[tuple[str, str, str | None], list[tuple[str, StoredRun, Rows]]] = {}
-    for label, (run, rows) in zip(facts.labels([run for run, _ in pairs]), pairs, strict=True):
-        key = str(run.config["dataset"]["name"]), str(run.config["model"]["name"]), facts.fingerprint(run)
-        groups.setdefault(key, []).append((label, run, rows))
-    return [_band(dataset, model, group) for (dataset, model, _), group in groups.items()]
+    groups: dict[tuple[str, str], list[tuple[str, StoredRun, Rows]]] = {}
+    runs = [run for run, _ in pairs]
+    for label, dataset, (run, rows) in zip(facts.labels(runs), facts.datasets(runs), pairs, strict=True):
+        groups.setdefault((dataset, str(run.config["model"]["name"])), []).append((label, run, rows))
+    return [_band(*key, group) for key, group in groups.items()]
 
 
 def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Band:

@@ -51,6 +51,16 @@ def test_a_ranking_that_survives(tmp_path, judged):
     assert table["rank by any choice"].tolist() == ["1", "2"]
 
 
+def test_runs_over_other_rows_of_a_data_set_are_told_apart(tmp_path):
+    runs = [run(tmp_path, "good", 55), run(tmp_path, "bad", 5)]
+    runs[1].manifest["dataset"] = {"fingerprint": "a" * 64}
+    found = stability.analyse_runs(with_rows(runs, None, print))
+    assert [title for title, _ in stability.sections(found)] == [
+        "musique (rows fffffff) · tiny",
+        "musique (rows aaaaaaa) · tiny",
+    ]
+
+
 def test_a_scorer_that_swaps_two_methods_is_named(tmp_path):
     swap = "mine.swap"
     found = of(
