@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.config.validation import dataset_of_run
+from harness.config.yaml_tree import dataset_of_run
 from harness.datasets import load
 from harness.engine.record_texts import gold_of
 from harness.errors import UserError

@@ -3,7 +3,7 @@
 import math
 
 from harness import scorers
-from harness.config.validation import dataset_of_run
+from harness.config.yaml_tree import dataset_of_run
 from harness.engine.record_texts import gold_of
 from harness.engine.scoring import scored_record
 from harness.errors import UserError

@@ -58,9 +58,8 @@ def method(preset: str, **prompts) -> Method:
 
 
 def plan(preset: str = "bm25", *sets: str, **more) -> Plan:
-    found, problems = parse_assignments(sets, "")
-    assert not problems
-    return plan_choices(Choices(method=preset, dataset="pocket/musique", profile="pocket", sets=found, **more))
+    given = {"dataset": "pocket/musique", "profile": "pocket", "sets": parse_assignments(sets, ""), **more}
+    return plan_choices(Choices(method=preset, **given))
 
 
 @cache

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import choice, output, setting
-from harness.cli.options import LocalData, parse_sets
+from harness.cli.options import LocalData
 from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
+from harness.config.yaml_tree import parse_assignments
 from harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def heads(
     """
     from harness.config.layers import Choices
 
-    given = {**parse_sets(sets or []), "sample_seed": seed}
+    given = {**parse_assignments(sets or [], "--set "), "sample_seed": seed}
     plan = _plan_all_heads(Choices(method, dataset, data=data, model=model, sample=sample, seed=seed, sets=given))
     file = Path(out).expanduser()
     return until_interrupted(lambda: _write_heads(plan, top, file), "interrupted; nothing was written")

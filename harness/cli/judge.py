@@ -12,9 +12,10 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import choice, execution, setting
-from harness.cli.options import Json, MovedData, Runs, parse_sets
+from harness.cli.options import Json, MovedData, Runs
 from harness.cli.output import columns, mean_text, say
 from harness.cli.stopping import until_interrupted
+from harness.config.yaml_tree import parse_assignments
 from harness.errors import HarnessError, UserError
 from harness.storage.files import check_home
 from harness.storage.named_runs import run_folders
@@ -108,7 +109,7 @@ def judge(
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
-    chosen = make_judge(model, parse_sets(sets or []), prompt, name, max_tokens, kind, scale)
+    chosen = make_judge(model, parse_assignments(sets or [], "--set "), prompt, name, max_tokens, kind, scale)
     judges = {folder: chosen.for_questions(asked, prompt, max_tokens) for folder, asked in examples.items()}
     if not json:
         say(f"prompt ({chosen.kind}, {chosen.prompt_version}):\n" + indent(chosen.prompt.text, "  | "))

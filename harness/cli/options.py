@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.command import choice, execution, output, setting
 from harness.config.yaml_tree import parse_assignments
-from harness.errors import ConfigError
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
@@ -129,7 +128,7 @@ class Selection(RowOptions):
         from harness.config.layers import Choices, folder_settings
 
         alike = {key: getattr(self, key) for key in ("data", "model", "profile", "limit", "sample", "seed")}
-        sets, suite = parse_sets(self.sets), None
+        sets, suite = parse_assignments(self.sets, "--set "), None
         if self.suite or self.unset:
             from harness.config.suites import chosen_suite
 
@@ -213,11 +212,3 @@ def split_names(names: Iterable[str]) -> list[str]:
     rows = csv.reader([line for name in names for line in name.splitlines()], skipinitialspace=True)
     parts = [part.strip() for row in rows for part in row]
     return list(dict.fromkeys(part for part in parts if part))
-
-
-def parse_sets(texts: Iterable[str]) -> dict[str, Any]:
-    """["method.k=3"] -> {"method.k": Raw("3")}. Raises ConfigError for what is not an assignment, or is set twice."""
-    values, problems = parse_assignments(texts, "--set ")
-    if problems:
-        raise ConfigError(problems)
-    return values

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tqdm import tqdm
 
 from harness.cli.command import choice, output, setting
-from harness.cli.options import Json, parse_sets
+from harness.cli.options import Json
 from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
 from harness.config import presets
+from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError, UserError
 from harness.storage.files import check_home, home
 
@@ -104,7 +105,7 @@ def _resolve_configs(
     """The data set and the encoder (None for BM25) that the options name; sets: of --set. Raises UserError."""
     from harness.config.resolve import resolved
 
-    given = parse_sets(sets)
+    given = parse_assignments(sets, "--set ")
     parts = ("dataset",) if retriever == _BM25 else ("dataset", "encoder")
     if foreign := [key for key in given if key.partition(".")[0] not in parts or "." not in key]:
         raise ConfigError([f"--set {foreign[0]}: only {'.KEY and '.join(parts)}.KEY can be set here"])

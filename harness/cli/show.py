@@ -17,8 +17,7 @@ from harness.cli.options import Json, Selection, split_names
 from harness.cli.output import columns
 from harness.config import presets, registry
 from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
-from harness.config.validation import as_typed
-from harness.config.yaml_tree import Tree, flatten
+from harness.config.yaml_tree import Tree, as_typed, flatten
 from harness.errors import UnknownName, UserError, attempt, raise_all
 
 if TYPE_CHECKING:
@@ -116,9 +115,7 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
     if kind == "scorers":
         return _shown_scorer(name)
     if kind in ("suites", "profiles"):
-        tree = Tree()
-        for origin, layer in presets.read(kind, name):
-            tree.merge(layer, origin)
+        tree = Tree(presets.read(kind, name))
         return ShownConfig(flatten(tree.values) if tree.values else {}, tree.origins)
     if kind == "methods" and selection.dataset:
         from harness.config.resolve import resolve
@@ -154,7 +151,7 @@ def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
         for option_name, option in option_fields(config.format).items()
     }
     given = documents_given(config.format).splitlines()
-    return {"download": presets.download(name), "options": options, "documents": given}
+    return {"download": presets.about(name, "download") or [], "options": options, "documents": given}
 
 
 def _type_in_words(annotation: Any) -> str:

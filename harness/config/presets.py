@@ -9,7 +9,6 @@ A file in a folder of its own is named with it: configs/datasets/ruler/vt.yaml i
 packages: an entry point of "harness.configs" names a package with a folder configs/.
 """
 
-import copy
 import functools
 import importlib.util
 import os
@@ -20,15 +19,17 @@ from typing import Any
 
 from harness.config.registry import ENV, GROUPS, load, plugins, trust
 from harness.config.registry import KINDS as KINDS
-from harness.config.yaml_tree import read_yaml
+from harness.config.yaml_tree import Layer, read_yaml
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.errors import fold as fold
 
-_TWIN = "pocket/"
 # Keys whose values are files or folders, or a mapping or list of them.
 _PATH_KEYS = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
 _ABOUT = ("summary", "download", "official_questions")  # keys about a preset that set nothing
 _SHIPPED = Path(__file__).parents[2] / "configs"
+
+_Files = dict[str, tuple[str, str, Path | None]]
+"""Folded name -> (name, file for messages, its path); of an installed package's method: (name, "module:Class", None)"""
 
 
 def singular(kind: str) -> str:
@@ -47,59 +48,48 @@ def shipped_only() -> Iterator[None]:
             os.environ[ENV] = own
 
 
-def _files_in_folder(label: str, kind: str, folder: Path) -> dict[str, tuple[str, Path]]:
-    """Name -> (path for messages, with `label` for `folder`; path) of a kind's files; of names alike, the first."""
-    by_form: dict[str, tuple[str, tuple[str, Path]]] = {}
-    for path in sorted((folder / kind).rglob("*.yaml")):
-        inside = path.relative_to(folder / kind).as_posix()
-        name = inside.removesuffix(".yaml")
-        by_form.setdefault(fold(name), (name, (f"{label}/{kind}/{inside}", path)))
-    return dict(by_form.values())
+def _files_in(folder: Path, kind: str, label: str) -> _Files:
+    """The files of a kind in a folder; label: what stands for the folder in messages."""
+    paths = {path.relative_to(folder / kind).as_posix(): path for path in sorted((folder / kind).rglob("*.yaml"))}
+    named = [(inside.removesuffix(".yaml"), inside, path) for inside, path in paths.items()]
+    return {fold(name): (name, f"{label}/{kind}/{inside}", path) for name, inside, path in named}
 
 
 # These files are listed and parsed once: a list of all plans looks presets up 11,000 times.
 @functools.cache
-def _shipped(kind: str) -> dict[str, tuple[str, Path]]:
-    """As `_files_in_folder`, for the files of this project and of installed packages."""
+def _shipped(kind: str) -> _Files:
+    """The files of this project and of installed packages; those of this project count first."""
     specs = map(importlib.util.find_spec, plugins("harness.configs").values())
     folders = [Path(spec.origin).parent / "configs" for spec in specs if spec is not None and spec.origin]
-    return {n: f for folder in (*folders, _SHIPPED) for n, f in _files_in_folder("configs", kind, folder).items()}
+    return {form: file for folder in (*folders, _SHIPPED) for form, file in _files_in(folder, kind, "configs").items()}
 
 
-_parse_shipped = functools.cache(read_yaml)
+_read_shipped = functools.cache(read_yaml)
 
 
-def _preset_files(kind: str) -> dict[str, tuple[str, Path]]:
-    """Name -> (shown path, path) of a kind's presets. Raises UserError."""
+def _files(kind: str) -> _Files:
+    """All presets of a kind: of the user's own folder, shipped, of installed packages. Raises UserError."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
-    if not (folder := os.environ.get(ENV)):
-        return _shipped(kind)
-    if not Path(folder).is_dir():
-        raise UserError(f"the environment variable {ENV} names '{folder}', which is no folder")
-    own = _files_in_folder(f"${ENV}", kind, Path(folder))
-    taken = set(map(fold, own))
-    return own | {name: file for name, file in _shipped(kind).items() if fold(name) not in taken}
-
-
-def _read_file(shown: str, path: Path) -> dict[str, Any]:
-    """The values of a preset's file, not to be changed; shown: its path for messages."""
-    return (_parse_shipped if shown.startswith("configs/") else read_yaml)(path, shown)
+    own = os.environ.get(ENV)
+    if own and not Path(own).is_dir():
+        raise UserError(f"the environment variable {ENV} names '{own}', which is no folder")
+    added = plugins(GROUPS[kind]) if kind in GROUPS else {}
+    targets: _Files = {fold(name): (name, target, None) for name, target in added.items()}
+    return targets | _shipped(kind) | (_files_in(Path(own), kind, f"${ENV}") if own else {})
 
 
 def names(kind: str) -> list[str]:
     """All names of a kind (one of KINDS), sorted; those of installed add-on packages included."""
-    more = plugins(GROUPS[kind]) if kind in GROUPS else {}
-    return sorted({**_preset_files(kind), **more})
+    return sorted(name for name, _, _ in _files(kind).values())
 
 
 def find(kind: str, name: str) -> str:
     """The spelling under which a preset is registered: "Full_Context" -> "full-context". Raises UnknownName."""
-    known = names(kind)
-    if alike := [candidate for candidate in known if fold(candidate) == fold(name)]:
-        return name if name in alike else alike[0]
+    if file := (known := _files(kind)).get(fold(name)):
+        return file[0]
     also = "; a folder or a hub id owner/name will do too" if kind in ("models", "encoders") else ""
-    raise UnknownName(singular(kind), name, known, see(f"harness list {kind}") + also)
+    raise UnknownName(singular(kind), name, [own for own, _, _ in known.values()], see(f"harness list {kind}") + also)
 
 
 def see(listed: str = "harness list") -> str:
@@ -108,22 +98,9 @@ def see(listed: str = "harness list") -> str:
     return f"{listed}; {ENV} is '{folder}'" if folder else f"{listed}; for your own set {ENV}=FOLDER"
 
 
-def _read_layer(kind: str, name: str) -> tuple[str, dict[str, Any]]:
-    """A preset's (origin, values) without its base; the code that it names becomes trusted. Raises UserError."""
-    name = find(kind, name)
-    if (file := _preset_files(kind).get(name)) is not None:
-        shown, values = file[0], copy.deepcopy(_read_file(*file))
-        if shown.startswith(f"${ENV}/"):
-            values = _with_full_paths(values, Path(os.environ[ENV]).absolute())
-    else:
-        shown = plugins(GROUPS[kind])[name]
-        trust(shown)  # its package was installed
-        values = {"implementation": shown} if kind == "methods" else load(shown)
-        if not isinstance(values, dict):
-            raise UserError(f"'{shown}', which an installed package adds as {singular(kind)} '{name}', is no mapping")
-        values = copy.deepcopy(values)
-    trust(values)  # shipped, in the user's own folder, or of an installed package
-    return shown, values
+def _read_file(shown: str, path: Path) -> dict[str, Any]:
+    """The values of a preset's file, not to be changed; shown: its path for messages."""
+    return (_read_shipped if shown.startswith("configs/") else read_yaml)(path, shown)
 
 
 def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
@@ -142,53 +119,59 @@ def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
     return str(folder / values) if here else values
 
 
-def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
-    """The layers of a preset, base first, as (origin, values); `summary`, `download`, `extends` and such are taken out.
-
-    Raises UnknownName, and ConfigError for a file that cannot be read or that extends itself.
-    """
-    layers: list[tuple[str, dict[str, Any]]] = []
-    following: str | None = name
+def _chain(kind: str, name: str) -> list[Layer]:
+    """The files of a preset as they stand, base first; the code that they name becomes trusted. Raises as `read`."""
+    layers: list[Layer] = []
+    following: Any = name
     while following is not None:
-        shown, values = _read_layer(kind, following)
+        if not isinstance(following, str):
+            raise ConfigError([f"{layers[0][0]}: 'extends' must be the name of another file"])
+        own, shown, path = _files(kind)[fold(find(kind, following))]
         if shown in (seen := [origin for origin, _ in reversed(layers)]):
             raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
-        for key in (*_ABOUT, *(["name"] if layers else ())):  # of a base, also its own name in tables
-            values.pop(key, None)
-        following = values.pop("extends", None)
-        if following is not None and not isinstance(following, str):
-            raise ConfigError([f"{shown}: 'extends' must be the name of another file"])
+        if path is None:
+            trust(shown)  # its package was installed
+            values = {"implementation": shown} if kind == "methods" else load(shown)
+            if not isinstance(values, dict):
+                raise UserError(
+                    f"'{shown}', which an installed package adds as {singular(kind)} '{own}', is no mapping"
+                )
+        else:
+            values = _read_file(shown, path)
+        if shown.startswith(f"${ENV}/"):
+            values = _with_full_paths(values, Path(os.environ[ENV]).absolute())
+        trust(values)  # shipped, in the user's own folder, or of an installed package
         layers.insert(0, (shown, values))
+        following = values.get("extends")
     return layers
 
 
-def download(dataset: str) -> list[str]:
-    """A preset's `download`, or its base's: sentences on what to download, from where, and its size; [] for none."""
-    return [str(line) for line in _about_dataset(dataset, "download") or ()]
+def read(kind: str, name: str) -> list[Layer]:
+    """The layers of a preset, base first, as (origin, values); `summary`, `download`, `extends` and such are left out.
+
+    Raises UnknownName, and ConfigError for a file that cannot be read or that extends itself.
+    """
+    chain = _chain(kind, name)
+    left_out = {"extends", *_ABOUT}
+    layers = [(o, {k: v for k, v in values.items() if k not in left_out | {"name"}}) for o, values in chain[:-1]]
+    return [*layers, (chain[-1][0], {k: v for k, v in chain[-1][1].items() if k not in left_out})]
 
 
-def official_questions(dataset: str) -> int:
-    """How many questions the publishers' file has; 0 where no preset says so."""
-    return int(_about_dataset(dataset, "official_questions") or 0)
+def about(dataset: str, key: str) -> Any:
+    """What a data set's preset, or one that it extends, says under a key that sets nothing; None where none does.
 
-
-def _about_dataset(dataset: str, key: str) -> Any:
-    """The value of `key` in a data set's preset, or in the one that it extends; None where neither has it."""
-    name: Any = dataset if fold(dataset) in map(fold, names("datasets")) else None
-    values: dict[str, Any] = {}
-    while isinstance(name, str) and key not in values:
-        _, values = _read_layer("datasets", name)
-        name = values.get("extends")
-    return values.get(key)
+    "download": sentences on what to download, from where, and its size; "official_questions": of the published file.
+    """
+    chain = _chain("datasets", dataset) if fold(dataset) in _files("datasets") else []
+    return next((values[key] for _, values in reversed(chain) if key in values), None)
 
 
 def summaries(kind: str) -> dict[str, str]:
     """Name -> one line about it, sorted by name; read from the files, without importing their targets."""
-    files = _preset_files(kind)
-    by_name = {name: str(_read_file(*file).get("summary") or f"see {file[0]}") for name, file in files.items()}
-    for name, target in (plugins(GROUPS[kind]) if kind in GROUPS else {}).items():
-        by_name.setdefault(name, f"added by {target}")
-    return dict(sorted(by_name.items()))
+    return {
+        name: str(_read_file(shown, path).get("summary") or f"see {shown}") if path else f"added by {shown}"
+        for name, shown, path in sorted(_files(kind).values())
+    }
 
 
 def params_for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
@@ -204,5 +187,4 @@ def params_for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str,
 
 def synthetic_twin(dataset: str) -> str | None:
     """The synthetic data set that may stand in for another one, "pocket/<name>"; None where there is none."""
-    twin_name = fold(_TWIN + dataset)
-    return next((name for name in names("datasets") if fold(name) == twin_name), None)
+    return next((name for name in names("datasets") if fold(name) == fold(f"pocket/{dataset}")), None)

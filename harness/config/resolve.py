@@ -20,20 +20,20 @@ from typing import Any
 from pydantic import create_model
 
 from harness.config import presets, registry
-from harness.config.layers import SCALARS, Choices, Layer, expanded_layers, read_layers
+from harness.config.layers import SCALARS, Choices, read_layers, settings_by_name, with_prompts
 from harness.config.registry import method_class
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
-from harness.config.validation import build
-from harness.config.yaml_tree import Tree, flatten
+from harness.config.yaml_tree import Layer, Tree, build, flatten, origin_of
 from harness.errors import HarnessError, UserError, attempt, close_matches, raise_all, unknown
 
-# In the order of resolving: a default model follows from the data set, an encoder from the method.
-_PARTS: dict[str, tuple[str, type[Any]]] = {
-    "method": ("methods", MethodChoice),
-    "dataset": ("datasets", DatasetConfig),
-    "model": ("models", ModelConfig),
-    "encoder": ("encoders", EncoderConfig),
-    "reranker": ("encoders", EncoderConfig),
+# In the order of resolving: a default model follows from the data set, an encoder from the method. A layer that has
+# the last key describes the part by itself, so that its name need not be a preset.
+_PARTS: dict[str, tuple[str, type[Any], str]] = {
+    "method": ("methods", MethodChoice, "implementation"),
+    "dataset": ("datasets", DatasetConfig, "format"),
+    "model": ("models", ModelConfig, "source"),
+    "encoder": ("encoders", EncoderConfig, "source"),
+    "reranker": ("encoders", EncoderConfig, "source"),
 }
 DEFAULTS = {"model": "default", "encoder": "minilm"}
 _FIELDS: dict[str, Any] = {
@@ -41,8 +41,6 @@ _FIELDS: dict[str, Any] = {
 }
 _Scalars = create_model("_Scalars", **_FIELDS)
 _LANGUAGE_ROLES = tuple(r for r in ROLES if r not in ("reader", "encoder", "reranker"))
-# A mapping with this key describes a part by itself, so that its name need not be a preset.
-_DEFINING = {"methods": "implementation", "datasets": "format", "models": "source", "encoders": "source"}
 # Settings of how a model or encoder is run; they stay when a later layer chooses another one.
 _EXECUTION = {
     "models": {"dtype", "device", "device_map", "attention", "window", "prefill_chunk", "memory_fraction"}
@@ -73,15 +71,12 @@ class Resolution:
         roles = {path.partition(".")[2]: part for path, part in self.parts.items() if path.startswith("roles.")}
         return RunConfig(**{path: part for path, part in self.parts.items() if "." not in path}, roles=roles)
 
-    def add(self, path: str, model: Any, tree: Tree) -> None:
-        """Add `model`, the validated part at `path`, and of each of its values the origin that `tree` notes."""
-        self.parts[path] = model
+    def add(self, path: str, tree: Tree) -> None:
+        """Check `tree` as the part at `path` and add it, with the origin of each value. Raises ConfigError."""
+        part = self.parts[path] = build(_PARTS.get(path, _PARTS["model"])[1], tree, path)
         self.raw.update({f"{path}.{leaf}": text for leaf, text in tree.raw.items()})
-        for leaf in flatten(model.model_dump(mode="json")):
-            known = leaf  # a mapping around it may have been set whole
-            while known not in tree.origins and "." in known:
-                known = known.rpartition(".")[0]
-            self.origins[f"{path}.{leaf}"] = tree.origins.get(known, "default")
+        for leaf in flatten(part.model_dump(mode="json")):
+            self.origins[f"{path}.{leaf}"] = origin_of(leaf, tree.origins)
 
     def add_problem(self, sentence: str) -> None:
         """Add a mistake, which `config` raises with all others."""
@@ -93,7 +88,7 @@ def resolve(choices: Choices) -> Resolution:
     r = Resolution(choices)
     layers = read_layers(choices, r.problems)
     for part in _PARTS:
-        layers = attempt(r.problems, _resolve_part, r, layers, part) or layers
+        attempt(r.problems, _resolve_part, r, layers, part)
     for role in dict.fromkeys(role for _, values in layers for role in values.get("roles", {})):
         attempt(r.problems, _resolve_role, r, layers, role)
     if (reader := r.parts.get("model")) is not None and reader.deterministic:  # of the run, so of every role's model
@@ -115,7 +110,7 @@ def resolve_part(kind: str, choices: Choices) -> Resolution:
     """Resolve the part of a kind ("methods", ...) alone. Raises UserError for one mistake, ConfigError for several."""
     r = Resolution(choices)
     layers = read_layers(choices, r.problems)
-    attempt(r.problems, _resolve_part, r, layers, next(part for part, (k, _) in _PARTS.items() if k == kind))
+    attempt(r.problems, _resolve_part, r, layers, next(part for part, (k, *_) in _PARTS.items() if k == kind))
     raise_all(r.problems)
     return r
 
@@ -125,18 +120,21 @@ def resolved(kind: str, **choices: Any) -> Any:
     return next(iter(resolve_part(kind, Choices(**choices)).parts.values()))
 
 
-def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> list[Layer]:
+def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
     """Resolve the part at `path` ("model", "roles.builder") into `r.parts`; a part not asked for is left out.
 
-    Returns the layers, of a method or data set with its settings by name. Raises UserError, ConfigError.
+    The models that `methods` names for roles of the method are written into `layers`. Raises UserError, ConfigError.
     """
     noun = "model" if path.startswith("roles.") else path
-    kind, model = _PARTS[noun]
+    kind, _, defining = _PARTS[noun]
+    settings = [(origin, own) for origin, values in layers if (own := _values_at(values, path))]
     # 1. Its name: of the highest layer, else of the method's preset, else the default.
     if path == "encoder":
-        layers = _take_default_encoder(r, layers)
-    chosen, origin = _name_in_layers(layers, path), "default"
-    if (name := chosen) is None and path in ("encoder", "reranker"):
+        _set_default_encoder(r, settings)
+    named = [(str(own["name"]), o) for o, own in settings if own.get("name")]
+    chosen, origin = named[-1] if named else (None, "default")
+    name = chosen
+    if name is None and path in ("encoder", "reranker"):
         name = getattr(r.parts.get("method"), path, None)
         origin = "default" if name is None else r.origins[f"method.{path}"]
     if name is None and path == "model" and "dataset" in r.parts:
@@ -145,59 +143,77 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> list[Layer]:
     if (name := name or DEFAULTS.get(path)) is None:
         if path in ("method", "dataset"):
             raise UserError(f"name a {presets.singular(kind)}: --{path} NAME  (harness list {path}s)")
-        if any(_values_at(values, path) for _, values in layers):
+        if settings:
             raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
-        return layers
+        return
     # 2. Its preset, or a folder or hub id in the place of one. A layer may describe the part without any preset.
-    described = False
-    for values in (_values_at(values, path) for _, values in layers):
-        describes = values.get("name") == name and ("backend" in values or _DEFINING[kind] in values)
-        described = described or describes or values.get("backend", "hf") != "hf"
+    described = any(
+        (own.get("name") == name and ("backend" in own or defining in own)) or own.get("backend", "hf") != "hf"
+        for _, own in settings
+    )
     tree = Tree()
-    name = _merge_preset(tree, kind, name, described, _name_in_layers(layers, "dataset"))
+    if known := attempt([], presets.find, kind, name):
+        datasets = [str(n) for _, values in layers if (n := _values_at(values, "dataset").get("name"))]
+        for o, values in presets.read(kind, known):
+            tree.merge({k: v for k, v in values.items() if k != "by_dataset" or kind != "methods"}, o)
+            if kind == "methods" and (params := presets.params_for_dataset(values, datasets[-1] if datasets else None)):
+                tree.merge({"params": params}, f"{o}, by_dataset")
+        name = str(tree.values.get("name") or known)  # the name in tables may differ from the file's
+    elif not described:
+        folder = Path(name).expanduser()
+        is_file = kind == "models" and folder.suffix == ".gguf"
+        if kind not in ("models", "encoders") or not ("/" in name or folder.is_dir() or is_file):
+            presets.find(kind, name)  # raises
+        is_local = is_file or folder.is_dir() or name.startswith(("/", ".", "~"))
+        tree.merge({"source": name}, f"named by its {'file' if is_file else 'folder' if is_local else 'hub id'}")
+        name = Path(os.path.realpath(folder)).name.removesuffix(".gguf") if is_local else name
     # 3. The layers over it. What one sets for another model or encoder than the chosen one is left out.
     if path in ("method", "dataset"):
-        layers = expanded_layers(layers, path, name, str(tree.values.get("implementation")))
-    settings = [(o, own) for o, values in layers if (own := _values_at(values, path))]
-    if path == "dataset":
-        settings = _nest_options(settings, tree)
-    for layer_origin, values in settings:
-        if "name" in values:
-            origin = layer_origin
-            if chosen is not None and presets.fold(str(values["name"])) != presets.fold(chosen):
-                values = _execution_settings(r, values, layer_origin, noun, name)
-                if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
-                    values = {key: value for key, value in values.items() if key == "window"}
-        values = {key: value for key, value in values.items() if key != "name"}
-        if "source" in values and "package" not in values and tree.values.get("package"):
+        settings, expanded = [], []
+        for o, values in layers:
+            own, roles = settings_by_name((o, values), kind, name, str(tree.values.get("implementation")))
+            settings += [(o, {"params": own} if own and path == "method" else own), (o, _values_at(values, path))]
+            expanded += [(o, values), (o, {"roles": {role: {"name": model} for role, model in roles.items()}})]
+        layers[:] = expanded
+        if path == "dataset":
+            settings = _nest_options(settings, tree)
+    for o, own in settings:
+        if chosen is not None and presets.fold(str(own.get("name", chosen))) != presets.fold(chosen):
+            keep = _EXECUTION.get(kind, set())
+            if ignored := ", ".join(sorted(own.keys() - keep - {"name"})):
+                r.warnings.append(f"{o} sets {ignored} of {noun} '{own['name']}'; not used, as '{name}' was chosen")
+            if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
+                keep = {"window"}
+            own = {key: value for key, value in own.items() if key in keep}
+        own = {key: value for key, value in own.items() if key != "name"}
+        if path == "encoder":
+            own.pop("default", None)
+        if path == "method" and isinstance(own.get("params"), dict):
+            own["params"] = with_prompts(own["params"], o)
+        if "source" in own and "package" not in own and tree.values.get("package"):
             # It replaces the preset's package, whose path and sha256 do not hold for it.
-            values |= {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
-        attempt(r.problems, tree.merge, values, layer_origin)
+            own |= {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
+        attempt(r.problems, tree.merge, own, o)
     # 4. Its values, checked, with the origin of each.
-    tree.values["name"], tree.origins["name"] = name, origin
-    r.add(path, build(model, tree, path), tree)
-    return layers
+    tree.merge({"name": name}, origin)
+    r.add(path, tree)
 
 
-def _take_default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
-    """If the method needs an encoder and its preset names none, use `encoder.default`; return the layers without it.
+def _set_default_encoder(r: Resolution, settings: list[Layer]) -> None:
+    """If the method needs an encoder and its preset names none, make `encoder.default` the method's own.
 
-    From there on it is the method's own, in r.parts["method"], so that a run with another one says so in its name.
+    So a run with another one says so in its name. settings: the layers at `encoder`. Raises UserError.
     """
-    encoders = [(origin, _values_at(values, "encoder")) for origin, values in layers]
-    defaults = [(origin, values["default"]) for origin, values in encoders if "default" in values]
-    if not defaults:
-        return layers
-    origin, name = defaults[-1]
     method: MethodChoice | None = r.parts.get("method")
-    if method is not None and method.encoder is None and "encoder" in method_class(method.implementation).encoders:
+    defaults = [(origin, own["default"]) for origin, own in settings if "default" in own]
+    if not defaults or method is None or method.encoder is not None:
+        return
+    origin, name = defaults[-1]
+    if "encoder" in method_class(method.implementation).encoders:
         if not isinstance(name, str):
             raise UserError(f"{origin}: encoder.default must be the name of an encoder, not {name!r}")
         r.parts["method"] = method.model_copy(update={"encoder": presets.find("encoders", name)})
         r.origins["method.encoder"] = origin
-    return [
-        (o, {**v, "encoder": {k: x for k, x in _values_at(v, "encoder").items() if k != "default"}}) for o, v in layers
-    ]
 
 
 def _nest_options(settings: list[Layer], tree: Tree) -> list[Layer]:
@@ -209,7 +225,7 @@ def _nest_options(settings: list[Layer], tree: Tree) -> list[Layer]:
     if all(fields.issuperset(values) for _, values in settings):
         return settings
     form = next((v["format"] for _, v in reversed(settings) if "format" in v), tree.values.get("format", ""))
-    known = set(registry.dataset_options(str(form)))
+    known = set(registry.import_target(registry.shipped("settings")["dataset_options"])(str(form)))
     out = []
     for origin, values in settings:
         others = {key: (close_matches(key, sorted(fields | known), 1) or [""])[0] for key in values.keys() - fields}
@@ -228,41 +244,6 @@ def _values_at(values: dict[str, Any], path: str) -> dict[str, Any]:
     return values
 
 
-def _name_in_layers(layers: list[Layer], path: str) -> str | None:
-    """The name that the highest layer gives a part; None where no layer does."""
-    return next((str(n) for _, v in reversed(layers) if (n := _values_at(v, path).get("name"))), None)
-
-
-def _merge_preset(tree: Tree, kind: str, name: str, described: bool, dataset: str | None) -> str:
-    """Merge preset `name` into `tree`, or `name` as source where it is a folder or hub id; return the name for tables.
-
-    described: whether layers describe the part, so that no preset need exist; dataset: whose `by_dataset` is merged.
-    """
-    if known := attempt([], presets.find, kind, name):
-        for origin, values in presets.read(kind, known):
-            tree.merge({k: v for k, v in values.items() if k != "by_dataset" or kind != "methods"}, origin)
-            if kind == "methods" and (params := presets.params_for_dataset(values, dataset)):
-                tree.merge({"params": params}, f"{origin}, by_dataset")
-        return str(tree.values.get("name") or known)  # the name in tables may differ from the file's
-    folder = Path(name).expanduser()
-    is_file = kind == "models" and folder.suffix == ".gguf"
-    if described:
-        return name
-    if kind not in ("models", "encoders") or not ("/" in name or folder.is_dir() or is_file):
-        return presets.find(kind, name)  # raises
-    is_local = is_file or folder.is_dir() or name.startswith(("/", ".", "~"))
-    tree.merge({"source": name}, f"named by its {'file' if is_file else 'folder' if is_local else 'hub id'}")
-    return Path(os.path.realpath(folder)).name.removesuffix(".gguf") if is_local else name
-
-
-def _execution_settings(r: Resolution, values: dict[str, Any], origin: str, noun: str, name: str) -> dict[str, Any]:
-    """Of `values`, set for another `noun` than `name`, keep only dtype, device, ...; r.warnings lists the rest."""
-    keep = _EXECUTION.get(_PARTS[noun][0], set())
-    if ignored := ", ".join(sorted(set(values) - keep - {"name"})):
-        r.warnings.append(f"{origin} sets {ignored} of {noun} '{values['name']}'; not used, as '{name}' was chosen")
-    return {k: v for k, v in values.items() if k in keep}
-
-
 def _resolve_role(r: Resolution, layers: list[Layer], role: str) -> None:
     """Resolve a role's model into `r.parts`: its own preset, or the reader with the settings that layers change."""
     path = f"roles.{role}"
@@ -272,11 +253,11 @@ def _resolve_role(r: Resolution, layers: list[Layer], role: str) -> None:
         raise UserError(f"set '{role}' itself, not 'roles.{role}': --set {role}=NAME")
     if role not in _LANGUAGE_ROLES:
         raise unknown(f"role '{role}'", role, _LANGUAGE_ROLES)
-    if _name_in_layers(layers, path):
+    settings = [(origin, _values_at(values, path)) for origin, values in layers]
+    if any(own.get("name") for _, own in settings):
         _resolve_part(r, layers, path)
     elif (reader := r.parts.get("model")) is not None:  # without one, its own mistake is reported already
-        tree = Tree()
-        tree.merge(reader.model_dump(mode="json"), "as the reader")
-        for origin, values in layers:
-            attempt(r.problems, tree.merge, _values_at(values, path), origin)
-        r.add(path, build(ModelConfig, tree, path), tree)
+        tree = Tree([("as the reader", reader.model_dump(mode="json"))])
+        for origin, own in settings:
+            attempt(r.problems, tree.merge, own, origin)
+        r.add(path, tree)

@@ -132,9 +132,7 @@ def _parse_suite(name: str, merged: dict[str, Any], shown: str) -> Suite:
                 for key in keys
             ]
         ) from None
-    sets, mistakes = parse_assignments(file.set, f"{shown}, set: ")
-    if mistakes:
-        raise ConfigError(mistakes)
+    sets = parse_assignments(file.set, f"{shown}, set: ")
     params = {method: own for row in file.methods if isinstance(row, dict) for method, own in row.items()}
     methods = [row if isinstance(row, str) else next(iter(row)) for row in file.methods]
     return Suite(name, methods, file.datasets, file.profile, sets, file.limit, params, file.models, file.sweep)

@@ -1,23 +1,30 @@
-"""YAML read strictly, and a tree of values that remembers where each leaf came from.
+"""YAML read strictly, and settings in layers: merged with the origin of each value, and checked as a pydantic model.
 
-    tree = Tree()
-    tree.merge({"params": {"k": 5}}, "configs/methods/bm25.yaml")
-    tree.merge({"params": {"k": 7}}, "--set")
-    tree.values                  {"params": {"k": 7}}
-    tree.origins                 {"params.k": "--set"}
+    tree = Tree([("configs/methods/bm25.yaml", {"params": {"k": 5}}), ("--set", {"params": {"k": Raw("7")}})])
+    tree.values                          {"params": {"k": 7}}
+    tree.origins                         {"params.k": "--set"}
+    build(MethodChoice, tree, "method")  the model, or every mistake as a sentence:
+
+unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens'?
+model.dtype='fp8' (--set): should be 'auto', 'float32', 'bfloat16' or 'float16'
 
 Mappings are merged key by key; lists and everything else replace what was there.
 """
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 import yaml
+from pydantic import BaseModel, ValidationError
 
-from harness.errors import ConfigError
-from harness.storage.files import parse_yaml
+from harness.config.schema import ELSEWHERE, DatasetConfig
+from harness.errors import ConfigError, UserError, unknown
+
+M = TypeVar("M", bound=BaseModel)
+Layer = tuple[str, dict[str, Any]]
+"""The origin of some settings (a file or flag), and the settings."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is five times as fast; same grammar
 
@@ -26,18 +33,14 @@ class _Loader(_Base):  # type: ignore[misc]
     """Safe loader with the scalars of YAML 1.2: `yes`, `on` and dates stay text, 1e-5 is a number; no key twice."""
 
 
-_NUMBERS = {
-    "tag:yaml.org,2002:bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    "tag:yaml.org,2002:int": (r"^[-+]?[0-9]+$", "-+0123456789"),
-    "tag:yaml.org,2002:float": (
-        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
-        "-+0123456789.",
-    ),
-    "tag:yaml.org,2002:null": (r"^(?:~|null|Null|NULL|)$", "~nN\0"),
-}
 _Loader.yaml_implicit_resolvers = {}
-for _tag, (_pattern, _first) in _NUMBERS.items():
-    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first.replace("\0", "")) + [""] * ("\0" in _first))
+for _type, _form in {
+    "bool": r"^(?:true|True|TRUE|false|False|FALSE)$",
+    "int": r"^[-+]?[0-9]+$",
+    "float": r"^(?:[-+]?(?:\.[0-9]+|[0-9]+\.?[0-9]*)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+    "null": r"^(?:~|null|Null|NULL|)$",
+}.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_type}", re.compile(_form), None)
 
 
 def _parse_mapping(loader: Any, node: Any) -> dict[Any, Any]:
@@ -54,9 +57,6 @@ def _parse_mapping(loader: Any, node: Any) -> dict[Any, Any]:
 
 # "010" is ten, as YAML 1.2 and every reader expect.
 _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
-_Loader.add_constructor(
-    "tag:yaml.org,2002:float", lambda loader, node: float(re.sub(r"\.(?=inf|nan)", "", node.value.lower()))
-)
 _Loader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
 
 
@@ -66,16 +66,19 @@ class Raw(str):
     __slots__ = ()
 
 
-def parse_scalar(text: str) -> Any:
-    """Parse a YAML scalar or flow list: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes".
+def parsed(value: Any) -> Any:
+    """`value`, or if it is a Raw what its YAML says: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes".
 
     Text that is no YAML, like "@home", is text; raises ConfigError for a list or mapping that is not closed,
     and for bytes of the command line that are not UTF-8.
     """
+    if not isinstance(value, Raw):
+        return value
+    text = str(value)
     try:
-        return parse_yaml(str(text), _Loader)
+        return yaml.load(text, _Loader)
     except UnicodeEncodeError as e:
-        raise ConfigError([f"{str(text)!r} is not UTF-8 text; save it as UTF-8"]) from e
+        raise ConfigError([f"{text!r} is not UTF-8 text; save it as UTF-8"]) from e
     except (yaml.YAMLError, ValueError) as e:
         # "{instruction}{text}" is a prompt, "[a, b" a list that is not closed.
         if text.lstrip()[:1] in ("[", "{") and text.count("[") + text.count("{") != text.count("]") + text.count("}"):
@@ -83,10 +86,10 @@ def parse_scalar(text: str) -> Any:
         return text
 
 
-def parse_assignments(texts: Iterable[str], where: str) -> tuple[dict[str, Any], list[str]]:
-    """Parse ["method.k=3"] to {"method.k": Raw("3")}; also returns a sentence for each malformed or repeated one.
+def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
+    """Parse ["method.k=3"] to {"method.k": Raw("3")}. where: goes before the text in messages, "--set ".
 
-    where: the words before the text in a sentence, for instance "--set ".
+    Raises ConfigError with a sentence for each malformed or repeated assignment.
     """
     assigned: dict[str, Any] = {}
     problems: list[str] = []
@@ -95,25 +98,23 @@ def parse_assignments(texts: Iterable[str], where: str) -> tuple[dict[str, Any],
         key = key.strip()
         if not equals or not key:
             problems.append(f"'{where}{text}' is no assignment; write KEY=VALUE, for instance method.k=3")
-        elif key in assigned and assigned[key] != value:
+        elif assigned.setdefault(key, Raw(value)) != value:
             problems.append(f"'{key}' is set twice: to {assigned[key]} and to {value}")
-        else:
-            assigned[key] = Raw(value)
-    return assigned, problems
+    if problems:
+        raise ConfigError(problems)
+    return assigned
 
 
 def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
     """The mapping in a YAML file; `shown` is how messages name it. Raises ConfigError with the line."""
     shown = shown or str(path)
     try:
-        value = parse_yaml(path.read_bytes().decode(), _Loader)
+        value = yaml.load(path.read_bytes().decode(), _Loader)
     except UnicodeDecodeError as e:
         raise ConfigError([f"{shown}: not UTF-8 text; save it as UTF-8"]) from e
     except OSError as e:
         raise ConfigError([f"{shown}: cannot be read ({e.strerror}); name another file"]) from e
-    except ValueError as e:
-        raise ConfigError([f"{shown}: {e}"]) from e
-    except yaml.YAMLError as e:
+    except (yaml.YAMLError, ValueError) as e:
         mark = getattr(e, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise ConfigError([f"{shown}{where}: {getattr(e, 'problem', None) or 'not valid YAML'}"]) from e
@@ -134,13 +135,6 @@ def flatten(value: Any, path: str = "") -> dict[str, Any]:
     return out
 
 
-def value_text(value: Any) -> str:
-    """A value as one types it: null, true, 3, document, [a, b]."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    return f"[{', '.join(map(value_text, value))}]" if isinstance(value, list | tuple) else str(value)
-
-
 def nested(path: str, value: Any) -> dict[str, Any]:
     """("a.b", 1) -> {"a": {"b": 1}}."""
     for key in reversed(path.split(".")):
@@ -150,39 +144,126 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 
 def merged(below: Any, above: Any) -> Any:
     """Lay `above` over `below`: mappings key by key; any other value replaces what was there."""
-    if not isinstance(above, dict):
+    if not isinstance(above, dict) or not isinstance(below, dict):
         return above
-    below = below if isinstance(below, dict) else {}
     return below | {key: merged(below.get(key), value) for key, value in above.items()}
 
 
-def parsed(values: Any) -> Any:
-    """`values` with each text that was typed after --set parsed as YAML. Raises ConfigError."""
-    if isinstance(values, dict):
-        return {key: parsed(value) for key, value in values.items()}
-    return parse_scalar(values) if isinstance(values, Raw) else values
+def value_text(value: Any) -> str:
+    """A value as one types it: null, true, 3, document, [a, b]."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return f"[{', '.join(map(value_text, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 class Tree:
-    """Nested `values`; by dotted path of a leaf, its origin (file or flag) and, from `--set`, the raw text typed."""
+    """Nested `values`; by dotted path, the origin of what was set there and, from `--set`, the raw text typed."""
 
-    def __init__(self) -> None:
+    def __init__(self, layers: Iterable[Layer] = ()) -> None:
         self.values: dict[str, Any] = {}
         self.origins: dict[str, str] = {}
         self.raw: dict[str, str] = {}
+        for origin, values in layers:
+            self.merge(values, origin)
 
-    def merge(self, values: dict[str, Any], origin: str) -> None:
+    def merge(self, values: Mapping[str, Any], origin: str) -> None:
         """Lay `values` over the tree. origin: the file or flag that sets them. Raises ConfigError for no YAML."""
-        if not values:
-            return
-        together, before = merged(self.values, values), self.origins
-        leaves = flatten(together)  # a mapping that was typed as one value is one leaf, and replaces what was there
-        given = {path: value for path, value in flatten(values).items() if value != {} or path in leaves}
-        self.values, self.origins = parsed(together), {}
-        for leaf in leaves:
-            known = leaf
-            while leaf not in given and known not in before:  # in what was typed as one: a mapping, or "A: b"
-                known = known.rpartition(".")[0]
-            self.origins[known] = origin if leaf in given else before[known]
-        self.raw = {path: text for path, text in self.raw.items() if path in self.origins.keys() - given.keys()}
-        self.raw |= {path: str(value) for path, value in given.items() if isinstance(value, Raw)}
+        todo: list[tuple[str, dict[str, Any], Mapping[str, Any]]] = [("", self.values, values)]
+        for path, here, above in todo:
+            for key, value in above.items():
+                at, inner = f"{path}{key}", isinstance(value, dict)
+                if not inner or not isinstance(here.get(key), dict):
+                    for known in (self.origins, self.raw):  # of what is replaced
+                        for old in [old for old in known if old == at or old.startswith(f"{at}.")]:
+                            del known[old]
+                    here[key] = {} if inner else parsed(value)
+                    if not value or not inner:
+                        self.origins[at] = origin
+                    if isinstance(value, Raw):
+                        self.raw[at] = str(value)
+                if inner:
+                    todo.append((f"{at}.", here[key], value))
+
+
+def origin_of(path: str, origins: Mapping[str, str], default: str = "default") -> str:
+    """The origin of the value at `path`, of a mapping around it that was set as one value, or of a value in it."""
+    inside = f"{path}."
+    while path not in origins and "." in path:
+        path = path.rpartition(".")[0]
+    return origins.get(path) or next((own for at, own in origins.items() if at.startswith(inside)), default)
+
+
+def build(model: type[M], tree: Tree, path: str) -> M:
+    """Validate `tree` as `model`; `path` is where it sits in a RunConfig.
+
+    A value typed after --set is taken as text where a field wants text. Raises ConfigError with all mistakes.
+    """
+    try:
+        return model.model_validate(tree.values)
+    except ValidationError as e:
+        texts = {_dotted(error["loc"]) for error in e.errors() if error["type"] == "string_type"} & tree.raw.keys()
+    for at in texts:
+        tree.merge(nested(at, tree.raw[at]), tree.origins[at])
+    try:
+        return model.model_validate(tree.values)
+    except ValidationError as e:
+        raise ConfigError(error_sentences(e, model, path, tree.origins)) from e
+
+
+def as_typed(path: str) -> str:
+    """A path of RunConfig as `--set` takes it: "method.params.k" -> "method.k"."""
+    return re.sub(r"^method\.params\.", "method.", path)
+
+
+def _dotted(loc: tuple[int | str, ...]) -> str:
+    return ".".join(map(str, loc))
+
+
+def error_sentences(error: ValidationError, model: type[BaseModel], path: str, origins: Mapping[str, str]) -> list[str]:
+    """One sentence for each error in a `model`. path: goes before every key; origins: key below it -> its source."""
+    sentences = []
+    for e in error.errors():
+        key = as_typed(".".join([path, _dotted(e["loc"])]) if path else _dotted(e["loc"]))
+        origin = origin_of(_dotted(e["loc"]), origins, "")
+        source = f" ({origin})" if origin else ""
+        if e["type"] == "extra_forbidden":
+            known = _fields(model, e["loc"][:-1])
+            sentences.append(str(unknown(f"key '{key}'{source}", str(e["loc"][-1]), known)))
+        elif e["type"] == "missing":
+            sentences.append(f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else ""))
+        else:
+            wish = re.sub(r"^Value error, |^Input |, unable to parse.*", "", e["msg"]).replace("tuple", "list")
+            listed = re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"]))
+            several = f"; several values: --sweep {key}=1,2,3" if listed else ""
+            sentences.append(f"{key}={e['input']!r}{source}: {wish[:1].lower()}{wish[1:]}{several}")
+    return sentences
+
+
+def _fields(model: Any, loc: tuple[int | str, ...]) -> list[str]:
+    """Names of the fields of the model that sits at `loc` below `model`."""
+    for step in loc:
+        fields = getattr(model, "model_fields", {})
+        if step not in fields:
+            continue  # an index, or a branch of a union
+        annotation = fields[step].annotation
+        inner = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type) and issubclass(a, BaseModel)]
+        model = inner[0] if inner else None
+    return list(getattr(model, "model_fields", {}))
+
+
+def part_of_run(model: type[M], values: Any, folder: str) -> M:
+    """Validate a part of a stored run's configuration; `folder` is the run's. Raises UserError."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as e:
+        raise UserError(f"{folder}/run.yaml is not of this version: {error_sentences(e, model, '', {})[0]}") from e
+
+
+def dataset_of_run(config: Mapping[str, Any], folder: str) -> DatasetConfig:
+    """The data set of a run's configuration, to score answers or to find rows; `folder` is the run's. Raises UserError.
+
+    An imported run lacks instruction and max_answer_tokens; values that neither use reads stand in for them.
+    """
+    elsewhere = config["method"].get("implementation") == ELSEWHERE
+    lacking = {"instruction": "", "max_answer_tokens": 1} if elsewhere else {}
+    return part_of_run(DatasetConfig, {**lacking, **config["dataset"]}, folder)

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig
-from harness.config.validation import error_sentences
+from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import loader_of
 from harness.datasets.find_files import FileOptions
 from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, rearrange, split_options

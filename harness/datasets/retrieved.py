@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field, StrictInt, ValidationError
 
 from harness.config.schema import DatasetConfig
-from harness.config.validation import error_sentences
+from harness.config.yaml_tree import error_sentences
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
 from harness.datasets.check_rows import Checker

@@ -27,7 +27,7 @@ from tokenizers import Tokenizer
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
-from harness.config.validation import error_sentences
+from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
 from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS

@@ -17,8 +17,7 @@ from harness.config import presets, registry
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import Resolution, resolve
 from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
-from harness.config.validation import build
-from harness.config.yaml_tree import Tree, flatten
+from harness.config.yaml_tree import Tree, build, flatten
 from harness.datasets import answer_prefix
 from harness.datasets.base import Dataset
 from harness.datasets.load_once import load_asked
@@ -111,7 +110,7 @@ def _plan_resolved(r: Resolution, elsewhere: bool) -> Plan:
     if dataset is None:  # the rows are not here: none, with the official number if it is the official split
         name = r.parts["dataset"].name
         own = all(r.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
-        rows = presets.official_questions(name) if own else 0
+        rows = presets.about(name, "official_questions") or 0 if own else 0
         dataset = Dataset(name, (), {}, "", "not on this machine", rows=rows)
     plan = _make_plan(r, method, dataset, models, encoders, identities)
     return replace(plan, choices=r.choices, missing=tuple(dict.fromkeys(problem.thing for problem in absent)))

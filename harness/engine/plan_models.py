@@ -237,9 +237,7 @@ def runnable_presets(capabilities: Collection[str]) -> list[str]:
     by_implementation: dict[str, str] = {}
     for name in presets.names("methods"):
         try:
-            tree = Tree()
-            for origin, layer in presets.read("methods", name):
-                tree.merge(layer, origin)
+            tree = Tree(presets.read("methods", name))
             implementation = str(tree.values.get("implementation"))
             if implementation in by_implementation or tree.values.get("view", "document") == "evidence":
                 continue

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness import datasets
 from harness.config.schema import DatasetConfig
-from harness.config.validation import dataset_of_run
+from harness.config.yaml_tree import dataset_of_run
 from harness.datasets.base import Dataset
 from harness.engine.manifest import utc_now
 from harness.engine.record_texts import update_texts

@@ -25,7 +25,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.config.schema import ModelConfig, Thinking
-from harness.config.validation import error_sentences
+from harness.config.yaml_tree import error_sentences
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import reply_end, split_thinking, thinking_room

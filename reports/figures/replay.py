@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from harness import scorers
 from harness.config import registry
 from harness.config.schema import DatasetConfig
-from harness.config.validation import part_of_run
+from harness.config.yaml_tree import part_of_run
 from harness.cost.flops import DEFAULT
 from harness.engine.scoring import parse_shown, score_reply
 from harness.errors import UserError

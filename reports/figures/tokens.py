@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from harness.config.schema import ModelConfig
-from harness.config.validation import part_of_run
+from harness.config.yaml_tree import part_of_run
 from harness.errors import CannotRun, UserError
 from harness.llm.model_info import local_folder
 from harness.llm.tokenizer_files import tokenizer_folder

@@ -59,7 +59,7 @@ CASES = [
     (["run", *ECHO, "--set", "method.k=1", "method.k=2"], ["'method.k' is set twice: to 1 and to 2"]),
     (["run", *ECHO, "--limit", "1", "--set", "limit=2"], ["'limit' is given twice"]),
     (["run", *ECHO, "--set", "method.k=[1"], ["'[1' is not a YAML list or mapping"]),
-    (["run", *ECHO, "--set", "seed.x=1"], ["unknown key 'seed.x' (--set): 'seed' is a single value"]),
+    (["run", *ECHO, "--set", "seed.x=1"], ["seed={'x': 1} (--set): should be a valid integer"]),
     (["run", *ECHO, "--set", "profile=paper"], ["'profile' is chosen with --profile"]),
     (["run", *ECHO, "--set", "roles.bilder=default"], ["unknown role 'bilder'. Did you mean 'builder'?"]),
     (["run", *ECHO, "--set", "roles.reader=default"], ["the reader is set with --model"]),

@@ -183,7 +183,10 @@ def test_a_setting_of_one_data_set(table: suites.Suite) -> None:
     told = r"'datasets.nq.data' is set, but 'nq' is not run; the data sets are pocket/mus"
     with pytest.raises(UserError, match=told):
         command_rows(Choices(suite=table, sets={"datasets.nq.data": "x"}), [], [], {}, lambda line: None)
-    for key, told in (("datasets.nq", "name a data set and its key"), ("datasets.hopotqa.data", "unknown data set")):
+    for key, told in (
+        ("datasets.nq", "--set: datasets.nq must be a mapping of its settings"),
+        ("datasets.hopotqa.data", "unknown data set"),
+    ):
         assert told in str(resolve(Choices(method="echo", dataset="nq", sets={key: "x"})).problems[0])
     with pytest.raises(UserError, match="--set datasets.pocket/musique.data=PATH datasets.pocket/qasper.data=PATH"):
         command_rows(Choices(suite=table, data="x"), ["echo"], [], {}, lambda line: None)

@@ -138,8 +138,8 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
     chosen = resolve(Choices(method="bm25", dataset=name)).config.dataset
     assert show(Selection(), name, kind="datasets", diff=None, json=False) == 0
     text = capsys.readouterr().out
-    download = " ".join(presets.download(name))
-    assert all(f"\n  {line}" in text for line in presets.download(name))
+    download = " ".join(presets.about(name, "download") or [])
+    assert all(f"\n  {line}" in text for line in presets.about(name, "download") or [])
     assert (chosen.hub or "").partition("@")[0] in download  # where from
     assert "By hand: " in download
     if not name.startswith("longbench/") and name not in UNCOUNTED:
@@ -158,7 +158,7 @@ def test_options_are_shown_with_type_default_and_meaning(capsys):
     meaning = "keep the best so many of each question; null: all"
     assert told["options"]["top"] == {"type": "whole number", "default": None, "meaning": meaning}
     assert told["options"]["documents"]["type"] == "text or list"
-    assert told["download"] == presets.download("nq")
+    assert told["download"] == presets.about("nq", "download")
     assert "download" not in " ".join(told["values"])
     assert told["values"]["dataset.licence"].startswith("CC BY-SA 3.0")
     assert "Natural Questions" in told["values"]["dataset.citation"]

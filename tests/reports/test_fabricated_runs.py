@@ -13,7 +13,7 @@ import pytest
 from bench import fabricated as bench
 from harness import scorers
 from harness.config.layers import Choices
-from harness.config.validation import dataset_of_run
+from harness.config.yaml_tree import dataset_of_run
 from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
 from harness.engine.record_texts import gold_of, with_texts

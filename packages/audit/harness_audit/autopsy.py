@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from harness.config.schema import DatasetConfig
-from harness.config.validation import dataset_of_run
+from harness.config.yaml_tree import dataset_of_run
 from harness.engine.scoring import parse_shown, score_reply
 from harness.scorers import ScoreError
 from harness.storage.run_folder import StoredRun

@@ -157,7 +157,7 @@ def _dataset_config(run: ForeignRun, name: str | None, data: str | None, own: Se
     if data is not None and name is None:
         raise UserError("--data holds the rows of a data set; name it with --dataset")
     if name is None:
-        # As harness.config.validation.dataset_of_run reads it again; there may be no scorers.
+        # As harness.config.yaml_tree.dataset_of_run reads it again; there may be no scorers.
         made = DatasetConfig(name=run.dataset, format=ELSEWHERE, instruction="", max_answer_tokens=1, scorers=("",))
         return made.model_copy(update={"scorers": tuple(own)})
     preset: DatasetConfig = resolved("datasets", dataset=name, **({"data": data} if data else {}))

@@ -24,8 +24,7 @@ from typing import Any, Literal
 
 from harness import datasets, scorers
 from harness.config.schema import DatasetConfig
-from harness.config.validation import dataset_of_run
-from harness.config.yaml_tree import flatten
+from harness.config.yaml_tree import dataset_of_run, flatten
 from harness.engine.record_texts import gold_of
 from harness.engine.scoring import SCORING_NOTES, scored_record
 from harness.errors import UserError

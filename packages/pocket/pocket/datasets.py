@@ -19,7 +19,7 @@ from pydantic import Field, StrictInt, ValidationError, field_validator
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
-from harness.config.validation import error_sentences
+from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import Dataset
 from harness.datasets.placing import PLACED, Placement, PlaceOptions, placement, rearrange
 from harness.datasets.rows import Row, assemble

@@ -15,8 +15,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.registry import ENV
-from harness.config.validation import build
-from harness.config.yaml_tree import Tree, read_yaml
+from harness.config.yaml_tree import Tree, build, read_yaml
 from harness.errors import ConfigError, UserError, unknown
 from harness_training.example_files import Recipe, world_module
 

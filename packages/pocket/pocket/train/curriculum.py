@@ -12,7 +12,7 @@ from harness_training.teacher import WINDOW
 from pydantic import ValidationError
 
 from harness.config.schema import digest
-from harness.config.validation import error_sentences
+from harness.config.yaml_tree import error_sentences
 from harness.errors import ConfigError, UnknownName, UserError
 from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS

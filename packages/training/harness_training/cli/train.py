@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import TrainingOut, parse_sets, split_names
+from harness.cli.options import TrainingOut, split_names
 from harness.cli.output import columns, say
 from harness.cli.stopping import INTERRUPTED, print_resume_command
-from harness.config.yaml_tree import Raw
+from harness.config.yaml_tree import Raw, parse_assignments
 from harness.errors import UnknownName, UserError
 from harness_training.cli.training_run import TrainOptions, check_options, run_until_stopped
 
@@ -96,7 +96,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
     for option, value in (("--data", options.data), ("--exclude", options.exclude)):
         if options.dataset is None and value is not None:
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
-    given = _sets_by_target(parse_sets(options.sets))
+    given = _sets_by_target(parse_assignments(options.sets, "--set "))
     from harness.config.resolve import resolved
     from harness.llm.backend import check_greedy, model_facts
     from harness_training import settings as read
@@ -232,7 +232,7 @@ def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str,
     if any((options.teacher, options.dataset, options.task, options.exclude)):
         raise UserError("the reader learns from training rows: leave out --teacher, --dataset, --task and --exclude")
     check_options(options.device, options.mlflow)
-    sets = parse_sets(options.sets)
+    sets = parse_assignments(options.sets, "--set ")
     of_model = {key: value for key, value in sets.items() if key.startswith("model.")}
     rest = {key: value for key, value in sets.items() if key not in of_model}
     own = Path(options.config) if options.config is not None else None
