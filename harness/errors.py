@@ -295,3 +295,11 @@ def _unwrapped(stream: TextIO) -> TextIO:
 def erase_line(stream: TextIO) -> None:
     """Move to the start of the terminal's line and empty it; nothing else of this program writes control characters."""
     _unwrapped(stream).write("\r\x1b[K")
+
+
+class Failed(Exception):
+    """A document's failure, already described in `error`, raised again for the next question on it."""
+
+    def __init__(self, error: dict[str, str]) -> None:
+        super().__init__(error["message"])
+        self.error = error

@@ -156,3 +156,18 @@ class Record:
     truncated: dict[str, Any] | None = None
     error: dict[str, str] | None = None
     notes: dict[str, Any] = field(default_factory=dict)
+
+
+SCORING = {"stage": "scoring"}
+"""Part of the error of a question that was answered: its answer is in the record, and can be scored again."""
+NOT_YET = {"type": "Unscored", "message": "the run ended before this answer was scored", **SCORING}
+
+
+def lacks_only_scores(error: Mapping[str, str] | None) -> bool:
+    """Whether a question with this error was answered: a scorer failed, or had not begun, and no model is needed."""
+    return error is not None and error.get("stage") == SCORING["stage"]
+
+
+def has_answer(row: Mapping[str, Any]) -> bool:
+    """Whether a record holds an answer, scored or not."""
+    return row["error"] is None or lacks_only_scores(row["error"])

@@ -1,103 +1,28 @@
-"""Cutting a document: by the model's own tokens (docs/methods/shared.md#chunks), by sentences, or down to its ends.
+"""Cutting a document by the model's own tokens (docs/methods/shared.md#chunks), by words, or down to its ends.
 
 fixed_chunks      "abcdefgh", 3 tokens a chunk ──► spans (start, end) of characters that tile the text
-sentence_chunks   so many whole sentences a chunk          packed_chunks   whole sentences up to so many tokens
-word_chunks       so many words a chunk                    passage_chunks  the document's own paragraphs
+word_chunks       so many words a chunk
 kept_spans        (spans, tokens of the text): its first, its last, or its first and its last tokens
 shown_spans       spans of a document as what the reader saw
-packed            "One. Two words. Three.", 3 tokens ──► "One. Two words." | " Three."
 
-`packed` fills chunks with sentences in order. A longer sentence is cut behind its clauses, a longer clause where tokens
-end, into pieces that are packed with nothing else. Each line ends a sentence there. RAPTOR's released split_text
-differs: docs/methods/raptor.md#raptor-chunks.
+Chunks that end where sentences do are in packing.py.
 """
 
 from __future__ import annotations
 
-import abc
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from harness.models import MeteredModel
 from harness.types import Document, Shown
 
-_CLAUSE = re.compile(r"[,;:](?=\s)|[\uff0c\uff1b\uff1a\u3001]")
+Span = tuple[int, int]
+Side = Literal["ends", "left", "right"]
 
 
-def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Spans (start, end) of characters in order, of `size` tokens of `model` at most; [] for a text without any.
-
-    They tile the text but for parts of white space alone. Tokens are those of the whole text: a span encoded on its own
-    may have one more or less. A character of several tokens is never cut.
-    """
-    starts = [start for start, _ in model.offsets(text)]
-    return [(a, b) for a, b in _Packing(text, starts, size).pack(0, len(text)) if text[a:b].strip()]
-
-
-class Packing(abc.ABC):
-    """Cuts a text into spans of at most `size` tokens: at places of rank 0, and what is longer at those of rank 1, then
-    2 ...
-
-    starts: the first character of each token; lowest: the last rank.
-    """
-
-    lowest: int
-
-    def __init__(self, text: str, starts: list[int], size: int) -> None:
-        self.text, self.starts, self.size = text, starts, size
-
-    @abc.abstractmethod
-    def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
-        """The characters at which text[start:end] may be cut at this rank, in order; rank: as for the class."""
-
-    @abc.abstractmethod
-    def count(self, start: int, end: int) -> int:
-        """Tokens of text[start:end]."""
-
-    def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """Spans that tile text[start:end], cut at places of `rank`, and where that is too long of higher ranks."""
-        opened = start  # the span that grows is text[opened:a]
-        for a, b in pairwise([start, *self.stops(start, end, rank), end]):
-            if self.count(opened, b) <= self.size:
-                continue
-            if opened < a:
-                yield opened, a
-                opened = a
-            if self.count(a, b) > self.size and rank < self.lowest:
-                yield from self.pack(a, b, rank + 1)
-                opened = b
-        if opened < end:
-            yield opened, end
-
-
-class _Packing(Packing):
-    """Cut at the ends of sentences, then of clauses, then where tokens begin."""
-
-    lowest = 2
-
-    def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
-        if rank == 0:
-            from methods.sentences import sentence_ends  # not needed for chunks of tokens
-
-            return sentence_ends(self.text, start, end, lines=True)
-        return (match.end() for match in _CLAUSE.finditer(self.text, start, end))
-
-    def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """As `Packing.pack`; at the last rank before every `size`-th token."""
-        if rank < self.lowest:
-            return super().pack(start, end, rank)
-        first, last = bisect_left(self.starts, start), bisect_left(self.starts, end)
-        return iter(_tiles(start, self.starts[first + self.size : last : self.size], end))
-
-    def count(self, start: int, end: int) -> int:
-        """Tokens that begin in text[start:end]."""
-        return bisect_left(self.starts, end) - bisect_left(self.starts, start)
-
-
-def _tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
+def tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
     """Spans that tile [start, end), cut at `cuts`; a cut that is not behind the one before it is left out."""
     kept = [start]
     for at in cuts:
@@ -106,46 +31,13 @@ def _tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
     return list(pairwise([*kept, end]))
 
 
-Span = tuple[int, int]
-Side = Literal["ends", "left", "right"]
-
-
 def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
     """Hard cut every `size` tokens of `model`'s tokenizer, the last chunk short; [] for an empty text.
 
     A cut that would fall inside a character (bytes of one character in two tokens) moves to the next boundary.
     """
     offsets = model.offsets(text)
-    return _tiles(0, [start for start, _ in offsets[size::size]], len(text)) if offsets else []
-
-
-def sentences(text: str) -> list[Span]:
-    """Spans of the sentences, without the white space around them; a single line break ends none."""
-    from methods.sentences import sentence_ends
-
-    cuts = [0, *sentence_ends(text), len(text)]
-    return [span for a, b in pairwise(cuts) if (span := trimmed(text, a, b))[0] < span[1]]
-
-
-def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel) -> list[Span]:
-    """Spans of `count` sentences, the last one short; one of more than `max_tokens` is cut and counts as several."""
-    parts = _sentence_parts(text, max_tokens, model)
-    groups = (parts[i : i + count] for i in range(0, len(parts), count))
-    return [(group[0].start, group[-1].end) for group in groups]
-
-
-def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Whole sentences packed up to `size` tokens; a longer one is cut hard.
-
-    Tokens are those of the whole text: a chunk encoded on its own may have one or two more.
-    """
-    groups: list[list[_Part]] = []
-    for part in _sentence_parts(text, size, model):
-        if groups and part.last - groups[-1][0].first <= size:
-            groups[-1].append(part)
-        else:
-            groups.append([part])
-    return [(group[0].start, group[-1].end) for group in groups]
+    return tiles(0, [start for start, _ in offsets[size::size]], len(text)) if offsets else []
 
 
 def word_chunks(text: str, count: int) -> list[Span]:
@@ -153,44 +45,6 @@ def word_chunks(text: str, count: int) -> list[Span]:
     words = [match.span() for match in re.finditer(r"\S+", text)]
     groups = (words[i : i + count] for i in range(0, len(words), count))
     return [(group[0][0], group[-1][1]) for group in groups]
-
-
-def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[Span]:
-    """The paragraphs of `document`, each with its title; one of more than `size` tokens is cut as `packed` cuts it.
-
-    A document that is not divided into paragraphs is one.
-    """
-    text = document.text
-    whole = [(p.start, p.end) for p in document.passages] or [(0, len(text))]
-    return [(start + a, start + b) for start, end in whole for a, b in packed(text[start:end], size, model)]
-
-
-class _Part(NamedTuple):
-    """A sentence, or a piece of a long one: text[start:end], tokens [first, last) of the whole text."""
-
-    start: int
-    end: int
-    first: int
-    last: int
-
-
-def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Part]:
-    """The sentences of `text` in order, with their tokens; one of more than `max_tokens` is cut hard into several."""
-    starts = [start for start, _ in model.offsets(text)]
-    parts: list[_Part] = []
-    for a, b in sentences(text):
-        first, last = _touched_tokens(starts, a, b)
-        cuts = [a, *(starts[i] for i in range(first + max_tokens, last, max_tokens)), b]
-        for c, d in pairwise(cuts):
-            start, end = trimmed(text, c, d)
-            if start < end:  # bytes of one character in two tokens share its offset: such a cut falls away
-                parts.append(_Part(start, end, *_touched_tokens(starts, start, end)))
-    return parts
-
-
-def _touched_tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """The tokens [first, last) that characters [start, end) touch; starts: of tokens, maybe at the space before."""
-    return max(0, bisect_right(starts, start) - 1), bisect_left(starts, end)
 
 
 def trimmed(text: str, start: int, end: int) -> Span:

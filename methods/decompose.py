@@ -23,7 +23,8 @@ from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.bm25 import bm25
-from methods.chunks import Span, packed, shown_spans
+from methods.chunks import Span, shown_spans
+from methods.packing import packed
 from methods.retrieval import best_first
 from methods.retry import Retry, ask_parsed, parse_list
 

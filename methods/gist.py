@@ -30,7 +30,8 @@ from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
-from methods.chunks import Span, sentences
+from methods.chunks import Span
+from methods.packing import sentences
 from methods.reading import request_skill
 from methods.retry import Retry, ask_parsed, numbers_in, window_of
 from methods.summary import SUMMARY

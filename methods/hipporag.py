@@ -22,7 +22,8 @@ from harness.prompts import Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from harness.words import as_phrase
 from methods import reading
-from methods.chunks import passage_chunks, shown_spans
+from methods.chunks import shown_spans
+from methods.packing import passage_chunks
 from methods.retrieval import best_first
 from methods.retry import Retry, ask_parsed, numbers_in, parse_list, window_of
 from methods.values import values_in

@@ -18,7 +18,8 @@ from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from methods.bm25 import bm25
-from methods.chunks import passage_chunks, sentences, shown_spans
+from methods.chunks import shown_spans
+from methods.packing import passage_chunks, sentences
 from methods.reading import SEPARATOR, Reading, ReadingMethod, ask_fitting, how_many_fit, question_text
 from methods.retrieval import best_first
 from methods.retry import require_room, window_of

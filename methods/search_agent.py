@@ -17,7 +17,8 @@ from pydantic import Field
 from harness.method import Index, Indexes, Method, MethodConfig, Tools
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
-from methods.chunks import Span, packed_chunks, shown_spans, trimmed
+from methods.chunks import Span, shown_spans, trimmed
+from methods.packing import packed_chunks
 from methods.reading import options
 from methods.retrieval import best_first
 from methods.retry import LABEL, require_room

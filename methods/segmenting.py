@@ -36,7 +36,8 @@ from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
-from methods.chunks import Packing, Span, packed_chunks, sentence_chunks, sentences, trimmed
+from methods.chunks import Span, trimmed
+from methods.packing import Packing, packed_chunks, sentence_chunks, sentences
 from methods.retrieval import ROLES, Scoring, best_first, distinct_documents, score_passages
 
 CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included, as in the released code

@@ -15,7 +15,7 @@ from harness.method import Index, Indexes, IndexTools, MethodConfig, Needs, Tool
 from harness.method.hooks import Skill
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
-from methods.chunks import packed
+from methods.packing import packed
 from methods.retry import window_of
 from methods.summary import SUMMARY, condense
 

@@ -27,7 +27,7 @@ from harness.engine import model_warnings as embedded
 from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import LEVEL, Interval, Labels, corpus_interval, interval
-from harness.stats.question_clusters import Clusters, cluster_notes
+from harness.stats.question_clusters import cluster_notes, cluster_numbers
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import lacking_replies, reply_sentences
 from harness.types import COUNTS, JUDGES, MISSING, PREFIX
@@ -262,7 +262,7 @@ def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
     """A number for each record, the same for questions that are resampled as one (harness.stats.question_clusters)."""
     questions = ((record["question_id"], record["document_ids"]) for record in run.records)
-    return Clusters(run.config["dataset"].get("format", ""), questions).numbers()
+    return cluster_numbers(run.config["dataset"].get("format", ""), questions)
 
 
 def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[str, ...]:

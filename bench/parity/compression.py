@@ -30,12 +30,13 @@ from harness.llm.model_info import local_folder
 from harness.llm.scripted import Rule
 from harness.models import LanguageModel
 from harness.types import Document, Question
-from methods.chunks import fixed_chunks, sentences
+from methods.chunks import fixed_chunks
 from methods.compression.config import LinguaConfig, SelectiveConfig
 from methods.compression.lingua import compress_document
 from methods.compression.selective import SelectiveContext, _sentence_groups
 from methods.compression.show import Compressed
 from methods.compression.surprise import open_context, surprise, units_of
+from methods.packing import sentences
 from methods.retrieval import Dense, RetrievalConfig
 from tests.methods.conftest import FakeTools
 from tests.methods.test_compression import RELEASED

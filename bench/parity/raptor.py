@@ -18,8 +18,8 @@ import numpy as np
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from harness.types import Document
-from methods.chunks import packed
 from methods.graph import Graph
+from methods.packing import packed
 from methods.raptor import tree
 from methods.raptor.config import RaptorConfig
 from methods.raptor.method import Raptor, traversal

@@ -108,9 +108,10 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
 
     row: goes in front; debug: adds the traceback of the first question that failed for this reason.
     """
-    from harness.storage.failures import lacks_only_scores, one_line
+    from harness.storage.failures import one_line
     from harness.storage.json_lines import read_lines
     from harness.storage.run_files import RECORDS
+    from harness.types import lacks_only_scores
 
     errors = {r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")}
     alike: dict[str, list[str]] = {}  # questions by reason; numbers, such as sizes of texts, make no other one

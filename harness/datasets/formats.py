@@ -20,7 +20,8 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import loader_of
 from harness.datasets.find_files import FileOptions
-from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, rearrange, split_options
+from harness.datasets.place_options import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions
+from harness.datasets.placing import rearrange, split_options
 from harness.datasets.rows import Group, Retrieved, Row, RowError, RowFields, Skip, assemble, canonical_line
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.failures import describe_failure, one_line

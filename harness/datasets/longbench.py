@@ -31,7 +31,8 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import hotpotqa, musique
 from harness.datasets.files import parse_each, read_rows
 from harness.datasets.find_files import find_source
-from harness.datasets.placing import Placement, rearrange
+from harness.datasets.place_options import Placement
+from harness.datasets.placing import rearrange
 from harness.datasets.rows import Group, Row, RowError, Skip, StrictRow, clean_answers, made_id, refuse_blank
 from harness.errors import ConfigError
 from harness.types import Document, Example, Gold, Question

@@ -15,11 +15,11 @@ from harness.engine.plan import Plan
 from harness.engine.progress import Progress
 from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, IndexBuild, Models
-from harness.errors import SaveError
+from harness.errors import Failed, SaveError
 from harness.method import Index, Method
 from harness.parallel.locks import KeyedLocks
 from harness.parallel.scheduler import current
-from harness.storage.failures import STOPS, Failed, describe_failure
+from harness.storage.failures import STOPS, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import request_rows
 from harness.storage.package_versions import versions

@@ -68,25 +68,27 @@ def git_state(root: Path) -> dict[str, Any] | None:
 
 
 @cache
-def _own_git_state() -> dict[str, Any] | None:
-    """`git_state` of this project, read once a process: at the first run it is nearest to the code imported."""
-    return git_state(Path(__file__).resolve().parents[2])
-
-
 def made_by() -> dict[str, Any]:
-    """The checkout and packages of this process, as a manifest has them: "git" and "packages"."""
-    return {"git": _own_git_state(), "packages": dict(packages())}
+    """The checkout of this project and the packages of this process, as a manifest has them: "git" and "packages".
+
+    Read once: at the first run it is nearest to the code imported, and parsing metadata takes a tenth of a second.
+    """
+    packages = {"longdoc-harness": VERSION, **installed(_PACKAGES.split())}
+    return {"git": git_state(Path(__file__).resolve().parents[2]), "packages": packages}
 
 
 def describe(plan: Plan) -> dict[str, Any]:
     """The parts of a plan's manifest that are known before it starts: no times, command or first prompts."""
-    dataset, numbers = plan.dataset, amounts_of(plan)
+    dataset, numbers, served = plan.dataset, amounts_of(plan), served_sizes(plan.models)
+    shapes = [(role, served[role] if role in served else shape_of_role(plan, role)) for role in plan.identities]
     described = {
         "method": plan.config.method.name,
         "hash": plan.hash8,
         "seed": plan.config.seed,
         "models": plan.identities,
-        **_servers(plan),
+        **({"servers": {role: plan.models[role].base_url for role in served}} if served else {}),
+        # They change no answer and are in no hash, but FLOPs are counted by them: a later start records their change.
+        "shapes": {role: None if shape is None else asdict(shape) for role, shape in shapes},
         "prompts": plan.method.prompts(),
         "dataset": {
             "name": dataset.name,
@@ -104,24 +106,11 @@ def describe(plan: Plan) -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
-        "memory_gib": _memory_gib(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "gpu": describe_gpu(),
         "warnings": [sentence_without_home(warning) for warning in plan.warnings],
     }
-    manifest: dict[str, Any] = without_home({key: value for key, value in described.items() if key != "prompts"})
-    return {key: manifest.get(key, value) for key, value in described.items()}
-
-
-def _servers(plan: Plan) -> dict[str, Any]:
-    """{"servers": role -> address, if any, "shapes": role -> sizes of its model, None where unknown}; no API key.
-
-    The sizes change no answer and are in no hash, but FLOPs are counted by them: a later start records their change.
-    """
-
-    served = served_sizes(plan.models)
-    shapes = {role: served[role] if role in served else shape_of_role(plan, role) for role in plan.identities}
-    sizes = {"shapes": {role: None if shape is None else asdict(shape) for role, shape in shapes.items()}}
-    return {**({"servers": {role: plan.models[role].base_url for role in served}} if served else {}), **sizes}
+    return {**without_home({**described, "prompts": None}), "prompts": described["prompts"]}
 
 
 def amounts_of(plan: Plan) -> dict[str, dict[str, Any]]:
@@ -159,9 +148,14 @@ def with_start(
 
     command: what was typed; parallel: questions in flight at most.
     """
-    command = [masked(word) for word in command_without_home(command)]
-    start: dict[str, Any] = {"command": command, "started": utc_now(), "finished": None, "state": "running"}
-    start["parallel"] = parallel
+    command = list(map(masked, command_without_home(command)))
+    start: dict[str, Any] = {
+        "command": command,
+        "started": utc_now(),
+        "finished": None,
+        "state": "running",
+        "parallel": parallel,
+    }
     if "starts" not in before:  # the first start, or what a killed merge of an earlier version left
         return {"command": command, "started": start["started"], "finished": None, "starts": [start], **described}
     if changed := changes(before, described):
@@ -185,8 +179,12 @@ def asked_counts(manifest: Mapping[str, Any], asked: int, recorded: int) -> dict
     asked: questions that this command asks; recorded: n_total, which holds those of earlier commands too.
     """
     left_out = sum((manifest.get("dataset") or {}).get("skipped", {}).values())
-    counts = {"n_left_out": left_out, "n_not_asked": max(asked - recorded, 0)}
-    return {"n_asked": max(asked, recorded) + left_out, **{name: count for name, count in counts.items() if count}}
+    counts = {"n_asked": max(asked, recorded) + left_out}
+    if left_out:
+        counts["n_left_out"] = left_out
+    if asked > recorded:
+        counts["n_not_asked"] = asked - recorded
+    return counts
 
 
 def with_first_prompts(manifest: dict[str, Any], prompts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -204,20 +202,6 @@ def with_end(manifest: dict[str, Any], state: str, extra: dict[str, Any] | None 
     last = {**manifest["starts"][-1], "finished": time, "state": state, **(extra or {})}
     finished = time if state == "finished" else None
     return {**manifest, "finished": finished, "starts": [*manifest["starts"][:-1], last]}
-
-
-@cache
-def packages() -> dict[str, str]:
-    """Version by package, read once a process: parsing the metadata took a quarter of the time of a short run."""
-    return {"longdoc-harness": VERSION, **installed(_PACKAGES.split())}
-
-
-def _memory_gib() -> float | None:
-    """Main memory of the machine in GiB, None where it is unknown."""
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (ValueError, OSError):
-        return None
 
 
 def describe_gpu() -> str | None:

@@ -12,7 +12,7 @@ from harness.engine.document_view import GAP
 from harness.storage.run_files import MANIFEST, RECORDS
 from harness.storage.run_store import RunStore
 from harness.storage.serialize import json_values
-from harness.storage.shown_texts import POINTER, shown_pieces, take_out_long_texts
+from harness.storage.shown_texts import INLINE, POINTER, checksum, shown_pieces
 from harness.types import JUDGES, Document, Example, Gold, Record, Support
 
 _ORDER = tuple(field.name for field in fields(Record))
@@ -27,23 +27,28 @@ def with_texts(
     """
     question = example.question
     out = {
-        **without_texts(row),
+        **{name: row.get(name) for name in _ORDER},
+        **row,
         "question": question.text,
         "options": None if question.options is None else list(question.options),
         "gold": json_values(example.gold, lost=[]),
         "document_characters": [len(documents[d].text) for d in question.document_ids],
+        "shown": [dict(piece) for piece in row["shown"]],
+        "steps": [{**step, "shown": step["shown"] and dict(step["shown"])} for step in row["steps"]],
     }
-    for old, piece in zip(shown_pieces(row), shown_pieces(out), strict=True):
+    texts = {}
+    for piece in shown_pieces(out):
         if piece["kind"] == "span":
             # A step over several parts (document_view) has no place of its own: its sources are the parts.
             own = (piece["document_id"], piece["start"], piece["end"])
             parts = [own] if piece["document_id"] in documents else piece["sources"]
+            piece.pop(POINTER, None)
             piece["text"] = GAP.join(documents[d].text[start:end] for d, start, end in parts)
-        elif old.get(POINTER):
-            piece[POINTER] = old[POINTER]  # it stands in texts.jsonl already
-        else:
-            piece["text"] = old["text"]
-    return out, take_out_long_texts(out)
+        if len(piece["text"]) > INLINE:
+            key = checksum(piece["text"])
+            texts[key] = piece["text"]
+            piece |= {"text": "", POINTER: key}
+    return out, texts
 
 
 def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,14 +15,14 @@ from harness.engine.record_texts import update_texts
 from harness.engine.scoring import rescored, silent_scorers
 from harness.errors import ConfigError, DataError, UserError, attempt
 from harness.scorers import problems, version
-from harness.storage.failures import STOPS, lacks_only_scores
+from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY
 from harness.storage.run_folder import StoredRun, StreamedRecords, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise_with
 from harness.storage.serialize import json_values
-from harness.types import JUDGES, LOGGED, Gold
+from harness.types import JUDGES, LOGGED, Gold, lacks_only_scores
 
 
 def rescore(

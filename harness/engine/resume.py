@@ -12,10 +12,9 @@ from harness.engine.progress import COUNTED, Progress
 from harness.engine.record_texts import update_texts
 from harness.engine.scoring import rescored
 from harness.engine.spending_limits import Budget
-from harness.storage.failures import has_answer, lacks_only_scores
 from harness.storage.run_files import MANIFEST, RECORDS
 from harness.storage.run_store import RunStore
-from harness.types import JUDGES, Example
+from harness.types import JUDGES, Example, has_answer, lacks_only_scores
 
 
 def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], retry_failed: bool) -> None:

@@ -42,7 +42,7 @@ from harness.errors import FirstFailure, HarnessError, LimitReached, SaveError, 
 from harness.models import Collected
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
-from harness.storage.failures import NOT_YET, STOPS, describe_failure, one_line
+from harness.storage.failures import STOPS, describe_failure, one_line
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.kept_requests import request_rows
 from harness.storage.paths import masked
@@ -50,7 +50,7 @@ from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY, Par
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
-from harness.types import Answer, Document, Example
+from harness.types import NOT_YET, Answer, Document, Example
 
 
 @dataclass(frozen=True)

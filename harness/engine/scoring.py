@@ -20,8 +20,8 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import text_after
 from harness.engine.record_texts import gold_of
 from harness.errors import UserError
-from harness.storage.failures import SCORING, STOPS, describe_failure, lacks_only_scores, one_line
-from harness.types import COUNTS, JUDGES, LOGGED, MISSING, PREFIX, Gold, Shown
+from harness.storage.failures import STOPS, describe_failure, one_line
+from harness.types import COUNTS, JUDGES, LOGGED, MISSING, PREFIX, SCORING, Gold, Shown, lacks_only_scores
 
 SCORING_NOTES = ("flags", PREFIX, "scored", COUNTS)
 """Keys of a record's notes that come from scoring."""
@@ -44,23 +44,22 @@ def score_reply(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold
         text = reply if answer is None else answer
         notes |= {PREFIX: MISSING} if answer is None else {PREFIX: "found", "scored": answer}
     sheet = scorers.score_record(dataset.scorers, text, shown, gold)
-    flags = dict(sheet.flags)
-    scores = {name: float(value) for name, value in sheet.scores.items()}
-    for name in [name for name, value in scores.items() if not math.isfinite(value)]:
-        flags.setdefault(name, f"{scores[name]} counts as 0")
-        scores[name] = 0.0
-    return Verdict(scores, {**notes, **({"flags": flags} if flags else {}), **_counts(sheet)})
+    flags, scores = dict(sheet.flags), {}
+    for name, value in sheet.scores.items():
+        scores[name] = float(value) if math.isfinite(value) else 0.0
+        if not math.isfinite(value):
+            flags.setdefault(name, f"{value} counts as 0")
+    notes |= {"flags": flags} if flags else {}
+    notes |= {COUNTS: sheet.counts} if sheet.counts else {}
+    return Verdict(scores, notes)
 
 
 def unanswered_verdict(dataset: DatasetConfig, gold: Gold) -> Verdict:
     """The scores of a question without an answer: 0 by every scorer that applies, and the counts of an empty answer."""
     counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
     sheet = _score_empty_answer(counting, gold) or scorers.ScoreSheet()
-    return Verdict({name: 0.0 for name in dataset.scorers if scorer_applies(name, gold)}, _counts(sheet))
-
-
-def _counts(sheet: scorers.ScoreSheet) -> dict[str, Any]:
-    return {COUNTS: sheet.counts} if sheet.counts else {}
+    scores = {name: 0.0 for name in dataset.scorers if scorer_applies(name, gold)}
+    return Verdict(scores, {COUNTS: sheet.counts} if sheet.counts else {})
 
 
 def scorer_applies(name: str, gold: Gold) -> bool:
@@ -94,7 +93,7 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep:
     if error is not None and not lacks_only_scores(error):
         return _scored(row, unanswered_verdict(dataset, gold), error, keep)
     try:
-        verdict = score_reply(dataset, row["prediction"], [parse_shown(s) for s in row["shown"]], gold)
+        verdict = score_reply(dataset, row["prediction"], list(map(parse_shown, row["shown"])), gold)
     except STOPS:
         raise
     except Exception as broken:  # a scorer of the user may raise anything

@@ -14,7 +14,6 @@ from typing import Any
 
 from harness.engine.manifest import asked_counts, changes
 from harness.errors import UserError
-from harness.storage.failures import has_answer
 from harness.storage.files import delete_drafts, write_atomic
 from harness.storage.json_lines import json_line, read_lines, read_with_older
 from harness.storage.run_files import (
@@ -33,6 +32,7 @@ from harness.storage.run_files import (
 )
 from harness.storage.run_folder import run_yaml
 from harness.storage.run_summary import summarise_with
+from harness.types import has_answer
 
 ORDER = "order.jsonl"
 """The questions in the order of the data set, written by every shard."""

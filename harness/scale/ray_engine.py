@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from harness.embed.encoder_info import encoder_facts
-from harness.engine.manifest import changes, packages, with_first_prompts
+from harness.engine.manifest import changes, made_by, with_first_prompts
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
 from harness.engine.runner import ON_A_GPU, AskOptions, Job
@@ -208,7 +208,7 @@ class Workers:
 
 def _check_versions(there: Mapping[str, str]) -> None:
     """Raise UserError for a worker with other versions than this process's."""
-    own = packages()
+    own = made_by()["packages"]
     keys = sorted(own.keys() | there.keys() - {"host"})
     if different := [f"{k} {there.get(k)} there, {own.get(k)} here" for k in keys if own.get(k) != there.get(k)]:
         what = "; ".join(different)
@@ -341,7 +341,7 @@ class _Worker:
 
     def versions(self) -> dict[str, str]:
         """Versions of the packages here, and the host's name; Ray compares its own and Python's."""
-        return {**packages(), "host": socket.gethostname()}
+        return {**made_by()["packages"], "host": socket.gethostname()}
 
     def answer(self, row: list[Any], position: int, tried: dict[str, Any] | None) -> _Answered:
         """Answer a question. row: [reference of its plan]; position: in the data set; tried: see Job.tried."""

@@ -59,34 +59,24 @@ def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequen
     return document_clusters([() if tuple(ids) == (WHOLE_FOLDER,) else ids for ids in document_ids])
 
 
-class Clusters:
-    """`question_labels` of questions that are added one by one, as numbers: 4 bytes for one without documents.
+def cluster_numbers(form: str, questions: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.int32]:
+    """The `question_labels` of questions (id, documents) as numbers in the order of sorted labels.
 
-    form: the data set's format; questions: (id, documents) of the first ones.
+    form: the data set's format. The questions are read one by one: memory holds 4 bytes of one without documents.
     """
-
-    def __init__(self, form: str, questions: Iterable[tuple[str, Sequence[str]]] = ()) -> None:
-        self._alone = form in _BY_QUESTION
-        self._sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
-        self._set_of_question = array("i")  # -1: a question without documents, or about all of them
-        for question_id, document_ids in questions:
-            self.add(question_id, document_ids)
-
-    def add(self, question_id: str, document_ids: Sequence[str]) -> None:
-        """Add the next question."""
-        documents = (question_id,) if self._alone else tuple(document_ids)
+    sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
+    set_of_question = array("i")  # -1: a question without documents, or about all of them
+    for question_id, document_ids in questions:
+        documents = (question_id,) if form in _BY_QUESTION else tuple(document_ids)
         known = documents not in ((), (WHOLE_FOLDER,))
-        self._set_of_question.append(self._sets.setdefault(documents, len(self._sets)) if known else -1)
-
-    def numbers(self) -> NDArray[np.int32]:
-        """Each question's cluster, numbered in the order of sorted labels."""
-        labels = document_clusters(list(self._sets))
-        sets = np.array(self._set_of_question, dtype=np.int32)
-        alone = np.flatnonzero(sets < 0)  # their labels, "\0question 10", come before those that name a document
-        order = {label: n for n, label in enumerate(sorted(set(labels)), start=len(alone))}
-        numbers = np.array([order[label] for label in labels] or [0], dtype=np.int32)[sets]
-        numbers[alone[np.argsort(alone.astype("S10"))]] = np.arange(len(alone), dtype=np.int32)
-        return numbers
+        set_of_question.append(sets.setdefault(documents, len(sets)) if known else -1)
+    labels = document_clusters(list(sets))
+    places = np.array(set_of_question, dtype=np.int32)
+    alone = np.flatnonzero(places < 0)  # their labels, "\0question 10", come before those that name a document
+    order = {label: n for n, label in enumerate(sorted(set(labels)), start=len(alone))}
+    numbers = np.array([order[label] for label in labels] or [0], dtype=np.int32)[places]
+    numbers[alone[np.argsort(alone.astype("S10"))]] = np.arange(len(alone), dtype=np.int32)
+    return numbers
 
 
 def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list[str]:

@@ -12,36 +12,14 @@ import sysconfig
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from harness.errors import QuestionError, SaveError, UserError
+from harness.errors import Failed, QuestionError, SaveError, UserError
 from harness.storage.paths import sentence_without_home
 
 # These end the run: the first is the user's to mend, the second would hit every question that follows.
 STOPS = (UserError, SaveError)
-SCORING = {"stage": "scoring"}
-"""Part of the error of a question that was answered: its answer is in the record, and can be scored again."""
-NOT_YET = {"type": "Unscored", "message": "the run ended before this answer was scored", **SCORING}
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
 _NO_MEMORY = "can't allocate memory"  # torch's allocator for the main memory
-
-
-def lacks_only_scores(error: Mapping[str, str] | None) -> bool:
-    """Whether a question with this error was answered: a scorer failed, or had not begun, and no model is needed."""
-    return error is not None and error.get("stage") == SCORING["stage"]
-
-
-def has_answer(row: Mapping[str, Any]) -> bool:
-    """Whether a record holds an answer, scored or not."""
-    return row["error"] is None or lacks_only_scores(row["error"])
-
-
-class Failed(Exception):
-    """A document's failure, already described in `error`, raised again for the next question on it."""
-
-    def __init__(self, error: dict[str, str]) -> None:
-        super().__init__(error["message"])
-        self.error = error
 
 
 def one_line(error: Mapping[str, str]) -> str:

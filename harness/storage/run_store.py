@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import SaveError, UserError
-from harness.storage.failures import has_answer
 from harness.storage.files import save_error, write_atomic
 from harness.storage.json_lines import (
     append_line,
@@ -46,6 +45,7 @@ from harness.storage.run_files import (
     read_json,
     used_settings,
 )
+from harness.types import has_answer
 
 _KEYS = {RECORDS: "question_id", UNSCORED: "question_id", DOCUMENTS: "document_id", TEXTS: "sha256", REQUESTS: "kind"}
 """The files of lines, and a key that every line of each has."""

@@ -12,17 +12,17 @@ summarise(records, documents) -> {
     "errors": {"WindowExceeded": 2}}            failed questions by the type of their error
 """
 
+import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.cost.usage import add_usage, texts_and_cut
 from harness.stats.bootstrap import interval
-from harness.stats.question_clusters import Clusters
+from harness.stats.question_clusters import cluster_numbers
 from harness.types import MISSING, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
@@ -45,25 +45,69 @@ def summarise(
     indexes built or hit, since a hit knows what building cost. Costs of failed questions are left out: they stopped
     midway.
     """
-    tally = _Tally(failed, form)
-    for record in records:
-        tally.add(record)
-    index, index_texts = _index_numbers(documents)
-    texts, cut = index_texts + tally.texts
-    replies = tally.replies + Counter(lacking_replies(index["usage"]))
+    total = truncated = cut = 0
+    texts = 0.0  # that encoders got for questions, failed ones too, and indexes; NaN: unknown
+    errors, prefixes, replies = Counter[str](), Counter[str](), Counter[str]()
+    usage: dict[str, dict[str, Any]] = {}
+    columns: dict[str, tuple[array[float], array[int]]] = {}  # score -> its values, and the rows that have it
+
+    def scored_questions() -> Iterator[tuple[str, Sequence[str]]]:
+        """Count each record; yield (id, documents) of those whose scores count."""
+        nonlocal total, truncated, texts, cut
+        rows = 0
+        for record in records:
+            error, prefix = record["error"], (record.get("notes") or {}).get(PREFIX)
+            total += 1
+            truncated += record["truncated"] is not None
+            prefixes.update([] if prefix is None else [prefix])
+            errors.update([] if error is None else [error["type"]])
+            replies.update(lacking_replies(record["usage"]))
+            given, own = texts_and_cut([record["usage"]])
+            texts, cut = texts + (math.nan if given is None else given), cut + own
+            if error is None:
+                add_usage(usage, record["usage"])
+            elif failed != "zero":
+                continue
+            for name, value in record["scores"].items():
+                values, places = columns.setdefault(name, (array("d"), array("I")))
+                values.append(value)
+                places.append(rows)
+            rows += 1
+            yield record["question_id"], record["document_ids"]
+
+    clusters = cluster_numbers(form, scored_questions())
+    scores = {}
+    for name, (values, places) in columns.items():
+        i = interval(np.frombuffer(values), clusters[np.frombuffer(places, dtype=np.uint32)], seed=seed)
+        scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
+
+    index_usage: dict[str, dict[str, Any]] = {}
+    counts, ids, tried = {"built": 0, "hit": 0, "failed": 0}, set(), set()
+    for row in documents:
+        key = (row["document_id"], row.get("question_id"), row.get("key"))
+        counts[row["status"]] += key not in tried  # one that failed in several starts has failed once
+        if row["status"] == "failed":
+            tried.add(key)
+            continue
+        ids.add(row["document_id"])
+        add_usage(index_usage, row["usage"])
+        given, own = texts_and_cut([row["usage"]])
+        texts, cut = texts + (math.nan if given is None else given), cut + own
+    replies.update(lacking_replies(index_usage))
+    mean = _divide_all(index_usage, len(ids))
     return {
-        "n_total": tally.total,
-        "n_scored": tally.total - tally.errors.total(),
-        "n_failed": tally.errors.total(),
-        "n_truncated": tally.truncated,
-        **({"n_without_prefix": tally.prefixes[MISSING]} if tally.prefixes else {}),
+        "n_total": total,
+        "n_scored": total - errors.total(),
+        "n_failed": errors.total(),
+        "n_truncated": truncated,
+        **({"n_without_prefix": prefixes[MISSING]} if prefixes else {}),
         **({"replies": dict(replies)} if replies else {}),
         "failed_count_as": failed,
-        "scores": tally.scores(seed),
-        "usage": _divide_all(tally.usage, tally.total - tally.errors.total()),
-        "index": index,
-        **({"texts_cut": {"texts": None if np.isnan(texts) else int(texts), "cut": int(cut)}} if cut else {}),
-        "errors": dict(sorted(tally.errors.items())),
+        "scores": scores,
+        "usage": _divide_all(usage, total - errors.total()),
+        "index": {"documents": len(ids), **counts, "usage": index_usage, "usage_per_document": mean},
+        **({"texts_cut": {"texts": None if math.isnan(texts) else int(texts), "cut": cut}} if cut else {}),
+        "errors": dict(sorted(errors.items())),
     }
 
 
@@ -98,74 +142,6 @@ def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> li
         "unfinished": f"replies cut at their limit ({'='.join(str(part) for part in cut_by if part)}): {{}}",
     }
     return [words.format(replies[kind]) for kind, words in sentences.items() if replies.get(kind)]
-
-
-class _Tally:
-    """Sums over records, and what confidence intervals need of each; failed, form: as in `summarise`."""
-
-    def __init__(self, failed: str, form: str) -> None:
-        self._failed = failed
-        self.total = self.truncated = 0
-        self.errors: Counter[str] = Counter()
-        self.prefixes: Counter[str] = Counter()
-        self.replies: Counter[str] = Counter()
-        self.usage: dict[str, dict[str, Any]] = {}
-        self.texts = np.zeros(2)  # those of failed questions too
-        self._count = 0  # of rows that have scores
-        self._clusters = Clusters(form)  # of each such row
-        self._scores: dict[str, tuple[array[float], array[int]]] = {}  # values, and the rows that have them
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Count a record."""
-        error, prefix = row["error"], (row.get("notes") or {}).get(PREFIX)
-        self.total += 1
-        self.truncated += row["truncated"] is not None
-        self.prefixes.update([] if prefix is None else [prefix])
-        self.errors.update([] if error is None else [error["type"]])
-        self.replies.update(lacking_replies(row["usage"]))
-        self.texts += _encoder_texts(row["usage"])
-        if error is None:
-            add_usage(self.usage, row["usage"])
-        elif self._failed != "zero":
-            return
-        self._clusters.add(row["question_id"], row["document_ids"])
-        for name, value in row["scores"].items():
-            values, rows = self._scores.setdefault(name, (array("d"), array("I")))
-            values.append(value)
-            rows.append(self._count)
-        self._count += 1
-
-    def scores(self, seed: int) -> dict[str, dict[str, float | None]]:
-        """Scorer -> mean, 95 % interval and the number of questions that have this score."""
-        clusters = self._clusters.numbers()
-        scores: dict[str, dict[str, float | None]] = {}
-        for name, (values, rows) in self._scores.items():
-            own = clusters if len(rows) == self._count else clusters[np.frombuffer(rows, dtype=np.uint32)]
-            i = interval(np.frombuffer(values), own, seed=seed)
-            scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
-        return scores
-
-
-def _encoder_texts(usage: dict[str, dict[str, Any]]) -> NDArray[np.float64]:
-    """[texts that encoders got for a question or an index (NaN: unknown), texts that they truncated]."""
-    given, cut = texts_and_cut([usage])
-    return np.array([np.nan if given is None else given, cut])
-
-
-def _index_numbers(documents: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], NDArray[np.float64]]:
-    """Sum up documents.jsonl: the summary's "index", and the texts of encoders; failed indexes are left out."""
-    usage: dict[str, dict[str, Any]] = {}
-    texts, counts, ids, failed = np.zeros(2), {"built": 0, "hit": 0, "failed": 0}, set(), set()
-    for row in documents:
-        key = (row["document_id"], row.get("question_id"), row.get("key"))
-        counts[row["status"]] += key not in failed  # one that failed in several starts has failed once
-        failed |= {key} if row["status"] == "failed" else set()
-        if row["status"] != "failed":
-            ids.add(row["document_id"])
-            add_usage(usage, row["usage"])
-            texts += _encoder_texts(row["usage"])
-    mean = _divide_all(usage, len(ids))
-    return {"documents": len(ids), **counts, "usage": usage, "usage_per_document": mean}, texts
 
 
 def _divide_all(value: Any, by: int) -> Any:

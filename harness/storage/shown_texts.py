@@ -4,7 +4,6 @@
 {"kind": "span", "document_id": "d", "start": 0, "end": 9000, "text": "", "text_sha256": "9f…"}    a longer one
 {"sha256": "9f…", "text": "Ann …"}                                                   its line in texts.jsonl
 
-take_out_long_texts(row)     replace the record's long texts by checksums; returns them
 read_texts(folder, rows)     the texts that some records point to, with their checksums
 """
 
@@ -30,17 +29,6 @@ def shown_pieces(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the pieces of text, as above, that a record shows: those for the reader, then those of search steps."""
     yield from row["shown"]
     yield from (step["shown"] for step in row["steps"] if step["shown"])
-
-
-def take_out_long_texts(row: dict[str, Any]) -> dict[str, str]:
-    """Replace each long text of `row` by its checksum, in place, and return the texts by checksum."""
-    texts: dict[str, str] = {}
-    for piece in shown_pieces(row):
-        if len(piece["text"]) > INLINE:
-            piece[POINTER] = checksum(piece["text"])
-            texts[piece[POINTER]] = piece["text"]
-            piece["text"] = ""
-    return texts
 
 
 def text_pointers(row: Mapping[str, Any]) -> list[str]:

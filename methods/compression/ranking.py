@@ -19,9 +19,10 @@ from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Document
 from methods.bm25 import bm25
-from methods.chunks import Span, fixed_chunks, packed_chunks, sentences
+from methods.chunks import Span, fixed_chunks
 from methods.compression.config import LinguaConfig
 from methods.compression.surprise import SLACK, open_context, surprise, units_of
+from methods.packing import packed_chunks, sentences
 from methods.retrieval import best_first
 
 

@@ -20,10 +20,11 @@ from dataclasses import dataclass, field, replace
 from harness.method import Index
 from harness.models import MeteredModel
 from harness.types import Document
-from methods.chunks import Span, packed_chunks, sentence_chunks, trimmed
+from methods.chunks import Span, trimmed
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.filling import coverage, place_clips
 from methods.longrefiner.outline import Clip, Part
+from methods.packing import packed_chunks, sentence_chunks
 
 Path = tuple[int, ...]
 _PARTS = ("abstract", "section", "sub-section")

@@ -22,12 +22,12 @@ from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens
 from harness.types import Answer, Document, Question
 from methods import reading, summary
-from methods.chunks import packed
 from methods.graph import Graph, equal_weights
 from methods.memwalker import prompts
 from methods.memwalker.config import INDEX_FIELDS, MemWalkerConfig
 from methods.memwalker.prompts import PROMPTS, SEGMENT
 from methods.memwalker.walk import Walk
+from methods.packing import packed
 from methods.reading import request_skill
 from methods.retry import window_of
 

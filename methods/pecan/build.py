@@ -23,8 +23,9 @@ from harness.models import MeteredModel, Session, Span
 from harness.prompts import prompt_tokens
 from harness.types import Document
 from methods import summary
-from methods.chunks import fixed_chunks, packed_chunks, sentences, trimmed
+from methods.chunks import fixed_chunks, trimmed
 from methods.graph import Graph
+from methods.packing import packed_chunks, sentences
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import BULLET, POINTS
 

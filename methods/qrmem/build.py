@@ -31,7 +31,7 @@ from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens, turn_texts
 from harness.types import Document, Question
 from harness.words import words
-from methods.chunks import packed
+from methods.packing import packed
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import FUNCTION, Memory, SubGraph, find_all, merge_entities, merge_relations, name_key, occurs

@@ -38,8 +38,8 @@ from harness.models import MeteredModel
 from harness.storage.files import home
 from harness.types import Document
 from methods import summary
-from methods.chunks import packed
 from methods.graph import Graph, equal_weights
+from methods.packing import packed
 from methods.raptor.config import NEEDS_UMAP, RaptorConfig
 
 _OF_UMAP = ("umap", "pynndescent")

@@ -14,7 +14,8 @@ from pocket.world.sample import KINDS, sample
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.datasets.formats import option_names
-from harness.datasets.placing import PLACED, Placement, PlaceOptions, placement, rearrange, split_options
+from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement
+from harness.datasets.placing import rearrange, split_options
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError
 from reports.gold_rows import Rows

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from harness.datasets.base import Dataset
+from harness.engine.manifest import made_by
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
@@ -199,7 +200,8 @@ def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
 def test_code_that_changed_before_a_start_that_asked_nothing_made_no_answer(tmp_path, monkeypatch):
     data = World(questions=3).dataset()
     go(make_plan(data, limit=2), tmp_path)
-    monkeypatch.setattr("harness.engine.manifest._own_git_state", lambda: {"commit": "b", "dirty": False})
+    other = {**made_by(), "git": {"commit": "b", "dirty": False}}
+    monkeypatch.setattr("harness.engine.manifest.made_by", lambda: other)
     go(make_plan(data, limit=2), tmp_path)
     starts = read_run(go(make_plan(data, limit=3), tmp_path).folder).manifest["starts"]
     assert [list(start.get("changed", ())) for start in starts] == [[], [], ["git"]]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.types import Document, Question
-from methods.chunks import sentences
+from methods.packing import sentences
 from methods.segmenting import (
     JinaSegments,
     MetaChunking,

@@ -16,8 +16,8 @@ from harness.engine.plan import plan_choices
 from harness.errors import ConfigError, QuestionError
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
-from methods.chunks import packed
 from methods.graph import Graph
+from methods.packing import packed
 from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
 from methods.raptor.config import RaptorConfig

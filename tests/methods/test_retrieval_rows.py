@@ -17,7 +17,8 @@ from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
 from harness.words import words
 from methods.bm25 import bm25, bm25_scores
-from methods.chunks import packed_chunks, passage_chunks, sentence_chunks, sentences, word_chunks
+from methods.chunks import word_chunks
+from methods.packing import packed_chunks, passage_chunks, sentence_chunks, sentences
 from methods.retrieval import BM25, Dense, DosRag, RandomChunks, Reranked, RetrievalConfig
 from tests.datasets.support import config as dataset_config
 from tests.datasets.support import needs_real, real

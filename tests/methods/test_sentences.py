@@ -2,7 +2,7 @@
 
 import pytest
 
-from methods.chunks import sentences
+from methods.packing import sentences
 from methods.sentences import sentence_ends
 
 CASES = [

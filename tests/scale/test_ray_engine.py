@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engine.manifest import packages
+from harness.engine.manifest import made_by
 from harness.errors import UserError
 from harness.scale.ray_engine import _check_versions, _Waiting, worker_count
 from harness.storage.json_lines import read_lines
@@ -39,7 +39,7 @@ def test_workers_that_fit(has, workers, gpus, expected):
 
 
 def test_a_worker_must_have_the_same_versions():
-    there = {**packages(), "host": "gpu7"}
+    there = {**made_by()["packages"], "host": "gpu7"}
     _check_versions(there)
     with pytest.raises(UserError, match=r"gpu7 has other versions: numpy 1\.0 there, .* here; install the same"):
         _check_versions({**there, "numpy": "1.0"})

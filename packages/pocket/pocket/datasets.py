@@ -21,7 +21,8 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
 from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import Dataset
-from harness.datasets.placing import PLACED, Placement, PlaceOptions, placement, rearrange
+from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement
+from harness.datasets.placing import rearrange
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError, close_matches
 from harness.types import Document, Example

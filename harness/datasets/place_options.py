@@ -1,0 +1,54 @@
+"""The options that move supporting paragraphs to a place; placing.py moves them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PLACED = ("2wikimultihopqa", "hotpotqa", "musique")  # formats, and kinds of pocket text, of paragraphs in any order
+LOOKED_UP = "longbench"  # the format whose supporting passages are in the original data sets (longbench.py)
+
+
+class PlaceOptions(BaseModel):
+    """`dataset.options` that move the supporting paragraphs; both None: the paragraphs keep their places."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    place: Literal["head", "middle", "tail"] | None = Field(
+        default=None, description="move the supporting paragraphs there; null leaves them where they are"
+    )
+    distance: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        strict=True,
+        description="from the first to the last supporting paragraph, as a share of the text (0 to 1)",
+    )
+
+
+class LookUpOptions(PlaceOptions):
+    """The options of LongBench's data sets: to move supporting paragraphs, and for rows that ask nothing."""
+
+    support: str | None = Field(
+        default=None,
+        description="with place or distance: the original data set, a preset or a file, which marks the support",
+    )
+    question: str | None = Field(default=None, description="asked where a row asks nothing")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The place of the supporting paragraphs; distance: from the first to the last of them, a share of the text."""
+
+    place: Literal["head", "middle", "tail"] = "middle"
+    distance: float = 0.0
+
+    def __str__(self) -> str:
+        return f"support at the {self.place}" + (f", {self.distance:g} of the text apart" if self.distance else "")
+
+
+def placement(options: PlaceOptions) -> Placement | None:
+    """The placement that the options ask for, None if both are None."""
+    if options.place is None and options.distance is None:
+        return None
+    return Placement(options.place or "middle", options.distance or 0.0)
