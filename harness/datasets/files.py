@@ -28,7 +28,8 @@ from harness.errors import CannotRun, DataError
 _SPLITS = (".dev", ".train", ".test")
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet", ".tsv", *_SPLITS)
 _WRAPPED = re.compile(rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"]*"|[\w.]+)\s*,\s*)*"data"\s*:\s*\[')
-_PEEK = 4096
+_PEEK, _PIECE = 4096, 1 << 18
+_SIGN = re.compile(r"[^ \t\r\n]")
 _Stream = IO[bytes]
 Rows = Iterator[tuple["RowPlace", "dict[str, Any] | Broken"]]
 T = TypeVar("T")
@@ -85,8 +86,10 @@ def _json_problem(error: Exception) -> str:
 
 
 def as_row(value: Any) -> dict[str, Any] | Broken:
-    """Return a JSON object as it is, as a row; for any other value a Broken that says what it is."""
-    return value if isinstance(value, dict) else Broken(f"a row should be a JSON object, is {type_name(value)}")
+    """Return a JSON object (or a Broken) as it is, as a row; for any other value a Broken that says what it is."""
+    return (
+        value if isinstance(value, dict | Broken) else Broken(f"a row should be a JSON object, is {type_name(value)}")
+    )
 
 
 def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> dict[str, Any] | Broken:
@@ -108,37 +111,110 @@ def _read_lines(name: str, stream: _Stream, decoder: json.JSONDecoder) -> Rows:
             yield RowPlace(name, line=number), parse_line(line.strip(), decoder)
 
 
-def _parse_whole(name: str, stream: _Stream, decoder: json.JSONDecoder) -> Any:
-    """Parse the one JSON value of a file. name: the file. Raises DataError with the line where it is broken."""
-    data = stream.read().removeprefix(codecs.BOM_UTF8)
-    try:
-        return decoder.decode(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        problem = f"not UTF-8 at byte {error.start + 1} of the file ({error.reason}); save the file as UTF-8"
-        raise DataError(name, line, None, problem) from None
-    except ValueError as error:
-        raise DataError(name, getattr(error, "lineno", None), None, _json_problem(error)) from None
+class JsonText:
+    """A JSON text that is parsed value by value, so that a long list takes the memory of its longest entry.
+
+    name: the file, for errors; decoder: of single values. Methods raise DataError, with the line, for broken JSON.
+    """
+
+    def __init__(self, name: str, stream: _Stream, decoder: json.JSONDecoder = _DECODER) -> None:
+        self._name, self._stream, self._decoder = name, stream, decoder
+        self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text, self._at, self._line, self._column, self._bytes = "", 0, 1, 1, 0
+
+    def value(self) -> Any:
+        """Parse the next value."""
+        self._next()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                wrong = error.pos - self._at
+                if not self._read_on():
+                    raise self._error(f"broken JSON: {error.msg}", self._at + wrong) from None
+                continue
+            except ValueError as error:
+                raise self._error(_json_problem(error)) from None
+            size = end - self._at
+            # The number before "e-", where the text read so far ends, goes on behind it.
+            if end + 2 < len(self._text) or not self._read_on():
+                self._at += size
+                return value
+
+    def entries(self) -> Iterator[Any]:
+        """Yield the entries of the list that comes next."""
+        self._take("[")
+        more = self._next() != "]" or self._take("]") == ","
+        while more:
+            yield self.value()
+            more = self._take(",]") == ","
+
+    def pairs(self, listed: str = "") -> Iterator[tuple[str, Any]]:
+        """Yield (key, value) of the object that comes next; of a list at the key `listed` each entry with the key."""
+        self._take("{")
+        more, keys = self._next() != "}" or self._take("}") == ",", set[str]()
+        while more:
+            if self._next() != '"':
+                raise self._error("broken JSON: Expecting property name")
+            if (key := self.value()) in keys:
+                raise self._error(f"broken JSON: the key '{key}' is given twice")
+            keys.add(key)
+            self._take(":")
+            values = self.entries() if key == listed and self._next() == "[" else [self.value()]
+            yield from ((key, value) for value in values)
+            more = self._take(",}") == ","
+
+    def end(self) -> None:
+        """Check that nothing follows."""
+        if self._next():
+            raise self._error("broken JSON: Extra data")
+
+    def _next(self) -> str:
+        """The next character that is no space, which stays to be read; "" at the end."""
+        while True:
+            found = _SIGN.search(self._text, self._at)
+            self._at = found.start() if found else len(self._text)
+            if self._at < len(self._text) or not self._read_on():
+                return self._text[self._at : self._at + 1]
+
+    def _take(self, signs: str) -> str:
+        """Consume the next character, which should be one of `signs`."""
+        if (sign := self._next()) == "" or sign not in signs:
+            raise self._error(f"broken JSON: Expecting '{signs[0]}' delimiter")
+        self._at += 1
+        return sign
+
+    def _read_on(self) -> bool:
+        """Read a piece, twice as long as what is held; False at the end of the file."""
+        data = self._stream.read(max(_PIECE, 2 * (len(self._text) - self._at)))
+        self._line, self._column = self._place(self._at)
+        try:
+            self._text = self._text[self._at :] + self._utf8.decode(data, not data)
+        except UnicodeDecodeError as error:
+            self._line += data.count(b"\n", 0, error.start)
+            problem = f"not UTF-8 at byte {self._bytes + error.start + 1} of the file ({error.reason})"
+            raise DataError(self._name, self._line, None, f"{problem}; save the file as UTF-8") from None
+        self._at, self._bytes = 0, self._bytes + len(data)
+        return bool(data)
+
+    def _place(self, at: int) -> tuple[int, int]:
+        """Line and column, from 1, of the character `at` of the text that is held."""
+        lines, start = self._text.count("\n", 0, at), self._text.rfind("\n", 0, at)
+        return self._line + lines, at - start if lines else self._column + at
+
+    def _error(self, problem: str, at: int | None = None) -> DataError:
+        line, column = self._place(self._at if at is None else at)
+        return DataError(self._name, line, None, f"{problem} (column {column})")
 
 
-def _rows_by_key(name: str, stream: _Stream) -> Rows:
-    """Yield the rows of a JSON object {id: row, ...}, each with its key as "id"; the others of a row are its own."""
-    rows = _parse_whole(name, stream, json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_once))
-    for number, (key, value) in enumerate(rows.items(), start=1):
-        row = as_row(value)
-        if isinstance(row, dict):
-            same = row.get("id", key) == key
-            row = {**row, "id": key} if same else Broken(f"its key is '{key}' and its 'id' another")
-        yield RowPlace(name, row=number), row
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object of these pairs. Raises ValueError for a key that is there twice, as the first would be lost."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' is given twice")
-    return made
+def _rows_by_key(pairs: Iterator[tuple[str, Any]]) -> Iterator[Any]:
+    """Yield the rows of a JSON object {id: row, ...}, each with its key as "id"."""
+    for key, value in pairs:
+        if not isinstance(value, dict):
+            yield value
+        else:
+            same = value.get("id", key) == key
+            yield {**value, "id": key} if same else Broken(f"its key is '{key}' and its 'id' another")
 
 
 def _first_key_in(head: bytes) -> str | None:
@@ -187,7 +263,10 @@ def _read_table(name: str, stream: _Stream) -> Rows:
 def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> Any:
     """The one JSON value that a file holds. Raises DataError."""
     with opened(source) as stream:
-        return _parse_whole(str(source) if isinstance(source, Member) else source.name, stream, decoder)
+        text = JsonText(str(source) if isinstance(source, Member) else source.name, stream, decoder)
+        value = text.value()
+        text.end()
+        return value
 
 
 def first_key(source: Path | Member) -> str | None:
@@ -238,12 +317,15 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = (), decoder: js
             return
         head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)
-        wrapped = _WRAPPED.match(head)
-        if row_keys and not wrapped and head.startswith(b"{") and _first_key_in(head) not in (None, *row_keys):
-            yield from _rows_by_key(name, stream)
-        elif wrapped or head.startswith(b"["):
-            listed = _parse_whole(name, stream, decoder)
-            listed = listed if isinstance(listed, list) else listed["data"]
-            yield from ((RowPlace(name, row=n), as_row(row)) for n, row in enumerate(listed, start=1))
+        text = JsonText(name, stream, decoder)
+        if head.startswith(b"["):
+            rows = text.entries()
+        elif _WRAPPED.match(head):
+            rows = (value for key, value in text.pairs("data") if key == "data")
+        elif row_keys and head.startswith(b"{") and _first_key_in(head) not in (None, *row_keys):
+            rows = _rows_by_key(text.pairs())
         else:
             yield from _read_lines(name, stream, decoder)
+            return
+        yield from ((RowPlace(name, row=n), as_row(row)) for n, row in enumerate(rows, start=1))
+        text.end()

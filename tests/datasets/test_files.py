@@ -1,6 +1,7 @@
 """File formats: the same rows whatever the container, and one clear sentence for a file that cannot be read."""
 
 import gzip
+import io
 import json
 import sys
 import zipfile
@@ -9,6 +10,7 @@ import pytest
 
 from harness.config import registry
 from harness.datasets import load
+from harness.datasets.files import JsonText
 from harness.errors import CannotRun, ConfigError, DataError, UnknownName, UserError
 from tests.datasets.support import check_refused, columns, config, hotpot, musique, parquet, write_lines
 
@@ -144,6 +146,21 @@ BROKEN = [
 def test_broken_file_is_one_sentence(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     check_refused(config(data=str(tmp_path / name)), message)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@pytest.mark.parametrize(
+    "value",
+    [[], {}, [1, -2.5e-3, 30.0, "é😀\\ ]", None, True, [[]], {"a": [{"b": "}"}]}], {"k": [1, 2], "l": {"m": -7}}],
+)
+def test_json_in_pieces_of_any_size_is_the_same_value(size, value, monkeypatch):
+    monkeypatch.setattr("harness.datasets.files._PIECE", size)
+    written = b"\xef\xbb\xbf \n" + json.dumps(value, ensure_ascii=False, indent=1).encode() + b"\n"
+    whole, parts = (JsonText("r.json", io.BytesIO(written)) for _ in range(2))
+    assert whole.value() == value
+    assert (list(parts.entries()) if isinstance(value, list) else dict(parts.pairs())) == value
+    for text in (whole, parts):
+        text.end()
 
 
 def test_folder_takes_the_files_of_the_split_in_order(tmp_path):

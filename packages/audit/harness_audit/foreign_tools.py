@@ -18,7 +18,8 @@ from typing import Any
 
 import yaml
 
-from harness.datasets.files import PYTHON_JSON, Broken, RowPlace, json_value, parse_line, read_rows
+from harness.datasets.archives import opened
+from harness.datasets.files import PYTHON_JSON, Broken, JsonText, RowPlace, as_row, json_value, parse_line, read_rows
 from harness.errors import DataError
 from harness.storage.files import parse_yaml
 from harness_audit.bundle import zip_problems
@@ -64,10 +65,17 @@ def _read_inspect(path: Path) -> ForeignRun:
 
 
 def _read_json_log(path: Path) -> tuple[_Row, _Rows]:
-    log = json_value(path, PYTHON_JSON)
-    samples = value_at(log, "samples") or ()
-    places = (RowPlace(path.name, row=n) for n in range(1, len(samples) + 1))
-    return log if isinstance(log, dict) else {}, list(zip(places, samples, strict=True))
+    log = dict(_log_pairs(path))
+    samples = (as_row(value) for key, value in _log_pairs(path) if key == "samples")
+    return log, ((RowPlace(path.name, row=n), sample) for n, sample in enumerate(samples, start=1))
+
+
+def _log_pairs(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield (key, value) of a log of Inspect, and ("samples", sample) for each of its samples."""
+    with opened(path) as stream:
+        text = JsonText(path.name, stream, PYTHON_JSON)
+        yield from text.pairs("samples")
+        text.end()
 
 
 def _read_eval_log(path: Path) -> tuple[_Row, _Rows]:
@@ -147,8 +155,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         told = "samples_TASK_DATE.jsonl, as in samples_mills_2026-01-02T03-04-05.123456.jsonl"
         raise DataError(path, None, None, f"should have the name that lm-eval gives it: {told}")
     task, beside = named["task"], path.with_name(f"results_{named['date']}.json")
-    rows, lost, together = list(_rows(path)), set[str](), set[str]()
-    table = _scores_by_filter(rows)
+    lost, together, table = set[str](), set[str](), _scores_by_filter(path)
 
     def scored(row: _Row, values: dict[str, Any]) -> None:
         if not isinstance(values.get("prediction"), str):
@@ -165,7 +172,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
 
     def asked_once() -> Iterator[tuple[RowPlace, _Row | Broken]]:
         asked: set[Any] = set()  # the rows of a document differ in their filter
-        for place, row in rows:
+        for place, row in _rows(path):
             number = value_at(row, "doc_id")
             if not table or number is None or number not in asked:
                 yield place, row
@@ -200,13 +207,14 @@ def _numbers(row: _Row) -> dict[str, float]:
     return {f"{name}{mark}": row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
 
 
-def _scores_by_filter(rows: _Rows) -> dict[Any, dict[str, float]]:
+def _scores_by_filter(path: Path) -> dict[Any, dict[str, float]]:
     """doc_id -> scores of all its filters, where a file has several; else {}. Raises DataError for a doubled row."""
-    whole = [(place, row) for place, row in rows if not isinstance(row, Broken)]
-    if len({row.get("filter") for _, row in whole}) < 2:
+    if len({value_at(row, "filter") for _, row in _rows(path) if not isinstance(row, Broken)}) < 2:
         return {}
     table: dict[Any, dict[str, float]] = {}
-    for place, row in whole:
+    for place, row in _rows(path):
+        if isinstance(row, Broken):
+            continue
         own, scores = _numbers(row), table.setdefault(row.get("doc_id"), {})
         if own.keys() & scores.keys():
             raise place.error(None, f"document {row.get('doc_id')} is answered twice; keep one of them")

@@ -501,6 +501,29 @@ def test_answers_are_held_in_little_memory(tmp_path: Path) -> None:
     assert [answer.id for answer in run.answers] == [record["question_id"] for record in imported.records]
 
 
+@pytest.mark.parametrize(
+    ("tool", "make", "row"),
+    [
+        ("inspect", inspect, lambda n, one: {**one, "id": f"q{n}"}),
+        ("lm-eval", lm_eval, lambda n, one: {**one, "doc_id": n, "doc": {**one["doc"], "_id": f"q{n}"}}),
+        ("flashrag", flashrag, lambda n, one: {**one, "id": f"q{n}"}),
+    ],
+)
+def test_a_long_file_takes_the_memory_of_its_answers(tool, make, row, tmp_path: Path) -> None:
+    path = make(tmp_path)
+    lined = path.suffix == ".jsonl"
+    log = [*map(json.loads, path.read_text().splitlines())] if lined else json.loads(path.read_text())
+    rows = log["samples"] if tool == "inspect" else log
+    rows[:] = [{**row(n, rows[n % 4]), "aside": "x" * 10_000} for n in range(1000)]
+    path.write_text("\n".join(map(json.dumps, rows)) if lined else json.dumps(log))
+    tracemalloc.start()
+    run = read_foreign(tool, path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(run.answers) == 1000
+    assert peak < path.stat().st_size / 2
+
+
 def test_the_same_file_is_not_imported_over_a_run(command: Command, tmp_path: Path) -> None:
     arguments = ("import", str(inspect(tmp_path)), "--from", "inspect", "--out", str(tmp_path / "results"))
     assert command(*arguments)[0] == 0
