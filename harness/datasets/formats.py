@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
 from harness.config import registry
@@ -22,7 +22,7 @@ from harness.datasets.base import loader_of
 from harness.datasets.find_files import FileOptions
 from harness.datasets.place_options import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions
 from harness.datasets.placing import rearrange, split_options
-from harness.datasets.rows import Group, Retrieved, Row, RowError, RowFields, Skip, assemble, canonical_line
+from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, StrictRow, assemble, canonical_line
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.failures import describe_failure, one_line
 
@@ -70,12 +70,23 @@ def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ()))
 
 
+class _RowFields(StrictRow):
+    """The types of a Row's fields, to check one of the user's own parser; lists will do for tuples."""
+
+    model_config = ConfigDict(strict=False)
+    id: str
+    question: str
+    paragraphs: tuple[tuple[str, str], ...]
+    answers: tuple[str, ...]
+    supporting: tuple[int, ...]
+
+
 def _run_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
     """Parse a row by the user's parser, called `name`. Raises RowError for its errors, with the line that failed."""
     try:
         row = parser(raw)
         if isinstance(row, Row):
-            RowFields.read({name: getattr(row, name) for name in RowFields.model_fields})
+            _RowFields.read({name: getattr(row, name) for name in _RowFields.model_fields})
             canonical_line(assemble(row))  # what JSON cannot hold shows here
     except (RowError, UserError):
         raise

@@ -94,17 +94,6 @@ class Row:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-class RowFields(StrictRow):
-    """The types of a Row's fields, to check one of the user's own parser; lists will do for tuples."""
-
-    model_config = ConfigDict(strict=False)
-    id: str
-    question: str
-    paragraphs: tuple[tuple[str, str], ...]
-    answers: tuple[str, ...]
-    supporting: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Group:
     """What one row holds of a document: its text and questions about it. Other rows may hold the same document."""

@@ -27,7 +27,6 @@ from typing import Any
 
 from harness.cost.meter import Meter
 from harness.engine import manifest as manifests
-from harness.engine.batch_rounds import BatchRounds
 from harness.engine.document_view import NO_EVIDENCE, View
 from harness.engine.indexing import Indexer
 from harness.engine.plan import Plan
@@ -207,13 +206,18 @@ class Job:
         Raises FirstFailure for a failed question under --fail-fast.
         """
         plan, config, store = self.plan, self.plan.config, self.store
-        keep_texts, rounds = config.dataset.keep_texts, BatchRounds(self.progress, self.budget)
+        keep_texts, rounds = config.dataset.keep_texts, None
+        if config.model.batch:
+            from harness.engine.batch_rounds import BatchRounds
+
+            rounds = BatchRounds(self.progress, self.budget)
 
         def answer_question(
             example: Example, failed_elsewhere: Exception | None = None
         ) -> tuple[Example, dict[str, Any]] | None:
             # 1. No further question begins once a limit of the command is reached.
-            if example.question.id not in rounds.paid and not self.budget.may_continue():
+            paid = rounds is not None and example.question.id in rounds.paid  # by a batch
+            if not paid and not self.budget.may_continue():
                 return None
             question = example.question
             meter = Meter("answer", keeps_requests=config.keep_prompts)
@@ -254,6 +258,7 @@ class Job:
             except STOPS:
                 raise
             except Collected as request:
+                assert rounds is not None
                 rounds.wait(example, request, meter, self.tried)
                 return None
             except Exception as e:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
@@ -322,7 +327,7 @@ class Job:
 
         examples = [example for example in examples if example.question.id not in self._known]
         self._known |= {example.question.id for example in examples}
-        if config.model.batch and examples:
+        if rounds is not None and examples:
             rounds.ask(self.models, store.folder, examples, ask_all)
         else:
             ask_all(examples)

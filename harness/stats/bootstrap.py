@@ -28,27 +28,25 @@ earlier versions covered 50 % with 2 documents and 82 to 87 % with 5 and 10 of u
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from harness.stats.resampling import (
+    EQUAL,
+    RESAMPLES,
+    Floats,
+    bootstrap_t_ends,
+    interval_ends,
+    resample_sums,
+    student_quantile,
+)
+
 Labels = Sequence[str] | Sequence[int] | NDArray[np.int32]
 
 LEVEL = 0.95  # of every interval that is shown, unless its place says otherwise
-RESAMPLES = 2000
 FEWEST = 3  # clusters of an interval: two say next to nothing about the spread between documents
 FEWEST_FOR_COSTS = 8  # costs have no upper end that bounds what was not seen
-COST_TAIL = 0.4  # of 1 - level on each side, so that heavy tails are covered in 90 % from FEWEST_FOR_COSTS on
-
-MOST_GROUPS = 2048
-"""More clusters than this are merged at random into this many groups. Unions of independent clusters are independent
-of each other, so the bootstrap stays valid, and flipping whole groups is a subgroup of all flips, so the test stays
-exact; the error of the estimated spread is about 1 / sqrt(2 * 2048) = 1.6 %. It bounds time and memory."""
-
-BLOCK = 4_000_000
-_EQUAL = 1e-12  # cluster means that differ by less differ by the order of additions
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +101,12 @@ def interval(
     inside = bounds is not None and bounds[0] <= np.min(values) and np.max(values) <= bounds[1]
     if count < (FEWEST_FOR_COSTS if bounds is None else FEWEST):
         return Interval(mean, None, None, n, count)
-    if bounds is not None and inside and np.ptp(sums / sizes) <= _EQUAL:
+    if bounds is not None and inside and np.ptp(sums / sizes) <= EQUAL:
         low, high = _ends_without_spread(mean, bounds, count, level)
     elif bounds == (0.0, 1.0) and inside:
         low, high = _wilson_ends(mean, _cautious(mean * (1.0 - mean), sums, sizes), sizes, level)
     elif bounds is None:
-        low, high = _bootstrap_t_ends(sums, sizes, seed, resamples, level)
+        low, high = bootstrap_t_ends(sums, sizes, seed, resamples, level)
     else:
         spread = float(np.square(np.sort(values)).mean()) - mean**2
         low, high = _t_ends(mean, _cautious(spread, sums, sizes), sizes, level)
@@ -143,9 +141,9 @@ def corpus_interval(
     if count < FEWEST:
         return Interval(value, None, None, len(rows), count)
     values = np.array([statistic(sums) for sums in resample_sums(columns, seed, resamples).tolist()])
-    if np.ptp(values) <= _EQUAL:
+    if np.ptp(values) <= EQUAL:
         return Interval(value, None, None, len(rows), count)
-    low, high = _interval_ends(values, count, (1.0 - level) / 2.0)
+    low, high = interval_ends(values, count, (1.0 - level) / 2.0)
     return Interval(value, min(low, value), max(high, value), len(rows), count)
 
 
@@ -179,43 +177,6 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Flo
     sums, sizes = np.bincount(places[order], weights=numbers[order]), np.bincount(places)
     used = sizes > 0  # labels that have a value
     return sums[used].astype(np.float64), sizes[used].astype(np.float64)
-
-
-def merge_clusters(columns: Sequence[Floats], generator: np.random.Generator) -> list[Floats]:
-    """Sum each column, one number a cluster, over random groups of clusters: at most MOST_GROUPS, which says why."""
-    if len(columns[0]) <= MOST_GROUPS:
-        return list(columns)
-    group = generator.permutation(len(columns[0])) % MOST_GROUPS
-    return [np.bincount(group, weights=column).astype(np.float64) for column in columns]
-
-
-def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
-    """Draw clusters with replacement: sums of each column, (resamples, columns); columns[k][g] belongs to cluster g."""
-    generator = np.random.default_rng(seed)
-    columns = merge_clusters(columns, generator)
-    count = len(columns[0])
-    totals = np.empty((resamples, len(columns)))
-    block = max(1, BLOCK // count)
-    for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        samples = generator.integers(0, count, (rows, count))
-        for k, column in enumerate(columns):
-            totals[start : start + rows, k] = column[samples].sum(axis=1)
-    return totals
-
-
-def _interval_ends(drawn: Floats, clusters: int, tail: float) -> tuple[float, float]:
-    """Quantiles of resampled values at Phi(sqrt(G / (G - 1)) t_{G-1}(tail)) and its mirror image (Hesterberg 2015)."""
-    tail = NormalDist().cdf(math.sqrt(clusters / (clusters - 1)) * student_quantile(tail, clusters - 1))
-    low, high = np.quantile(drawn, [tail, 1.0 - tail])
-    return float(low), float(high)
-
-
-def student_quantile(p: float, freedom: float) -> float:
-    """p-quantile of Student's t with df = freedom."""
-    from scipy.special import stdtrit  # loaded here: reading stored runs needs none
-
-    return float(stdtrit(freedom, p))
 
 
 def _cautious(spread: float, sums: Floats, sizes: Floats) -> float:
@@ -259,25 +220,6 @@ def _degrees_of_freedom(sizes: Floats) -> float:
     every_pair = q * q * w0 * w0 + 2.0 * (w0 * w2 + w1 * w1 - 2.0 * q * w0 * w1)
     same = float((diagonal**2 - (weight * (q - 2.0 * share)) ** 2).sum())
     return float(diagonal.sum() ** 2 / (every_pair + same))
-
-
-def _bootstrap_t_ends(sums: Floats, sizes: Floats, seed: int, resamples: int, level: float) -> tuple[float, float]:
-    """Ends of a bootstrap-t interval of sum / size over clusters; at 0 or above where every sum is."""
-    totals = resample_sums([sums, sizes, sums**2, sums * sizes, sizes**2], seed, resamples).T
-    mean, count = float(sums.sum() / sizes.sum()), len(sizes)
-
-    def errors(s: Floats, n: Floats, ss: Floats, sn: Floats, nn: Floats) -> Floats:
-        squared = ss - 2.0 * s / n * sn + (s / n) ** 2 * nn
-        return np.sqrt(np.maximum(squared, 0.0) * count / (count - 1)) / n
-
-    error = float(errors(*(np.array([c.sum()]) for c in (sums, sizes, sums**2, sums * sizes, sizes**2)))[0])
-    drawn = errors(*totals)
-    usable = drawn > _EQUAL * max(1.0, abs(mean))
-    if error <= _EQUAL * max(1.0, abs(mean)) or not usable.any():
-        return mean, mean
-    t = (totals[0] / totals[1] - mean)[usable] / drawn[usable]
-    low, high = _interval_ends(t, count, COST_TAIL * (1.0 - level))
-    return max(mean - high * error, 0.0 if (sums >= 0.0).all() else -math.inf), mean - low * error
 
 
 def _ends_without_spread(mean: float, bounds: tuple[float, float], clusters: int, level: float) -> tuple[float, float]:

@@ -13,16 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from harness.stats.bootstrap import (
-    BLOCK,
-    Floats,
-    Labels,
-    interval,
-    merge_clusters,
-    per_cluster,
-    standard_error,
-    student_quantile,
-)
+from harness.stats.bootstrap import Labels, interval, per_cluster, standard_error
+from harness.stats.resampling import BLOCK, Floats, merge_clusters, student_quantile
 
 EXACT_CLUSTERS = 14  # up to here all 2^G sign vectors are enumerated (16,384)
 

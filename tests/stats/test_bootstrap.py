@@ -10,9 +10,10 @@ from scipy import stats as scipy_stats
 
 from harness.stats import bootstrap as stats
 from harness.stats import paired_tests
-from harness.stats.bootstrap import Floats, interval, per_cluster, resample_sums, standard_error
+from harness.stats.bootstrap import interval, per_cluster, standard_error
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.stats.question_clusters import document_clusters
+from harness.stats.resampling import Floats, resample_sums
 
 TRUE_RATE = 0.3
 

@@ -39,7 +39,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.bootstrap import Floats
+from harness.stats.resampling import Floats
 
 FRACTIONS = (0.06, 0.12, 0.25, 0.5, 0.98)
 """The bets of the mixture. Equal shares of the capital cost at most log 5 of its logarithm against the best of them."""

@@ -21,8 +21,9 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import UserError
-from harness.stats.bootstrap import Floats, per_cluster, resample_sums
+from harness.stats.bootstrap import per_cluster
 from harness.stats.paired_tests import holm, paired_test
+from harness.stats.resampling import Floats, resample_sums
 from harness.storage.run_folder import StoredRun
 from harness_audit import score_bands
 from harness_audit.score_bands import CLOSE, JUDGES, Band, rank_range

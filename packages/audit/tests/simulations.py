@@ -12,8 +12,9 @@ from statistics import NormalDist
 import numpy as np
 from harness_audit.sequential import PairedRace, extend_ranking
 
-from harness.stats.bootstrap import Floats, interval, student_quantile
+from harness.stats.bootstrap import interval
 from harness.stats.paired_tests import equivalence
+from harness.stats.resampling import Floats, student_quantile
 
 CONTESTED = 0.7  # share of questions on which methods answer independently; all answer alike on the others
 
