@@ -4,7 +4,7 @@ The command "report curves" is the function `report_curves` in report.py. Its pa
 them; a parameter whose type is a dataclass (options.py) stands for all fields of that dataclass. Its docstring is its
 help, and it returns the exit code.
 
-    group("pocket", {"Train": {"train": "Train the model"}}, "pocket.cli")      a click group over pocket/cli/train.py
+    Commands({"Train": {"train": "Train the model"}}, "pocket.cli")      its command is in pocket/cli/train.py
 """
 
 import functools
@@ -13,7 +13,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, NamedTuple, get_type_hints
 
@@ -120,65 +120,71 @@ def sections(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
 class Commands(NamedTuple):
     """Commands that a package adds to `harness`, as an entry point of "harness.commands".
 
-    table: section -> {name: summary}, as in Group; package: of their modules, harness_training.cli for "train".
+    table: section -> {name: summary}, where a name has one or two words; package: of their modules,
+    harness_training.cli for "train".
     """
 
     table: Mapping[str, Mapping[str, str]]
     package: str
 
 
+class Entry(NamedTuple):
+    """A command that is not imported yet: its section in the help, its summary, and the package of its module."""
+
+    section: str
+    summary: str
+    package: str
+
+
+def entries_of(tables: Iterable[Commands]) -> dict[str, Entry]:
+    """Name -> command of several tables, by section; of commands of one name the first counts."""
+    found: dict[str, Entry] = {}
+    for table, package in tables:
+        for section, part in table.items():
+            for name, summary in part.items():
+                found.setdefault(name, Entry(section, summary, package))
+    sections = list(dict.fromkeys(entry.section for entry in found.values()))
+    return dict(sorted(found.items(), key=lambda item: sections.index(item[1].section)))
+
+
 class Group(TyperGroup):
     """Commands by section, each imported when it is called.
 
-    table: section -> {name: summary}, where a name has one or two words; package: of their modules; elsewhere: name ->
-    package, for commands that another package adds; prefix: the first word of all names, in a group made for names of
-    two words; default: what runs where no name follows.
+    entries: name of one or two words -> command; prefix: the first word of all names, in a group made for names of two
+    words; default: what runs where no name follows.
     """
 
-    table: Mapping[str, Mapping[str, str]] = {}
-    package = ""
-    elsewhere: Mapping[str, str] = {}
+    entries: Mapping[str, Entry] = {}
     prefix = ""
     default: Command | None = None
 
-    def names(self) -> dict[str, str]:
-        """Name -> summary of all commands of this group."""
-        return {name: summary for part in self.table.values() for name, summary in part.items()}
-
     def list_commands(self, ctx: Any) -> list[str]:
         """The first words of all names, each once."""
-        return list(dict.fromkeys(name.partition(" ")[0] for name in self.names()))
+        return list(dict.fromkeys(name.partition(" ")[0] for name in self.entries))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import the command `cmd_name`, or group those it begins; for another word fail with a usage error."""
-        names = self.names()
-        below = {name.partition(" ")[2]: text for name, text in names.items() if name.startswith(f"{cmd_name} ")}
+        own = None
+        if entry := self.entries.get(cmd_name):  # "curves" of `report` is report_curves in report.py
+            word = re.sub("[ -]", "_", self.prefix + cmd_name)
+            module = importlib.import_module(f"{entry.package}.{self.prefix.strip() or word}")
+            own = as_command(getattr(module, word, None) or getattr(module, f"{word}_"), cmd_name)
+        below = {name: entry for name, entry in self.entries.items() if name.startswith(f"{cmd_name} ")}
         if below:
-            made = group(cmd_name, {"Commands": below}, self.package)
-            made.prefix = f"{cmd_name} "
-            made.elsewhere = {name.partition(" ")[2]: package for name, package in self.elsewhere.items()}
-            if cmd_name in names:
-                made.default = self._load(cmd_name)
-                made.default.below = {f"{cmd_name} {name}": text for name, text in below.items()}
+            made = group(cmd_name, {name.partition(" ")[2]: entry for name, entry in below.items()})
+            made.prefix, made.default = f"{cmd_name} ", own
+            if own is not None:
+                own.below = {name: entry.summary for name, entry in below.items()}
             return made
-        if cmd_name in names:
-            return self._load(cmd_name)
-        if not ctx.resilient_parsing and not cmd_name.startswith("-"):
+        if own is None and not ctx.resilient_parsing and not cmd_name.startswith("-"):
             near = close_matches(cmd_name, self.list_commands(ctx), limit=1)
             hint = f"Did you mean '{near[0]}'?" if near else "Packages add commands: pip install ./packages/NAME"
             ctx.fail(f"No such command '{cmd_name}'. {hint}")
-        return None
-
-    def _load(self, name: str) -> Command:
-        """Import the function of a command of this group: "curves" of `report` is report_curves in report.py."""
-        word = re.sub("[ -]", "_", self.prefix + name)
-        package = self.elsewhere.get(name, self.package)
-        module = importlib.import_module(f"{package}.{self.prefix.strip() or word}")
-        return as_command(getattr(module, word, None) or getattr(module, f"{word}_"), name)
+        return own
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse `args`; if they begin with no command's name, as those of the default one: `harness report results`."""
-        if self.default is not None and (not args or args[0] not in self.names()):
+        if self.default is not None and (not args or args[0] not in self.entries):
             return self.default.make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
@@ -187,7 +193,8 @@ class Group(TyperGroup):
 
         What begins with the same word is one line: "report    Print tables; also: report curves, front".
         """
-        for title, commands in self.table.items():
+        for title in dict.fromkeys(entry.section for entry in self.entries.values()):
+            commands = {name: entry.summary for name, entry in self.entries.items() if entry.section == title}
             below: dict[str, list[str]] = {name.partition(" ")[0]: [] for name in commands}
             for name in commands:
                 below[name.partition(" ")[0]] += name.split(" ")[1:]
@@ -199,10 +206,10 @@ class Group(TyperGroup):
                 formatter.write_dl(rows)
 
 
-def group(name: str, table: Mapping[str, Mapping[str, str]], package: str, summary: str | None = None) -> Group:
-    """Make a click group of commands; table, package: as in Group; summary: its help."""
+def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -> Group:
+    """Make a click group of commands; entries: as in Group; summary: its help."""
     made = Group(name=name, help=summary, no_args_is_help=True, rich_markup_mode=None, context_settings=CONTEXT)
-    made.table, made.package = table, package
+    made.entries = entries
     return made
 
 

@@ -16,15 +16,16 @@ import os
 import signal
 import sys
 import traceback
+from functools import cached_property
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli.command import CONTEXT, Commands, Group
+from harness.cli.command import CONTEXT, Commands, Entry, Group, entries_of
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.errors import CannotRun, SaveError, UserError, escaped_output, printable
 
-COMMANDS = {
+_TABLE = {
     "Run methods": {
         "run": "Run methods on data sets; the same command again resumes",
         "retrieve": "Retrieve documents of a corpus for the questions of a data set",
@@ -58,81 +59,64 @@ COMMANDS = {
         "ui": "Open the MLflow user interface",
     },
 }
+COMMANDS = Commands(_TABLE, "harness.cli")
 
 
 class Root(Group):
     """The command `harness` itself: the commands of harness/, and those that installed packages add.
 
     A package adds them by an entry point of "harness.commands": a `Commands` table, whose commands stand beside those
-    of harness/; or a click group or a typer.Typer, whose commands follow the entry point's name.
+    of harness/, which count first; or a click group or a typer.Typer, whose commands follow the entry point's name.
     """
 
-    package = "harness.cli"
+    @cached_property
+    def added(self) -> dict[str, Any]:
+        """Entry point -> what packages add: a `Commands` table, a group, or the CannotRun why it is not imported."""
+        from harness.config import registry
 
-    @property
-    def table(self) -> dict[str, dict[str, str]]:  # type: ignore[override]
-        """Section -> {name: summary} of harness/ and of packages; where both have a name, that of harness/ counts."""
-        known = {section: dict(part) for section, part in COMMANDS.items()}
-        for more in _tables():
-            for section, part in more.table.items():
-                added = {name: text for name, text in part.items() if name not in _OWN}
-                known[section] = {**known.get(section, {}), **added}
-        return known
+        added: dict[str, Any] = {}
+        for name, target in registry.plugins("harness.commands").items():
+            module, _, attribute = target.partition(":")
+            try:
+                added[name] = getattr(importlib.import_module(module), attribute)
+            except (ImportError, AttributeError) as e:
+                added[name] = CannotRun(f"the commands 'harness {name}' ({target}) cannot be imported: {e}")
+        return added
 
-    @property
-    def elsewhere(self) -> dict[str, str]:  # type: ignore[override]
-        """Name -> package of the commands that are not part of harness/."""
-        return {n: more.package for more in _tables() for part in more.table.values() for n in part if n not in _OWN}
+    @cached_property
+    def entries(self) -> dict[str, Entry]:  # type: ignore[override]
+        """The commands of the tables."""
+        return entries_of([COMMANDS, *(more for more in self.added.values() if isinstance(more, Commands))])
+
+    def groups(self, ctx: Any) -> dict[str, Any]:
+        """Name -> group that a package adds; one of a table wins over a group."""
+        tabled = super().list_commands(ctx)
+        return {n: more for n, more in self.added.items() if not isinstance(more, Commands) and n not in tabled}
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The commands of the tables, then the groups."""
-        return list(dict.fromkeys([*super().list_commands(ctx), *_groups()]))
+        return [*super().list_commands(ctx), *self.groups(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command; one of a table wins over a group. Raises CannotRun for a broken package."""
-        if cmd_name in super().list_commands(ctx) or cmd_name not in _groups():
-            return super().get_command(ctx, cmd_name)
-        commands = _groups()[cmd_name]
+        """Import a command. Raises CannotRun for a broken package."""
+        commands = self.groups(ctx).get(cmd_name)
         if isinstance(commands, CannotRun):
             raise commands
+        if commands is None:
+            return super().get_command(ctx, cmd_name)
         return typer.main.get_command(commands) if isinstance(commands, typer.Typer) else commands
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands of the tables by section, then the groups."""
         super().format_commands(ctx, formatter)
         rows = []
-        for name, commands in _groups().items():
+        for name, commands in self.groups(ctx).items():
             broken = isinstance(commands, CannotRun)
             text = "cannot be imported" if broken else self.get_command(ctx, name).get_short_help_str(limit=100)
             rows.append((name, text))
         if rows:
             with formatter.section("Other commands"):
                 formatter.write_dl(rows)
-
-
-_OWN = {name for part in COMMANDS.values() for name in part}
-
-
-def _added() -> dict[str, Any]:
-    """Entry point -> what packages add: a `Commands` table, a group, or the CannotRun why it cannot be imported."""
-    from harness.config import registry
-
-    added: dict[str, Any] = {}
-    for name, target in registry.plugins("harness.commands").items():
-        module, _, attribute = target.partition(":")
-        try:
-            added[name] = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as e:
-            added[name] = CannotRun(f"the commands 'harness {name}' ({target}) cannot be imported: {e}")
-    return added
-
-
-def _tables() -> list[Commands]:
-    return [commands for commands in _added().values() if isinstance(commands, Commands)]
-
-
-def _groups() -> dict[str, Any]:
-    return {name: commands for name, commands in _added().items() if not isinstance(commands, Commands)}
 
 
 app = typer.Typer(name="harness", cls=Root, rich_markup_mode=None, no_args_is_help=True, context_settings=CONTEXT)

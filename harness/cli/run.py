@@ -67,7 +67,7 @@ def _run_all(
     """As `run_selection`, within its handling of signals."""
     suite, command = selection.suite, ["harness", *sys.argv[1:]]
     scaling.check(options.plan)
-    options.check_plan(scaling.price, scaling.max_money)
+    options.check()
     rows = with_option_settings(selection.rows(sweep, repeat), options)
     if options.plan:
         return only_plan(rows, options, suite)

@@ -5,7 +5,6 @@ recorded stops · forecasts (forecast_table.py) · MLflow · checks (gate.py) ·
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,15 +21,16 @@ if TYPE_CHECKING:
 
 def with_option_settings(rows: list[Choices], options: Execution) -> list[Choices]:
     """The rows with the settings that options of this command add. Raises UserError."""
+    settings = options.settings
     for row in rows:
-        if twice := sorted(options.settings.keys() & row.sets.keys()):
+        if twice := sorted(settings.keys() & row.sets.keys()):
             raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
-    rows = [replace(row, sets={**row.sets, **options.settings}) for row in rows]
-    if all(value is None for value in options.record.values()):
+    rows = [replace(row, sets={**row.sets, **settings}) for row in rows]
+    if options.record_stops is None and options.record_t_p is None:
         return rows
     from harness.engine.recorded_stops import with_stops
 
-    return with_stops(rows, options.record, say)
+    return with_stops(rows, {"record_stops": options.record_stops, "record_t_p": options.record_t_p}, say)
 
 
 def only_plan(rows: Sequence[Choices], options: Execution, suite: str | None) -> int:
@@ -75,8 +75,6 @@ def hooks_of_plans(
         from harness.engine.command_limits import LimitHook
 
         hooks.append(LimitHook(scaling.budget, plans, options.folder, command, say))
-    if len(plans) > 1 and not sys.stderr.isatty():  # a live line begins with the row's name
-        hooks.append(_Heading())
     if any(plan.awaits for plan in plans):
         from harness.engine.parameters_from_rows import NumbersFromRows
 
@@ -86,12 +84,3 @@ def hooks_of_plans(
 
         say(suite_line(suite, row_forecasts(plans, options)))
     return hooks
-
-
-class _Heading(Hook):
-    """Print the name of each row before it runs."""
-
-    def ready(self, plan: Plan) -> Plan:
-        """Print the name."""
-        say(f"--- {plan.row_name}")
-        return plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution, output, setting
 from harness.cli.options import Convention, Out, Quiet, RetryFailed, Traces
+from harness.cli.output import say
 from harness.cost.flops import CONVENTIONS
 from harness.errors import UnknownName, UserError
 from harness.storage.paths import local_folder
@@ -105,16 +107,6 @@ class Execution:
         return local_folder(self.out)
 
     @property
-    def asking(self) -> dict[str, Any]:
-        """The options that are fields of harness.engine.runner.AskOptions, by name: {"parallel": 4, ...}."""
-        return {"retry_failed": self.retry_failed, "parallel": self.parallel, "fail_fast": self.fail_fast}
-
-    @property
-    def record(self) -> dict[str, float | None]:
-        """The options that set a field of the method, {"record_stops": 8}; see harness.engine.recorded_stops."""
-        return {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
-
-    @property
     def settings(self) -> dict[str, Any]:
         """Options that are settings of every row, {"keep_prompts": True}. Raises UserError."""
         if self.keep_texts not in (None, "yes", "no"):
@@ -125,10 +117,8 @@ class Execution:
         texts = {"dataset.keep_texts": self.keep_texts == "yes"} if self.keep_texts is not None else {}
         return texts | {key: value for key, value in flags.items() if value}
 
-    def check_plan(self, price: float | None, max_money: float | None) -> None:
-        """Raise UserError for --convention without --plan or unknown, and for a `price` without `max_money`."""
-        if price is not None and not max_money:
-            raise UserError("--price-per-gpu-hour is for --max-money M; give that limit too, or leave the price out")
+    def check(self) -> None:
+        """Raise UserError for --convention without --plan or unknown."""
         if not self.plan and self.convention is not None:
             raise UserError("--convention is for a forecast (--plan); a run keeps the FLOPs under every convention")
         if self.convention not in {None, *CONVENTIONS}:
@@ -197,6 +187,8 @@ class WorkerOptions:
 
     def check(self, plan: bool = False) -> None:
         """Raise UserError for options that do not fit together; plan: for a forecast, which may name workers anyway."""
+        if self.price is not None and not self.max_money:
+            raise UserError("--price-per-gpu-hour is for --max-money M; give that limit too, or leave the price out")
         if self.engine not in _ENGINES:
             raise UnknownName("engine", self.engine, _ENGINES)
         if self.shard is not None and self.engine != "local":
@@ -225,9 +217,12 @@ class WorkerOptions:
         from harness.engine import runner
         from harness.engine.progress import Progress, Quiet
 
-        asking: dict[str, Any] = {"command": command, "budget": self.budget, **options.asking}
+        asking: dict[str, Any] = {"command": command, "budget": self.budget, "parallel": options.parallel}
+        asking |= {"retry_failed": options.retry_failed, "fail_fast": options.fail_fast}
 
         def execute(plan: Plan) -> RunResult:
+            if several and not sys.stderr.isatty():  # a live line begins with the row's name
+                say(f"--- {plan.row_name}")
             progress = Quiet() if options.quiet else Progress(name=plan.row_name if several else "")
             if self.shard is None:
                 return runner.run(plan, options.folder, progress=progress, **asking)

@@ -50,18 +50,22 @@ def shipped_only() -> Iterator[None]:
 
 def _files_in(folder: Path, kind: str, label: str) -> _Files:
     """The files of a kind in a folder; label: what stands for the folder in messages."""
-    paths = {path.relative_to(folder / kind).as_posix(): path for path in sorted((folder / kind).rglob("*.yaml"))}
-    named = [(inside.removesuffix(".yaml"), inside, path) for inside, path in paths.items()]
-    return {fold(name): (name, f"{label}/{kind}/{inside}", path) for name, inside, path in named}
+    found: _Files = {}
+    for path in sorted((folder / kind).rglob("*.yaml")):
+        name = path.relative_to(folder / kind).as_posix().removesuffix(".yaml")
+        found[fold(name)] = (name, f"{label}/{kind}/{name}.yaml", path)
+    return found
 
 
 # These files are listed and parsed once: a list of all plans looks presets up 11,000 times.
 @functools.cache
 def _shipped(kind: str) -> _Files:
     """The files of this project and of installed packages; those of this project count first."""
-    specs = map(importlib.util.find_spec, plugins("harness.configs").values())
-    folders = [Path(spec.origin).parent / "configs" for spec in specs if spec is not None and spec.origin]
-    return {form: file for folder in (*folders, _SHIPPED) for form, file in _files_in(folder, kind, "configs").items()}
+    found: _Files = {}
+    for package in plugins("harness.configs").values():
+        if (spec := importlib.util.find_spec(package)) is not None and spec.origin:
+            found |= _files_in(Path(spec.origin).parent / "configs", kind, "configs")
+    return found | _files_in(_SHIPPED, kind, "configs")
 
 
 _read_shipped = functools.cache(read_yaml)
@@ -151,10 +155,11 @@ def read(kind: str, name: str) -> list[Layer]:
 
     Raises UnknownName, and ConfigError for a file that cannot be read or that extends itself.
     """
-    chain = _chain(kind, name)
-    left_out = {"extends", *_ABOUT}
-    layers = [(o, {k: v for k, v in values.items() if k not in left_out | {"name"}}) for o, values in chain[:-1]]
-    return [*layers, (chain[-1][0], {k: v for k, v in chain[-1][1].items() if k not in left_out})]
+    layers: list[Layer] = []
+    for origin, values in reversed(_chain(kind, name)):
+        left_out = ("extends", *_ABOUT, *(["name"] if layers else []))  # of a base, also its own name in tables
+        layers.insert(0, (origin, {key: value for key, value in values.items() if key not in left_out}))
+    return layers
 
 
 def about(dataset: str, key: str) -> Any:

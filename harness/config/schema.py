@@ -237,13 +237,14 @@ class ModelConfig(_Weights):
     @property
     def sampling(self) -> dict[str, Any]:
         """The settings of SAMPLING that are not the defaults: {"temperature": 0.7}."""
-        return {name: own for name, own in sampling(vars(self)).items() if own != sampling({})[name]}
+        default = type(self).model_fields
+        return {name: own for name in SAMPLING if (own := getattr(self, name)) != default[name].default}
 
     @model_serializer(mode="wrap")
     def _without_default_sampling(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        left_out = {"batch", *SAMPLING} - ({"batch"} if self.batch else set()) - {*self.sampling}
-        return {key: value for key, value in values.items() if key not in left_out}
+        kept = {*self.sampling, *(["batch"] if self.batch else [])}
+        return {key: value for key, value in values.items() if key in kept or key not in ("batch", *SAMPLING)}
 
 
 class EncoderConfig(_Weights):

@@ -203,7 +203,7 @@ def build(model: type[M], tree: Tree, path: str) -> M:
     except ValidationError as e:
         texts = {_dotted(error["loc"]) for error in e.errors() if error["type"] == "string_type"} & tree.raw.keys()
     for at in texts:
-        tree.merge(nested(at, tree.raw[at]), tree.origins[at])
+        tree.merge(nested(at, tree.raw[at]), origin_of(at, tree.origins))
     try:
         return model.model_validate(tree.values)
     except ValidationError as e:

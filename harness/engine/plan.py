@@ -9,14 +9,14 @@ converted first, once, because its tokenizer is made by that.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness import scorers
 from harness.config import presets, registry
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import Resolution, resolve
-from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
+from harness.config.schema import EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
 from harness.config.yaml_tree import Tree, build, flatten
 from harness.datasets import answer_prefix
 from harness.datasets.base import Dataset
@@ -81,58 +81,64 @@ def plan_choices(choices: Choices, elsewhere: bool = False) -> Plan:
     Raises ConfigError with every mistake (UserError for one).
     """
     if not elsewhere:
-        return _plan_resolved(resolve(choices), elsewhere)
+        return _plan(resolve(choices), elsewhere)
     from harness.storage.hub_download import without_weights
 
     with without_weights():
-        return _plan_resolved(resolve(choices), elsewhere)
+        return _plan(resolve(choices), elsewhere)
 
 
-def _plan_resolved(r: Resolution, elsewhere: bool) -> Plan:
-    """Check method, data set, models and encoders of resolved settings in turn, and make their plan."""
-    method = attempt(r.problems, _resolve_method, r) if "method" in r.parts else None
+def _plan(r: Resolution, elsewhere: bool) -> Plan:
+    """The plan of resolved settings; elsewhere: as in `plan_choices`."""
+    # 1. The method's parameters with their defaults, and what the data set's settings ask for: before anything is
+    #    fetched or looked for.
+    method = attempt(r.problems, make_method, r) if "method" in r.parts else None
+    if method is not None:
+        params = method.config.model_dump(mode="json") | awaited_params(type(method), r.parts["method"].params)
+        r.parts["method"] = r.parts["method"].model_copy(update={"params": params})
+        for leaf in flatten(params, "method.params"):
+            r.origins.setdefault(leaf, "default")
     if "dataset" in r.parts:
-        _check_dataset(r)
-    raise_all(r.problems)  # wrong names and keys, before anything is fetched or looked for
+        r.problems += map(UserError, scorers.problems(list(r.parts["dataset"].scorers)))
+        if r.parts.get("keep_prompts") and not r.parts["dataset"].keep_texts:
+            r.add_problem(
+                "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; leave it out"
+            )
+    raise_all(r.problems)
     assert method is not None  # no problems: it is there
-    dataset = attempt(r.problems, load_asked, r)  # None: with a problem, which only `elsewhere` can take away
+    # 2. The rows. None: with a problem, which only `elsewhere` can take away.
+    choice: MethodChoice = r.parts["method"]
+    dataset = attempt(r.problems, load_asked, r)
     absent = _pop_missing_here(r) if elsewhere else []  # of the data set, so that the models are checked too
+    if dataset is not None and not len(dataset):
+        r.add_problem(f"the data set '{dataset.name}' has no questions ({dataset.source})")
+    elif dataset is not None and choice.view == "evidence":
+        without = sum(not e.gold.supporting for e in dataset.examples)
+        if without == len(dataset):
+            r.add_problem(
+                f"'{choice.name}' shows the supporting passages alone, but the data set '{dataset.name}' marks none; "
+                "leave this method out"
+            )
+        elif without:
+            r.warnings.append(
+                f"{without} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, so "
+                f"'{choice.name}' answers them from an empty text"
+            )
+    # 3. The models and encoders, by what the method needs of them.
     identities: dict[str, dict[str, Any]] = {}
-    if dataset is not None:
-        _check_rows(r, dataset)
-    for sentence in attempt(r.problems, method.problems) or ():
-        r.add_problem(sentence)
+    r.problems += map(UserError, attempt(r.problems, method.problems) or ())
     models = models_of(r, method, identities)
     encoders = encoders_of(r, method, identities)
     check_prompts(r, method, models)
-    absent += _pop_missing_here(r) if elsewhere else []  # of the models
+    absent += _pop_missing_here(r) if elsewhere else []
     raise_all(r.problems)
     if dataset is None:  # the rows are not here: none, with the official number if it is the official split
         name = r.parts["dataset"].name
         own = all(r.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
         rows = presets.about(name, "official_questions") or 0 if own else 0
         dataset = Dataset(name, (), {}, "", "not on this machine", rows=rows)
-    plan = _make_plan(r, method, dataset, models, encoders, identities)
-    return replace(plan, choices=r.choices, missing=tuple(dict.fromkeys(problem.thing for problem in absent)))
-
-
-def _pop_missing_here(r: Resolution) -> list[Missing]:
-    """Remove from `r.problems` what is only missing on this machine, and return it; the mistakes stay."""
-    absent = [problem for problem in r.problems if isinstance(problem, Missing)]
-    r.problems = [problem for problem in r.problems if problem not in absent]
-    return absent
-
-
-def _make_plan(
-    r: Resolution,
-    method: Method,
-    dataset: Dataset,
-    models: dict[str, ModelConfig],
-    encoders: dict[str, EncoderConfig],
-    identities: dict[str, dict[str, Any]],
-) -> Plan:
-    """The plan of checked settings: adds the row name's mark of changed settings, the hash and the run folder."""
-    choice: MethodChoice = r.parts["method"]
+    # 4. The run's name in tables says which parameters are not the preset's.
+    choice = r.parts["method"]
     params = {key.removeprefix(_PARAMS): origin for key, origin in r.origins.items() if key.startswith(_PARAMS)}
     set_by = {key: o for key, o in params.items() if o != "default" and not o.startswith(("configs/", "$"))}
     if set_by:
@@ -140,6 +146,7 @@ def _make_plan(
 
         mark = changes_from_preset(method, choice, dataset.name, set_by)
         r.parts["method"] = choice.model_copy(update={"mark": mark})
+    # 5. The configuration with the parts that are used, its hash and folder.
     used = {"roles": {role: config for role, config in r.config.roles.items() if role in method.needs}}
     used |= {role: encoders.get(role) for role in ("encoder", "reranker")}  # type: ignore[misc]
     config, task = r.config.model_copy(update=used), answer_prefix.task(r.parts["dataset"])
@@ -163,8 +170,17 @@ def _make_plan(
         folder=run_path(config.dataset.name, config.method.name, config.model.name, hash8).as_posix(),
         warnings=tuple(dict.fromkeys(r.warnings)),
         code=code,
+        choices=r.choices,
         awaits=awaits,
+        missing=tuple(dict.fromkeys(problem.thing for problem in absent)),
     )
+
+
+def _pop_missing_here(r: Resolution) -> list[Missing]:
+    """Remove from `r.problems` what is only missing on this machine, and return it; the mistakes stay."""
+    absent = [problem for problem in r.problems if isinstance(problem, Missing)]
+    r.problems = [problem for problem in r.problems if problem not in absent]
+    return absent
 
 
 def make_method(r: Resolution) -> Method:
@@ -191,44 +207,6 @@ def awaited_params(cls: type[Method], params: Mapping[str, Any]) -> dict[str, st
     """The parameters (of `params`, name -> value) whose number another run gives: {"max_nodes": "from:pecan"}."""
     texts = {name: params[name] for name in cls.from_other_runs if isinstance(params.get(name), str)}
     return {name: text for name, text in texts.items() if text.startswith(FROM)}
-
-
-def _resolve_method(r: Resolution) -> Method:
-    """Make the method and write its defaults, with origin "default", into `r`. Raises as `make_method` does."""
-    method, choice = make_method(r), r.parts["method"]
-    params = method.config.model_dump(mode="json") | awaited_params(type(method), choice.params)
-    r.parts["method"] = choice.model_copy(update={"params": params})
-    for leaf in flatten(params, "method.params"):
-        r.origins.setdefault(leaf, "default")
-    return method
-
-
-def _check_dataset(r: Resolution) -> None:
-    """Add to `r` a problem for each scorer that cannot be used, and for --keep-prompts where texts must not be kept."""
-    config: DatasetConfig = r.parts["dataset"]
-    for sentence in scorers.problems(list(config.scorers)):
-        r.add_problem(sentence)
-    if r.parts.get("keep_prompts") and not config.keep_texts:
-        r.add_problem("--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; leave it out")
-
-
-def _check_rows(r: Resolution, dataset: Dataset) -> None:
-    """Add to `r` problems and warnings about rows that are missing, or lack the supporting marks that a view needs."""
-    if not len(dataset):
-        r.add_problem(f"the data set '{dataset.name}' has no questions ({dataset.source})")
-        return
-    choice: MethodChoice = r.parts["method"]
-    without = sum(not e.gold.supporting for e in dataset.examples) if choice.view == "evidence" else 0
-    if without == len(dataset):
-        r.add_problem(
-            f"'{choice.name}' shows the supporting passages alone, but the data set '{dataset.name}' marks none; "
-            "leave this method out"
-        )
-    elif without:
-        r.warnings.append(
-            f"{without} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, so '{choice.name}' "
-            "answers them from an empty text"
-        )
 
 
 def run_hash(

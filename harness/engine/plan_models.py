@@ -36,49 +36,50 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
             r.warnings += facts.warnings
         identities[role] = known[key].identity
         _check_needs(r, method, role, known[key])
-    _check_sampling(r)
+    # Only the reader's replies are sampled or cut.
+    reader: ModelConfig = parts["model"]
+    if "top_p" in reader.sampling and not reader.temperature:
+        r.add_problem("model.top_p is for sampled replies; set model.temperature too, or leave it out")
+    for path in (path for path in parts if path.startswith("roles.")):
+        for name in (name for name in SAMPLING if r.origins.get(f"{path}.{name}", "as the reader") != "as the reader"):
+            r.add_problem(f"{path}.{name}: only the reader's replies are sampled or cut; set model.{name}")
+    preset = parts["method"].name
     if not method.one_request and any(config.batch for config in models.values()):
         r.add_problem(
-            f"model.batch: requests of '{parts['method'].name}' may depend on earlier replies, and a batch takes up to "
-            "a day; leave it out"
+            f"model.batch: requests of '{preset}' may depend on earlier replies, and a batch takes up to a day; leave "
+            "it out"
         )
-    _check_reply_cache(r, models)
+    # Replies that --cache replies cannot keep; and a server does not show its weights.
+    if parts.get("cache") is not None:
+        if not parts["dataset"].keep_texts:
+            r.add_problem(
+                "--cache replies would keep replies about texts that dataset.keep_texts forbids; leave it out"
+            )
+        for name in dict.fromkeys(model.name for model in models.values() if model.backend == "endpoint"):
+            r.warnings.append(
+                f"--cache replies knows '{name}' by its address, name and model.revision, as a server shows no "
+                "weights; set another model.revision when they change"
+            )
+        if scripted := [model.name for model in models.values() if model.backend == "scripted"]:
+            r.add_problem(f"--cache replies keeps no replies of a table ('{scripted[0]}'); leave it out")
     for path in parts:
         role = path.removeprefix("roles.")
         shared = r.origins.get(f"{path}.name", "").startswith(("suite ", "profile "))  # for those rows that use it
         if path.startswith("roles.") and role not in method.needs and not shared:
             r.warnings.append(
-                f"'{parts['method'].name}' uses no {role} model, so the one set is not used; it uses: "
+                f"'{preset}' uses no {role} model, so the one set is not used; it uses: "
                 f"{', '.join(method.needs) or 'none'}"
             )
-    _check_compressor(r, method)
+    # The papers compress with a smaller model than the reader.
+    if "compressor" in method.needs and "roles.compressor" not in parts and not reader.embedded:
+        own: dict[str, Any] = {}
+        for _, values in presets.read("profiles", "paper"):
+            own = values.get("methods", {}).get(preset, {}).get("roles", own)
+        model = own.get("compressor")
+        better = f"the papers' setting (--profile paper) has {model} for it" if model else "name a smaller model for it"
+        setting = f"--set roles.compressor={model or 'NAME'}"
+        r.warnings.append(f"'{preset}' compresses with the reader '{reader.name}' itself; {better}: {setting}")
     return models
-
-
-def _check_reply_cache(r: Resolution, models: Mapping[str, ModelConfig]) -> None:
-    """Add a problem for replies that --cache replies cannot keep; warn that a server does not show its weights."""
-    if r.parts.get("cache") is None:
-        return
-    dataset: DatasetConfig | None = r.parts.get("dataset")
-    if dataset is not None and not dataset.keep_texts:
-        r.add_problem("--cache replies would keep replies about texts that dataset.keep_texts forbids; leave it out")
-    for name in dict.fromkeys(model.name for model in models.values() if model.backend == "endpoint"):
-        r.warnings.append(
-            f"--cache replies knows '{name}' by its address, name and model.revision, as a server shows no weights; "
-            "set another model.revision when they change"
-        )
-    if scripted := [model.name for model in models.values() if model.backend == "scripted"]:
-        r.add_problem(f"--cache replies keeps no replies of a table ('{scripted[0]}'); leave it out")
-
-
-def _check_sampling(r: Resolution) -> None:
-    """Add a problem for sampling settings of another role than the reader, and for top_p without temperature."""
-    reader: ModelConfig = r.parts["model"]
-    if "top_p" in reader.sampling and not reader.temperature:
-        r.add_problem("model.top_p is for sampled replies; set model.temperature too, or leave it out")
-    for path in (path for path in r.parts if path.startswith("roles.")):
-        for name in (name for name in SAMPLING if r.origins.get(f"{path}.{name}", "as the reader") != "as the reader"):
-            r.add_problem(f"{path}.{name}: only the reader's replies are sampled or cut; set model.{name}")
 
 
 def _add_problems(r: Resolution, facts: ModelFacts) -> None:
@@ -86,21 +87,6 @@ def _add_problems(r: Resolution, facts: ModelFacts) -> None:
     for sentence in facts.problems:
         absent = facts.absent.get(sentence)
         r.problems.append(UserError(sentence) if absent is None else Missing(sentence, absent))
-
-
-def _check_compressor(r: Resolution, method: Method) -> None:
-    """Warn if the reader also compresses texts for the method (no roles.compressor): the papers use a smaller model."""
-    parts = r.parts
-    if "compressor" not in method.needs or "roles.compressor" in parts or parts["model"].embedded:
-        return
-    name, reader = parts["method"].name, parts["model"].name
-    own: dict[str, Any] = {}
-    for _, values in presets.read("profiles", "paper"):
-        own = values.get("methods", {}).get(name, {}).get("roles", own)
-    model = own.get("compressor")
-    better = f"the papers' setting (--profile paper) has {model} for it" if model else "name a smaller model for it"
-    setting = f"--set roles.compressor={model or 'NAME'}"
-    r.warnings.append(f"'{name}' compresses with the reader '{reader}' itself; {better}: {setting}")
 
 
 def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig) -> ModelConfig:

@@ -132,7 +132,7 @@ def test_a_figure_is_a_command_of_two_words(typed, path, folder):
 
 
 def test_the_listed_figures_and_the_nearest_one(here):
-    listed = [n for n in COMMANDS["Report stored runs"] if n.startswith("report ")]
+    listed = [n for n in COMMANDS.table["Report stored runs"] if n.startswith("report ")]
     assert listed == [f"report {name}" for name in FIGURES]
     done = here("report", "curvs")
     assert (done.returncode, "harness report curves RUNS_DIR" in done.stderr) == (2, True)

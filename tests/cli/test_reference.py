@@ -11,8 +11,8 @@ from harness.cli.command import Commands
 from harness.cli.main import main, root
 from harness.cli.reference import reference
 
-TABLE = [*root().names().items()]
-TABLE += [(f"pocket {name}", text) for part in pocket.table.values() for name, text in part.items()]
+TABLE = [(name, entry.summary) for name, entry in root().entries.items()]
+TABLE += [(f"pocket {name}", entry.summary) for name, entry in pocket.entries.items()]
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
 
 
@@ -69,5 +69,5 @@ def test_a_two_word_command_of_a_package_can_be_called_below_a_command_of_the_ha
     guest.compare_words = lambda: print("called") or 0
     monkeypatch.setitem(sys.modules, "guest_cli.compare", guest)
     added = Commands({"Report stored runs": {"compare words": "Compare words"}}, "guest_cli")
-    monkeypatch.setattr("harness.cli.main._added", lambda: {"guest": added})
+    monkeypatch.setattr("harness.cli.main.Root.added", {"guest": added})
     assert command("compare", "words")[:2] == (0, "called\n")

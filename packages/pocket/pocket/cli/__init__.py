@@ -1,19 +1,16 @@
 """`harness pocket`: train, test and check the embedded pocket model; each command is a module of its own."""
 
-from harness.cli.command import group
+from harness.cli.command import Commands, entries_of, group
 
-app = group(
-    "pocket",
-    {
-        "Train": {
-            "train": "Train the model on the skills that methods declare",
-            "train-reranker": "Train a small reranker",
-        },
-        "Test": {
-            "eval": "Test a model on fresh texts and write its model card",
-            "check": "List the skills that methods declare, and whether the model was trained on them",
-        },
+_TABLE = {
+    "Train": {
+        "train": "Train the model on the skills that methods declare",
+        "train-reranker": "Train a small reranker",
     },
-    "pocket.cli",
-    "Train, test and check the embedded pocket model.",
-)
+    "Test": {
+        "eval": "Test a model on fresh texts and write its model card",
+        "check": "List the skills that methods declare, and whether the model was trained on them",
+    },
+}
+_ABOUT = "Train, test and check the embedded pocket model."
+app = group("pocket", entries_of([Commands(_TABLE, "pocket.cli")]), _ABOUT)
