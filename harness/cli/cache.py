@@ -5,7 +5,7 @@ from typing import Annotated
 
 from harness.cli.command import choice, execution
 from harness.cli.options import Json
-from harness.cli.output import columns
+from harness.cli.table_output import columns
 from harness.errors import UnknownName
 
 

@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from harness.cli.command import setting
-from harness.cli.options import Runs, Score, TableOutput, split_names
-from harness.cli.output import format_of, terminal_width, write
+from harness.cli.options import Runs, Score, split_names
 from harness.cli.stored_runs import average_seeds
+from harness.cli.table_output import TableOutput, format_of, terminal_width, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders

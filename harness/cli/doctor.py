@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from harness import __version__
 from harness.cli.command import choice
 from harness.cli.options import RESULTS, Json, Out
-from harness.cli.output import columns
+from harness.cli.table_output import columns
 from harness.config import presets, registry
 from harness.errors import UserError
 from harness.storage.paths import package_folder

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.cli.options import RESULTS, FigureOutput, split_names
-from harness.cli.output import ENDINGS, format_of, say, write
+from harness.cli.options import RESULTS, split_names
+from harness.cli.output import say
 from harness.cli.stored_runs import stored_runs
+from harness.cli.table_output import ENDINGS, FigureOutput, format_of, write
 from harness.errors import UnknownName, UserError
 
 T = TypeVar("T", int, float)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import choice, execution, setting
 from harness.cli.options import Json, MovedData, Runs
-from harness.cli.output import columns, mean_text, say
+from harness.cli.output import mean_text, say
 from harness.cli.stopping import until_interrupted
+from harness.cli.table_output import columns
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import HarnessError, UserError
 from harness.storage.files import check_home

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import Json
-from harness.cli.output import columns
+from harness.cli.table_output import columns
 from harness.config import presets, registry
 from harness.errors import UnknownName
 

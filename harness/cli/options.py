@@ -37,10 +37,6 @@ Convention = Annotated[
     ),
 ]
 Score = Annotated[str | None, setting("--score NAME", "Score to use.", "the data set's first")]
-TableFormat = Annotated[
-    str | None, output("--format NAME", "text, md, csv, latex or json.", "by the ending of --out, else text")
-]
-TableFile = Annotated[str | None, output("--out FILE", "Write to a file: .txt, .md, .csv, .tex or .json.")]
 MovedData = Annotated[str | None, setting("--data PATH", "Where the data set's rows are now.")]
 MlflowUri = Annotated[
     str | None,
@@ -157,54 +153,6 @@ class Selection(RowOptions):
         from harness.engine.repeats import distinct_repeats
 
         return distinct_repeats(chosen, repeat, say)
-
-
-@dataclass(frozen=True)
-class TableOutput:
-    """How a table of runs is shown; shared by compare and report."""
-
-    form: TableFormat = None
-    out: TableFile = None
-    columns: Annotated[str | None, output("--columns NAME,...", "Columns to show.", "those that fit a terminal")] = None
-    everything: Annotated[bool, output("--all", "Show every column.")] = False
-    reference: Annotated[
-        str | None,
-        setting("--reference NAME", "Compare with this row, method, run folder or run hash.", "full-context"),
-    ] = None
-    convention: Convention = None
-    by: Annotated[
-        str | None,
-        setting(
-            "--by KIND",
-            "A table for each kind of question: hops, type, level, length, answer, or a column of the rows.",
-        ),
-    ] = None
-    average_seeds: Annotated[
-        bool,
-        setting(
-            "--average-seeds",
-            "Show runs that differ in their seed alone as one: mean, spread; vote and pass@k of drawn answers.",
-        ),
-    ] = False
-
-
-@dataclass(frozen=True)
-class FigureOutput:
-    """How a figure is shown; shared by `harness report` figures and studies."""
-
-    form: Annotated[
-        str | None,
-        output(
-            "--format NAME", "text, md, csv, latex, json, svg, pdf, png or html.", "by the ending of --out, else text"
-        ),
-    ] = None
-    out: Annotated[
-        str | None,
-        output(
-            "--out FILE",
-            "Write to a file: .svg, .pdf, .png and .html hold the figure; .txt, .md, .csv, .tex and .json its numbers.",
-        ),
-    ] = None
 
 
 def split_names(names: Iterable[str]) -> list[str]:

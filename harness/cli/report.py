@@ -20,17 +20,9 @@ from typing import Annotated, Any
 from harness.cli.command import choice, output, setting
 from harness.cli.compare import chosen_columns
 from harness.cli.figures import parse_numbers, write_figure
-from harness.cli.options import (
-    RESULTS,
-    Convention,
-    FigureOutput,
-    MovedData,
-    RunsFolders,
-    Score,
-    TableOutput,
-)
-from harness.cli.output import format_of, terminal_width, write
+from harness.cli.options import RESULTS, Convention, MovedData, RunsFolders, Score
 from harness.cli.stored_runs import average_seeds, stored_runs, without_copies
+from harness.cli.table_output import FigureOutput, TableOutput, format_of, terminal_width, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.paths import command_without_home, masked

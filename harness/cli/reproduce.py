@@ -25,10 +25,11 @@ import typer
 from harness.cli.command import output, setting
 from harness.cli.doctor import Check, check_rows, check_weights, print_checks
 from harness.cli.options import RowOptions, Selection
-from harness.cli.output import columns, say, write
+from harness.cli.output import say
 from harness.cli.run import run_selection
 from harness.cli.run_options import Execution, WorkerOptions
 from harness.cli.stored_runs import stored_runs
+from harness.cli.table_output import columns, write
 from harness.config import suites
 from harness.config.resolve import resolved as configured
 from harness.config.schema import EncoderConfig

@@ -14,7 +14,7 @@ import typer
 from harness.cli.command import choice, output
 from harness.cli.list import KINDS, find_kind, summaries
 from harness.cli.options import Json, Selection, split_names
-from harness.cli.output import columns
+from harness.cli.table_output import columns
 from harness.config import presets, registry
 from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
 from harness.config.yaml_tree import Tree, as_typed, flatten

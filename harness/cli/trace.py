@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.command import output
 from harness.cli.options import Convention, Json, MovedData
-from harness.cli.output import terminal_width, write
+from harness.cli.table_output import terminal_width, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError, printable
 from harness.storage.named_runs import run_folder

@@ -89,12 +89,6 @@ def shipped(section: str) -> dict[str, str]:
     return {**added, **{str(name): str(target) for name, target in table.get(section, {}).items()}}
 
 
-def dataset_options(form: str) -> list[str]:
-    """Names of what `dataset.options` may hold for a format, which its loader declares."""
-    module, _, function = shipped("settings")["dataset_options"].partition(":")
-    return list(getattr(importlib.import_module(module), function)(form))
-
-
 def short_name(target: str) -> str:
     """The short name of a method's class, `target` if it has none: older run folders hold the class."""
     return next((name for name, known in shipped("methods").items() if known == target), target)

@@ -6,7 +6,7 @@ import yaml
 
 from harness.cli.command import spread_sets
 from harness.cli.options import split_names
-from harness.cli.output import columns
+from harness.cli.table_output import columns
 from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets import load

@@ -1,8 +1,9 @@
 """`harness audit-data RUNS...`: gold answers that are probably wrong or ambiguous, from stored runs and the data."""
 
 from harness.cli.options import RESULTS
-from harness.cli.output import format_of, say
+from harness.cli.output import say
 from harness.cli.stored_runs import stored_runs
+from harness.cli.table_output import format_of
 from harness_audit.cli.report import Answers, write_analysis
 
 

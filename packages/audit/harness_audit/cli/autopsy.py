@@ -6,9 +6,10 @@ from typing import Annotated
 
 from harness.cli.command import choice, output, setting
 from harness.cli.figures import figure_format
-from harness.cli.options import RESULTS, FigureOutput, MovedData, RunsFolders
-from harness.cli.output import say, write
+from harness.cli.options import RESULTS, MovedData, RunsFolders
+from harness.cli.output import say
 from harness.cli.stored_runs import stored_runs
+from harness.cli.table_output import FigureOutput, write
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 

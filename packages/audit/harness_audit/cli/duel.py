@@ -16,8 +16,9 @@ import typer
 
 from harness.cli.command import execution, setting
 from harness.cli.options import RESULTS, Json, Out, Quiet, RetryFailed, Score, Selection, split_names
-from harness.cli.output import columns, print_warnings, say
+from harness.cli.output import print_warnings, say
 from harness.cli.stopping import print_resume_command
+from harness.cli.table_output import columns
 from harness.cost.units import duration
 from harness.engine.parameters_from_rows import order_by_source, row_key, with_numbers
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all

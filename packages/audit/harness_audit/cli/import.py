@@ -15,7 +15,8 @@ import typer
 from harness import scorers as known_scorers
 from harness.cli.command import choice, setting
 from harness.cli.options import RESULTS, Out, split_names
-from harness.cli.output import columns, say
+from harness.cli.output import say
+from harness.cli.table_output import columns
 from harness.config import registry
 from harness.errors import ConfigError, UnknownName, UserError, printable
 from harness.storage.paths import local_folder

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import setting
 from harness.cli.figures import write_figure
-from harness.cli.options import RESULTS, FigureOutput, MovedData, RunsFolders, Score, TableFile, TableFormat
-from harness.cli.output import format_of, say, terminal_width, write
+from harness.cli.options import RESULTS, MovedData, RunsFolders, Score
+from harness.cli.output import say
 from harness.cli.stored_runs import stored_runs
+from harness.cli.table_output import FigureOutput, TableFile, TableFormat, format_of, terminal_width, write
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 

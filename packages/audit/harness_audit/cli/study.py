@@ -7,7 +7,8 @@ from typing import Annotated
 
 from harness.cli.command import setting
 from harness.cli.figures import parse_numbers, write_figure
-from harness.cli.options import Convention, FigureOutput, MovedData, Runs, Score
+from harness.cli.options import Convention, MovedData, Runs, Score
+from harness.cli.table_output import FigureOutput
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 

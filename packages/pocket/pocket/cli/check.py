@@ -1,6 +1,6 @@
 """`harness pocket check`: the skills that methods declare, and whether a model was trained on them as they are now."""
 
-from harness.cli.output import columns
+from harness.cli.table_output import columns
 from pocket.card import check_weights
 from pocket.cli.model_card import Model, model_card, model_folder
 from pocket.eval.card import stale

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from harness.cli.command import output, setting
 from harness.cli.options import Json, Skills
-from harness.cli.output import columns, say
+from harness.cli.output import say
+from harness.cli.table_output import columns
 from harness.config.schema import ModelConfig
 from harness.storage.files import check_writable
 from pocket.card import NAME

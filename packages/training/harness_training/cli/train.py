@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.options import TrainingOut, split_names
-from harness.cli.output import columns, say
+from harness.cli.output import say
 from harness.cli.stopping import INTERRUPTED, print_resume_command
+from harness.cli.table_output import columns
 from harness.config.yaml_tree import Raw, parse_assignments
 from harness.errors import UnknownName, UserError
 from harness_training.cli.training_run import TrainOptions, check_options, run_until_stopped
