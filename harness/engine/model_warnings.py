@@ -41,7 +41,7 @@ def small_model_note(model: Mapping[str, Any], before_run: bool = False) -> str:
 def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:
     """A warning for each embedded model with a card that was not trained on the method's current skills.
 
-    Also for a method that declares no skills at all; one that declares an empty list needs no training.
+    Where it declares none, its prompts count; one that declares an empty list needs no training.
     """
     warnings = []
     for model in {m.name: m for m in models if m.embedded and m.package}.values():
@@ -50,15 +50,15 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
         stale = hooks.stale_skills(local_folder(model)[0], method)
         if stale is None:
             continue
-        if type(method).skills is Method.skills:
+        if stale:
+            warnings.append(
+                f"{model.name} was not trained on what '{preset}' asks of it now ({'; '.join(stale)}), so it may do "
+                "worse than its card says  (harness pocket check)"
+            )
+        elif type(method).skills is Method.skills:
             warnings.append(
                 f"'{preset}' declares no skills, so nobody knows whether {model.name} was trained on what it asks, and "
                 "it may understand none of it; declare them with skills() (docs/extending.md), or name a "
                 "real model with --model"
-            )
-        elif stale:
-            warnings.append(
-                f"{model.name} was not trained on what '{preset}' asks of it now ({'; '.join(stale)}), so it may do "
-                "worse than its card says  (harness pocket check)"
             )
     return warnings

@@ -63,6 +63,13 @@ class Skilled(Echo):
         return {"answer": self.head}
 
 
+class Silent(Echo):
+    """A method that neither declares skills nor lists prompts."""
+
+    def prompts(self):
+        return {}
+
+
 def method(*skills, head="Answer."):
     made = Skilled(Skilled.Config())
     made.own, made.head = skills, head
@@ -92,11 +99,12 @@ def model(weights, tmp_path, monkeypatch):
     [
         (method(), None),
         (method(skill()), None),
-        (method(skill(), head="Say it."), "prompt 'answer': changed since training"),
+        (method(skill(), head="Say it."), "prompt 'answer': not trained in these words"),
         (method(skill("muse")), "muse: never trained"),
-        (method(skill("muse"), head="Say it."), "muse: never trained; prompt 'answer': changed since training"),
+        (Echo(Echo.Config()), "prompt 'echo (table 9)': not trained in these words"),
+        (method(skill("muse"), head="Say it."), "muse: never trained; prompt 'answer': not trained in these words"),
     ],
-    ids=["none", "as trained", "changed", "new", "both"],
+    ids=["none", "as trained", "changed", "new", "no skills but a prompt", "both"],
 )
 def test_what_the_card_does_not_vouch_for_is_one_warning(told, reason, model):
     found = embedded.untrained_warnings([model, model], told, "mine")
@@ -108,8 +116,8 @@ def test_what_the_card_does_not_vouch_for_is_one_warning(told, reason, model):
     assert warning.endswith("so it may do worse than its card says  (harness pocket check)")
 
 
-def test_a_method_that_declares_no_skills_is_one_warning(model):
-    (warning,) = embedded.untrained_warnings([model, model], Echo(Echo.Config()), "lead")
+def test_a_method_without_skills_and_prompts_is_one_warning(model):
+    (warning,) = embedded.untrained_warnings([model, model], Silent(Silent.Config()), "lead")
     assert warning == (
         "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and it may understand "
         "none of it; declare them with skills() (docs/extending.md), or name a real model with --model"
@@ -136,7 +144,7 @@ def plan(tmp_path, monkeypatch, preset, **more):
 
 def test_the_plan_warns(model, tmp_path, monkeypatch):
     (warning,) = plan(tmp_path, monkeypatch, "bm25").warnings
-    assert "'bm25' asks of it now (choose: never trained; prompt 'answer': changed since training; " in warning
+    assert "'bm25' asks of it now (choose: never trained; prompt 'answer': not trained in these words; " in warning
     assert plan(tmp_path, monkeypatch, "closed-book").warnings == ()
     folder = tmp_path / "carrier" / "weights"
     card = cards.read_card(folder)

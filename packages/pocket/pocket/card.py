@@ -19,7 +19,7 @@ EMBEDDED = Path(__file__).parent / "model"
 """The folder of the model that comes with the package."""
 
 NAME = "pocket-llama"
-CHANGED, UNTRAINED = "changed since training", "never trained"
+CHANGED, UNTRAINED, OTHER_WORDS = "changed since training", "never trained", "not trained in these words"
 _FILES = ("model.safetensors", "tokenizer.json")
 
 
@@ -91,5 +91,6 @@ def stale_skills(folder: Path, method: Method) -> list[str] | None:
         return None
     skills = method.skills()
     never = [f"{skill.name}: {UNTRAINED}" for skill in skills if skill.name not in card.skills]
-    prompts = prompt_digests(method.prompts()).items() if skills else ()
-    return never + [f"prompt '{name}': {CHANGED}" for name, digest in prompts if digest not in card.prompts]
+    untrained = type(method).skills is Method.skills  # it says nothing, so its prompts alone can tell
+    prompts = prompt_digests(method.prompts()).items() if skills or untrained else ()
+    return never + [f"prompt '{name}': {OTHER_WORDS}" for name, digest in prompts if digest not in card.prompts]
