@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from harness.parallel.scheduler import Stopped, current
+from harness.parallel.members import is_member
 
 
 class KeyedLocks:
@@ -20,15 +20,16 @@ class KeyedLocks:
     @contextlib.contextmanager
     def hold(self, key: str) -> Iterator[None]:
         """Hold the lock of `key` in the block; a thread may nest it. Raises Stopped when the run ends meanwhile."""
-        scheduler = current()
-        if scheduler is None:
+        if not is_member():
             yield
             return
+        from harness.parallel.scheduler import Stopped, of_member
+
         with self._lock:
             lock = self._locks.setdefault(key, threading.RLock())
         if not lock.acquire(blocking=False):
             try:
-                with scheduler.without_slot():
+                with of_member().without_slot():
                     lock.acquire()
             except Stopped:
                 lock.release()

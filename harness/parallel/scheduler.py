@@ -31,10 +31,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from harness.parallel.members import is_member, this_thread
+
 # Seconds that asks wait for members which are still at work (loading, encoding, long Python code).
 MAX_WAIT = 0.25
 R = TypeVar("R")
-_local = threading.local()
 
 
 @dataclass
@@ -58,11 +59,11 @@ def timed() -> Iterator[Took]:
 
 def add_queued(seconds: float) -> None:
     """Count `seconds` that the calling thread waited for other calls."""
-    _local.queued = _queued() + max(seconds, 0.0)
+    this_thread.queued = _queued() + max(seconds, 0.0)
 
 
 def _queued() -> float:
-    seconds: float = getattr(_local, "queued", 0.0)
+    seconds: float = getattr(this_thread, "queued", 0.0)
     return seconds
 
 
@@ -113,7 +114,12 @@ def result_or_error(fn: Callable[[], Any]) -> Any:
 
 def current() -> Scheduler | None:
     """The Scheduler that the calling thread is a member of; None outside of one."""
-    scheduler: Scheduler | None = getattr(_local, "scheduler", None)
+    return of_member() if is_member() else None
+
+
+def of_member() -> Scheduler:
+    """The Scheduler of the calling thread, which is a member of one."""
+    scheduler: Scheduler = this_thread.scheduler
     return scheduler
 
 
@@ -199,7 +205,7 @@ class Scheduler:
             self._reserve(member)
 
         def body() -> None:  # of the thread
-            _local.scheduler, _local.member = self, member
+            this_thread.scheduler, this_thread.member = self, member
             _openmp("omp_set_num_threads", 1)
             if not reserved:
                 self._take_slot()
@@ -221,13 +227,13 @@ class Scheduler:
         with self._lock:
             while self._held >= self.slots and not self.stopped:
                 self._free.wait()
-            self._reserve(_local.member)
+            self._reserve(this_thread.member)
 
     def _give_slot_back(self) -> None:
         """Free the calling thread's slot; it no longer counts as working, so a batch need not wait for it."""
         with self._lock:
             self._held -= 1
-            self._forget_member(_local.member)
+            self._forget_member(this_thread.member)
             self._free.notify()
             self._wake_if_ready()
 
@@ -253,13 +259,13 @@ class Scheduler:
     def waiting_for_server(self) -> Iterator[None]:
         """For a block that waits for a server: the slot stays taken, but no batch waits for this member."""
         with self._lock:
-            self._late.add(_local.member)
+            self._late.add(this_thread.member)
             self._wake_if_ready()
         try:
             yield
         finally:
             with self._lock:
-                self._late.discard(_local.member)
+                self._late.discard(this_thread.member)
 
     def check(self) -> None:
         """Raise Stopped when the run ends."""
@@ -268,7 +274,7 @@ class Scheduler:
 
     def do(self, queue: RequestQueue, ask: Any) -> Any:
         """Queue `ask`, wait for a queue.run of it, return its result. Raises the error of `ask`, or Stopped."""
-        waiting = _WaitingAsk(_local.member, queue, ask)
+        waiting = _WaitingAsk(this_thread.member, queue, ask)
         with self._lock:
             self.check()
             self._asks.append(waiting)

@@ -228,32 +228,6 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
     return function(prediction) if line.kind == "text" else function(prediction, references, **given)
 
 
-def _score_one(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -> float | None:
-    """Score an answer by `name`; None for a question that it leaves out. Raises ScoreError; TypeError for no score."""
-    line = lookup(name)
-    if line.kind not in _PER_QUESTION:
-        raise ScoreError(f"{name} does not judge a single answer")
-    given = {key: gold.extra[key] for key in _extra_inputs(_load_function(line)) if key in gold.extra}
-    if line.kind == "shown":
-        value = score(name, shown, gold.supporting, **given)
-    elif line.kind == "short_answers":
-        if "short_answers" not in gold.extra:
-            raise ScoreError(f"{name} needs short_answers, which this question does not have")
-        value = score(name, prediction, gold.extra["short_answers"], **given)
-    else:
-        value = score(name, prediction, gold.answers, **given)
-    if value is None:
-        return None
-    try:
-        number = float(value)
-        if math.isfinite(number) and not -1e-6 <= number <= 1 + 1e-6:  # sums round
-            raise ValueError
-    except (TypeError, ValueError):
-        problem = f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number from 0 to 1, or None"
-        raise TypeError(problem) from None
-    return number
-
-
 def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold) -> ScoreSheet:
     """Judge one answer by every scorer in `names`, order kept.
 
@@ -263,19 +237,36 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
     """
     sheet = ScoreSheet()
     for name in names:
-        if counts := lookup(name).counts:
+        line = lookup(name)
+        if line.counts:
             with suppress(ScoreError):  # as for the score itself, which is flagged below
-                sheet.counts[name] = list(counts(prediction, gold.answers))
+                sheet.counts[name] = list(line.counts(prediction, gold.answers))
         try:
-            value = _score_one(name, prediction, shown, gold)
+            if line.kind not in _PER_QUESTION:
+                raise ScoreError(f"{name} does not judge a single answer")
+            if line.kind == "short_answers" and "short_answers" not in gold.extra:
+                raise ScoreError(f"{name} needs short_answers, which this question does not have")
+            known = _extra_inputs(_load_function(line))
+            given = {key: gold.extra[key] for key in known if key in gold.extra}
+            if line.kind == "shown":
+                value = score(name, shown, gold.supporting, **given)
+            else:
+                references = gold.answers if line.kind == "answer" else gold.extra["short_answers"]
+                value = score(name, prediction, references, **given)
         except ScoreError as error:
             sheet.scores[name] = 0.0
             sheet.flags[name] = str(error)
             continue
         if value is None:
-            sheet.flags[name] = NO_MARKS if lookup(name).kind == "shown" else OTHER_GROUP
-        else:
-            sheet.scores[name] = value
+            sheet.flags[name] = NO_MARKS if line.kind == "shown" else OTHER_GROUP
+            continue
+        try:
+            sheet.scores[name] = number = float(value)
+            if math.isfinite(number) and not -1e-6 <= number <= 1 + 1e-6:  # sums round
+                raise ValueError
+        except (TypeError, ValueError):
+            problem = f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number from 0 to 1, or None"
+            raise TypeError(problem) from None
     return sheet
 
 
