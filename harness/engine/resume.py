@@ -14,7 +14,7 @@ from harness.engine.scoring import rescored
 from harness.engine.spending_limits import Budget
 from harness.storage.run_files import MANIFEST, RECORDS
 from harness.storage.run_store import RunStore
-from harness.types import JUDGES, Example, has_answer, lacks_only_scores
+from harness.types import JUDGES, Example, Gold, has_answer, lacks_only_scores
 
 
 def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], retry_failed: bool) -> None:
@@ -25,16 +25,13 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
     dataset, manifest = plan.config.dataset, store.manifest()
     rows = {row["question_id"]: row for row in store.lines(RECORDS)}
     unscored = dict(store.unscored)
-    gold = {example.question.id: example.gold for example in plan.dataset.examples}
-    if not (rows.keys() | unscored.keys()) <= gold.keys():  # they go beyond the plan's limit
-        gold = {example.question.id: example.gold for example in datasets.load(dataset, None).examples}
 
     # 1. Scores of other scorers, or other versions of them.
     before, now = manifest.get("scorers") or {}, {name: scorers.version(name) for name in dataset.scorers}
     alike = before == now and all(_scored_by(row, now) for row in rows.values())
     lacking = retry_failed and any(lacks_only_scores(row["error"]) for row in rows.values())
     if rows and (lacking or not alike):
-        store.replace(rescored(rows.values(), dataset, gold))
+        store.replace(rescored(rows.values(), dataset, _gold_by_id(plan, rows)))
         if not alike:
             was, by = (", ".join(f"{name} {version}" for name, version in each.items()) for each in (before, now))
             note(f"the records were of {was or 'scorers that are not recorded'}: {len(rows)} scored again by {by}")
@@ -42,14 +39,22 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
         store.write(MANIFEST, {**manifest, "scorers": now})
 
     # 2. Answers that a stopped run left unscored.
-    for row in rescored(unscored.values(), dataset, gold):
-        store.append_record(row)
     if unscored:
+        for row in rescored(unscored.values(), dataset, _gold_by_id(plan, unscored)):
+            store.append_record(row)
         note(f"answers of a run that was stopped, scored now: {len(unscored)}")
 
     # 3. Texts that older versions did not keep, or that are no longer to be kept.
     if rows or unscored:
         update_texts(store, plan.dataset, dataset.keep_texts, note)
+
+
+def _gold_by_id(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
+    """Gold answers by question id; of all questions if `rows` (by question id) go beyond the plan's limit."""
+    gold = {example.question.id: example.gold for example in plan.dataset.examples}
+    if rows.keys() <= gold.keys():
+        return gold
+    return {example.question.id: example.gold for example in datasets.load(plan.config.dataset, None).examples}
 
 
 def _scored_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:

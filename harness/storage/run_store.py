@@ -164,8 +164,11 @@ class RunStore:
     def keep_answer(self, row: dict[str, Any]) -> None:
         """Append an answer that is not scored yet, a record without scores, to answered.jsonl. Raises SaveError."""
         with self._lock:
+            if self._closed:
+                return
             self._append(UNSCORED, [row])
             self.unscored[row["question_id"]] = row
+            check_in_place(self._fds[RECORDS], self.folder / RECORDS)  # before further questions are asked
 
     def append_record(self, row: dict[str, Any]) -> None:
         """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""

@@ -207,6 +207,13 @@ def test_code_that_changed_before_a_start_that_asked_nothing_made_no_answer(tmp_
     assert [list(start.get("changed", ())) for start in starts] == [[], [], ["git"]]
 
 
+def test_a_smaller_limit_reads_no_further_questions(tmp_path, monkeypatch):
+    data = World(questions=4).dataset()
+    go(make_plan(data), tmp_path)
+    monkeypatch.setattr("harness.datasets.load", None)
+    assert go(make_plan(replace(data, examples=data.examples[:2]), limit=2), tmp_path).summary["n_total"] == 4
+
+
 def test_a_larger_limit_goes_on_and_a_smaller_one_loses_nothing(tmp_path):
     data = World(questions=9).dataset()
     assert go(make_plan(data, limit=3), tmp_path).summary["n_total"] == 3
