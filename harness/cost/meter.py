@@ -136,6 +136,12 @@ class Meter:
         total = self._branch.flops
         return total if convention is None else total[convention]
 
+    def newest(self) -> Flops:
+        """FLOPs of the newest event of the calling thread's branch, of all conventions."""
+        event = self.events[-1]
+        shape = self.shapes.get(event.shape)
+        return Flops({name: flops(event, shape, name) if shape else 0.0 for name in CONVENTIONS})
+
     def usage(self) -> dict[str, dict[str, Any]]:
         """The result of `usage_of` for the events so far."""
         return usage_of(self.events, self.shapes)

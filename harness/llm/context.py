@@ -44,6 +44,20 @@ class Context(Session):
     def _append(self, text: str) -> Span:
         return self._queue(self._model.text.plain(text))
 
+    def _closing(self, after: str) -> list[int]:
+        """Tokens behind the context if the user turn ended here and the reply began with `after`."""
+        end = len(self.ids)
+        try:
+            self._open("reply")
+            self._skip_thinking()
+            self._append(after)
+            return self.ids[end:]
+        finally:
+            del self.ids[end:]
+
+    def _text_if_probed(self, after: str) -> str:  # nothing is run for it
+        return self._model.text.context([*self.ids, *self._closing(after)])
+
     def _text(self) -> str:
         return self._model.text.context(self.ids)
 

@@ -1,7 +1,9 @@
 """The transformers session: what is fed is queued, and runs in one forward pass when something must be known.
 
-    queue ──flush──► cache (keys, values) ──probe / score──► logits, then rewound
-                          └────────────────write───────────► one token at a time
+    queue ──flush──► cache (keys, values) ──score──► logits, then rewound
+      └──probe───┘                          └─write──► one token at a time
+
+A probe's closing words are read in the pass of what is queued and booked apart; deterministic: in a pass behind it.
 
 Every token of the context goes through the model once; `probe` and `score` are rewound by moving the cache's end mark.
 """
@@ -74,8 +76,11 @@ class HFSession(Context):
         return out
 
     @contextlib.contextmanager
-    def _booked(self, kind: Kind, requests: int = 0) -> Iterator[PassCost]:
-        """Context manager: give a PassCost, and book it as one event, even after an error, which is rolled back."""
+    def _booked(self, kind: Kind, requests: int = 0, closing: int = 0) -> Iterator[PassCost]:
+        """Context manager: give a PassCost, and book it as one event, even after an error, which is rolled back.
+
+        closing: of a probe, so many tokens behind all others; they are an event of their own, with its share of time.
+        """
         cost, cached, took = PassCost(), slot_of(self._cache).attended(), Took()
         try:
             with timed() as took:
@@ -84,6 +89,13 @@ class HFSession(Context):
             rewind(self._cache, self._cached)
             raise
         finally:
+            if closing and cost.logits:  # the last pass, which holds them, was run
+                before, share = cached + cost.new - closing, closing / cost.new
+                own = PassCost(closing, 1, closing * before + closing * (closing + 1) // 2)
+                rest = PassCost(cost.new - closing, 0, cost.pairs - own.pairs)
+                if rest.new:
+                    self._book(kind, cached=cached, **{k: v * (1 - share) for k, v in vars(took).items()}, **vars(rest))
+                kind, cost, cached, took = "probe", own, before, Took(took.seconds * share, took.queued * share)
             self._book(kind, cached=cached, requests=requests, **vars(took), **vars(cost))
 
     def flush(self) -> None:
@@ -103,22 +115,29 @@ class HFSession(Context):
             finally:
                 (self.ids, self._meter), self._watched = kept, later
 
-    def _flush(self, logits: int, requests: int = 0) -> Tensor | None:
-        """Run what is queued, booked with `requests`; returns the last `logits` rows, None for 0 or nothing queued."""
+    def _flush(
+        self, logits: int, requests: int = 0, closing: Sequence[int] = (), labels: Sequence[int] = ()
+    ) -> Tensor | None:
+        """Run what is queued, booked with `requests`; returns the last `logits` rows, None for 0 or nothing queued.
+
+        closing: a probe's last tokens, which leave the context again; labels: as of Ask.
+        """
         self._catch_up()
-        start, rows, step = self._cached, None, self._model.prefill_chunk
-        if start == len(self.ids):
+        start, rows, step, ids = self._cached, None, self._model.prefill_chunk, [*self.ids, *closing]
+        if start == len(ids):
             return None
         self._model.remember_first_prompt(self._role, self.ids)
         capture = FeedCapture(start, [((s.start, s.end), spans) for s, spans in self._watched])
-        with self._booked("prefill", requests) as cost:
-            for capture.first in range(start, len(self.ids), step):
+        with self._booked("prefill", requests, len(closing)) as cost:
+            for capture.first in range(start, len(ids), step):
                 end = capture.first + step
                 options: dict[str, Any] = {"capture": capture}  # what is watched cannot be copied from another context
                 if not self._watched:
                     options = {"blocks": self._blocks(end)}
-                rows = self._forward(cost, self.ids[capture.first : end], logits * (end >= len(self.ids)), **options)
+                part = ids[capture.first : end]
+                rows = self._forward(cost, part, logits * (end >= len(ids)), labels=labels, **options)
         self._cached = len(self.ids)
+        rewind(self._cache, self._cached)
         if self._watched:
             for (span, _), values in zip(self._watched, capture.results(self._model.layers), strict=True):
                 span._attention = values
@@ -195,16 +214,13 @@ class HFSession(Context):
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
-        """Probabilities of the labels' first tokens, from one pass that is rolled back."""
-        with self.branch():
-            self._open("reply")
-            self._skip_thinking()
-            self._append(after)
-            with self._booked("probe", requests=1) as cost:
-                logits = self._forward(cost, self.ids[self._cached :], labels=firsts)
-            assert logits is not None
-            mass = logits[-1].softmax(-1)[torch.tensor(firsts, device=logits.device)].tolist()
-            best = int(logits[-1].argmax())
+        """Probabilities of the labels' first tokens, behind closing words that are read with what is queued."""
+        if self._model.fixed_rows is not None:
+            self.flush()
+        logits = self._flush(1, 1, self._closing(after), firsts)
+        assert logits is not None
+        mass = logits[-1].softmax(-1)[torch.tensor(firsts, device=logits.device)].tolist()
+        best = int(logits[-1].argmax())
         return Probe.of(dict(zip(labels, mass, strict=True)), labels[firsts.index(best)] if best in firsts else None)
 
     @with_reply_cache

@@ -96,7 +96,7 @@ class RecordingSearch(Search):
             if node is None:
                 reason = why
                 break
-            self._visit(node, self._append(context, node), "study", scores)
+            self._visit(context, node, "study", scores)
             self._yes_count += self._probe(context)
             self._record(context, "study")
         if len(self.steps) > stop:

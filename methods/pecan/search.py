@@ -150,6 +150,7 @@ class Search:
     def __post_init__(self) -> None:
         self._z = np.zeros(len(self.graph.text))
         self._unvisited = np.array([bool(t) for t in self.graph.text], dtype=bool)
+        self._unread: list[tuple[int, Span, int, Step]] = []  # nodes, their ranks and steps: read with a probe
         self._yes_count = 0
         self._answer_flops = Flops()  # FLOPs spent on answers that no later step depends on
 
@@ -202,9 +203,8 @@ class Search:
         note = "; ".join([*self.graph.notes, *left_out])
         if not fits:
             self.steps.append(Step(action="start", note=note, flops=self._flops()))
-        spans = [(i, self._append(context, i)) for i in sorted(fits)]
-        for i, span in spans:
-            self._visit(i, span, "start", {}, note if i == spans[-1][0] else "")
+        for n, i in enumerate(sorted(fits), 1):
+            self._visit(context, i, "start", {}, note if n == len(fits) else "")
 
     def _cost(self, node: int) -> int:
         """Tokens that appending `node` takes; counted for the nodes in question only, not for the whole graph."""
@@ -213,35 +213,31 @@ class Search:
     def _bullet(self, node: int) -> bool:
         return self.config.chunk_mark == "bullet" or self.graph.span[node] is None
 
-    def _append(self, context: Context, node: int) -> Span:
-        return feed_node(context.s, self.graph.text[node], context.asked, self._bullet(node))
-
-    def _visit(self, node: int, span: Span, action: str, scores: dict[str, float], note: str = "") -> None:
-        """Record a node that was appended to the context: as shown, as a step, and in the scores of the nodes below it.
-
-        Its relevance is its position in the prompt times the mean attention that the question pays it (PECAN app. C);
-        each node below it gains that times the weight of their edge.
-        """
+    def _visit(self, context: Context, node: int, action: str, scores: dict[str, float], note: str = "") -> None:
+        """Append a node to the context, and record it as shown; it is read with the probe behind it (`_read`)."""
+        span = feed_node(context.s, self.graph.text[node], context.asked, self._bullet(node))
         self._unvisited[node] = False
         rank = len(self.shown) + 2 if self.config.position_factor else 1
-        attention = span.attention[0] if span.attention else 0.0
-        if self.config.token_mean == "sum":
-            attention *= len(span)
-        lower, weight = self.graph.below(node)
-        self._z[lower] += rank * attention * weight
         self.shown.append(self.graph.shown(node, self.document.id, SOURCE_WEIGHT))
-        self.steps.append(
-            Step(
-                action=action,
-                node=node,
-                level=self.graph.level[node],
-                scores={**scores, "relevance": rank * attention},
-                tokens=len(span),
-                flops=self._flops(),
-                shown=self.shown[-1],
-                note=note,
-            )
-        )
+        level, shown = self.graph.level[node], self.shown[-1]
+        step = Step(action=action, node=node, level=level, scores=scores, tokens=len(span), shown=shown, note=note)
+        self._unread.append((node, span, rank, step))
+
+    def _read(self, probed: Flops) -> None:
+        """Record the nodes that are new as steps, and in the scores of the nodes below them.
+
+        A node's relevance is its position in the prompt times the mean attention that the question pays it (PECAN
+        app. C); each node below it gains that times the weight of their edge. probed: cost of a probe behind them.
+        """
+        for node, span, rank, step in self._unread:
+            attention = span.attention[0] if span.attention else 0.0
+            if self.config.token_mean == "sum":
+                attention *= len(span)
+            lower, weight = self.graph.below(node)
+            self._z[lower] += rank * attention * weight
+            scores = {**step.scores, "relevance": rank * attention}
+            self.steps.append(replace(step, scores=scores, flops=self._flops() - probed))
+        self._unread = []
 
     def _flops(self) -> Flops:
         return self.tools.meter.flops() - self._answer_flops
@@ -257,17 +253,16 @@ class Search:
             if node is None:
                 return reason
             self._before_next_node(context)
-            self._visit(node, self._append(context, node), "visit", scores)
+            self._visit(context, node, "visit", scores)
 
     def _before_next_node(self, context: Context) -> None:
         """Called when the search goes on past a possible stop; recording.py answers here."""
 
     def _probe(self, context: Context) -> bool:
         """Ask whether the question can be answered; write it into the last step; return whether it counts as Yes."""
-        context.s.flush()  # so that what follows is the cost of the probe alone
-        before = self.tools.meter.flops()
         probe = context.s.probe([self.config.yes, self.config.no])
-        spent = self.tools.meter.flops() - before
+        spent = self.tools.meter.newest()
+        self._read(spent)
         p, greedy = probe.p[self.config.yes], probe.top == self.config.yes
         last = self.steps[-1]
         scores = {**last.scores, GREEDY_YES: float(greedy)}
@@ -276,6 +271,7 @@ class Search:
 
     def _next_node(self, context: Context) -> _Next:
         """The next node with the parts of its score, or None and why: max-nodes, exhausted or window."""
+        self._read(Flops())
         if self.config.max_nodes is not None and len(self.shown) >= self.config.max_nodes:
             return None, {}, "max-nodes"
         if not self._unvisited.any():

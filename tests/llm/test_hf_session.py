@@ -3,6 +3,7 @@
 import itertools
 import json
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -95,6 +96,33 @@ def test_every_token_goes_through_the_model_once(tiny):
     assert through == s.length() - waiting + probes
     assert through == sum(e.new for e in meter.events)
     assert waiting in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "saved"),
+    [({}, 1), ({"prefill_chunk": 50}, 1), ({"prefill_chunk": 7}, 0), ({"deterministic": True}, 0)],
+)
+def test_a_probe_is_read_with_what_is_queued_and_booked_apart(tiny_folder, settings, saved):
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="float32", **settings))
+
+    def go(flushes):
+        s, asked = opened(model, meter := Meter())
+        node = s.feed(NODES[0], watch=[asked])
+        with patch.object(model, "forward", side_effect=model.forward) as passes:
+            if flushes:
+                s.flush()
+            probes = [s.probe(["Yes", "No"])]
+            before = meter.flops()
+            probes.append(s.probe(["Yes", "No"], after="So "))
+        assert meter.newest() == meter.flops() - before
+        s.reply("Yes")
+        s.flush()
+        events = [replace(event, seconds=0.0, queued=0.0) for event in meter.events]
+        return [*(m for p in probes for m in p.mass.values()), *node.attention], (events, s.ids), passes.call_count
+
+    (found, booked, passes), (plain, expected, more) = go(False), go(True)
+    assert (booked, more - passes) == (expected, saved)
+    assert found == (plain if "deterministic" in settings else pytest.approx(plain, rel=1e-5))
 
 
 def keys_and_values(s):
