@@ -53,14 +53,24 @@ def command_rows(
         root, _, rest = setting.partition(".")
         if root == "datasets" and run and presets.fold(name := rest.partition(".")[0]) not in run:
             raise UserError(f"'{setting}' is set, but '{name}' is not run; the data sets are {', '.join(named)}")
+    if shared.data is not None and len(named) > 1:
+        raise UserError(
+            f"--data holds the rows of one data set, but {len(named)} are named; keep one, or name each one's: "
+            f"--set {' '.join(f'datasets.{name}.data=PATH' for name in named)}"
+        )
     if suite is None or not suite.parts:
-        return cross(shared, methods, datasets, swept, note)
-    from harness.engine.suite_parts import rows_of_parts
+        return _cross(shared, methods, datasets, swept, note)
+    from harness.engine.suite_parts import distinct_rows, parts_to_run
 
-    return rows_of_parts(shared, methods, datasets, swept, note)
+    notes: dict[str, None] = {}
+    runs = parts_to_run(suite, methods, datasets)
+    rows = [_cross(replace(shared, suite=part), m, d, swept, notes.setdefault) for part, m, d in runs]
+    for line in notes:
+        note(line)
+    return distinct_rows(suite, [row for part in rows for row in part])
 
 
-def cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
+def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
     """Every method on every data set at each point of the sweep; a suite has no parts here."""
     suite = shared.suite
     axes = dict(swept)
@@ -69,11 +79,6 @@ def cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swep
 
         methods, datasets = methods or suite.methods, datasets or suite.datasets
         axes = sweep.suite_axes(suite, shared.model, shared.sets) | axes
-    if shared.data is not None and len(datasets) > 1:
-        raise UserError(
-            f"--data holds the rows of one data set, but {len(datasets)} are named; keep one, or name each one's: "
-            f"--set {' '.join(f'datasets.{name}.data=PATH' for name in datasets)}"
-        )
     none: list[str | None] = [None]  # nothing is named: a file may name it, and planning says what is missing
     choices = [replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none]
     if not axes:

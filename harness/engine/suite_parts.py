@@ -1,54 +1,49 @@
-"""The rows of a suite of several parts (harness/config/suites.py)."""
+"""Suites of several parts (harness/config/suites.py): what of a command each part runs, and which rows are the same."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.engine.expand_command import Note, Swept, cross
 from harness.engine.parameters_from_rows import row_key
 
 if TYPE_CHECKING:
+    from harness.config.suites import Suite
     from harness.engine.parameters_from_rows import RowKey
 
 
-def rows_of_parts(
-    shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note
-) -> list[Choices]:
-    """The rows of a suite of several parts; a row that two parts would run alike is run once.
+def parts_to_run(
+    suite: Suite, methods: Sequence[str], datasets: Sequence[str]
+) -> list[tuple[Suite, list[str], list[str]]]:
+    """Each part with the methods and data sets that it runs; of those that the command names, () for all of the part.
 
     A named method or data set that some parts have is run in those parts, any other one in all parts.
     """
-    suite = shared.suite
-    assert suite is not None
-    several = shared.data is not None and len(datasets or suite.datasets) > 1  # refused below
-    made: dict[str, Choices] = {}
-    notes: dict[str, None] = {}
-    for part in suite.parts:
-        kept_methods = _in_part(methods, part.methods, suite.methods)
-        kept_datasets = datasets or suite.datasets if several else _in_part(datasets, part.datasets, suite.datasets)
-        if not kept_methods or not kept_datasets:
-            continue
-        for row in cross(replace(shared, suite=part), kept_methods, kept_datasets, swept, notes.setdefault):
-            settings = (part.sets, part.params.get(str(row.method)), part.profile, part.limit)
-            made.setdefault(repr((row.method, row.dataset, row.model, row.point, settings)), row)
-    for line in notes:
-        note(line)
-    common = set.intersection(*(set(part.sets.items()) for part in suite.parts))
-    return _with_distinct_points(made.values(), {name for name, _ in common})
+    runs = [
+        (part, _in_part(methods, part.methods, suite.methods), _in_part(datasets, part.datasets, suite.datasets))
+        for part in suite.parts
+    ]
+    return [(part, names, sets) for part, names, sets in runs if names and sets]
 
 
-def _with_distinct_points(rows: Iterable[Choices], common: Collection[str]) -> list[Choices]:
-    """The rows; of rows that two parts name alike, the later one gets its part's settings as a point of a sweep.
+def distinct_rows(suite: Suite, rows: Iterable[Choices]) -> list[Choices]:
+    """The rows of all parts; a row that two parts would run alike is run once.
 
-    common: keys that all parts set to the same value, which distinguish no rows.
+    Of other rows that two parts name alike, the later one gets its part's settings as a point of a sweep.
     """
+    made: dict[str, Choices] = {}
+    for row in rows:
+        part = row.suite or suite
+        settings = (part.sets, part.params.get(str(row.method)), part.profile, part.limit)
+        made.setdefault(repr((row.method, row.dataset, row.model, row.point, settings)), row)
+    # Keys that all parts set to the same value distinguish no rows.
+    common = {name for name, _ in set.intersection(*(set(part.sets.items()) for part in suite.parts))}
     taken: set[RowKey] = set()
     out = []
-    for row in rows:
+    for row in made.values():
         for name, value in row.suite.sets.items() if row.suite else ():
             if name in common:
                 continue
