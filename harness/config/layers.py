@@ -192,12 +192,12 @@ def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str
 
 
 def settings_by_name(
-    layer: Layer, kind: str, called: str, implementation: str
+    layer: Layer, kind: str, called: set[str], implementation: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a layer's `methods` or `datasets` (kind) sets for one of them: (its settings, role -> model's name).
 
-    called: its name; implementation: of a method, whose parameters alone are taken from "*", below those by name.
-    Raises UserError for an unknown name, and for what is no mapping of settings.
+    called: its names, folded; implementation: of a method, whose parameters alone are taken from "*", below those by
+    name. Raises UserError for an unknown name, and for what is no mapping of settings.
     """
     origin, values = layer
     own: dict[str, Any] = {}
@@ -220,7 +220,7 @@ def settings_by_name(
             own = merged(general, own)
         elif presets.fold(key) not in known:
             raise unknown(f"{presets.singular(kind)} '{key}' ({origin})", key, known.values())
-        elif presets.fold(key) == presets.fold(called):
+        elif presets.fold(key) in called:
             own = given if kind == "datasets" else merged(own, with_prompts(given, origin))
             roles = own.pop("roles", {}) if kind == "methods" else {}
             if not isinstance(roles, dict) or not all(isinstance(model, str) for model in roles.values()):

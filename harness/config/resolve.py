@@ -169,9 +169,9 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
         name = Path(os.path.realpath(folder)).name.removesuffix(".gguf") if is_local else name
     # 3. The layers over it. What one sets for another model or encoder than the chosen one is left out.
     if path in ("method", "dataset"):
-        settings, expanded = [], []
+        settings, expanded, called = [], [], {presets.fold(known or name), presets.fold(name)}
         for o, values in layers:
-            own, roles = settings_by_name((o, values), kind, name, str(tree.values.get("implementation")))
+            own, roles = settings_by_name((o, values), kind, called, str(tree.values.get("implementation")))
             settings += [(o, {"params": own} if own and path == "method" else own), (o, _values_at(values, path))]
             expanded += [(o, values), (o, {"roles": {role: {"name": model} for role, model in roles.items()}})]
         layers[:] = expanded

@@ -20,6 +20,7 @@ FILES = {
     "list.yaml": "- 1\n",
     "shape.yaml": "method: 3\n",
     "their.yaml": "methods: {ecko: {k: 1}}\n",
+    "profiles.yaml": "profile: [tiny]\n",
     "broken.jsonl": '{"id": "a"\n',
     "s.yaml": "replies: [{reply: Paris}]\n",
 }
@@ -77,6 +78,8 @@ CASES = [
     (["run", *ECHO, "--config", "broken.yaml"], ["broken.yaml, line 3"]),
     (["run", *ECHO, "--config", "list.yaml"], ["list.yaml: must hold a mapping"]),
     (["run", *ECHO, "--config", "shape.yaml"], ["shape.yaml: 'method' must be a mapping, not 3"]),
+    (["run", *ECHO, "--config", "profiles.yaml"], ["unknown profile '['tiny']'"]),
+    (["run", *ECHO, "--set", "method=bm25"], ["'method' is given twice: by --set and by the flag of that name"]),
     (["run", *ECHO, "--config", "their.yaml"], ["unknown method 'ecko' (their.yaml). Did you mean 'echo'"]),
     (["run", "--method", "ranks", "--dataset", "pocket/musique"], ["'ranks' needs a reranker", "--set reranker=NAME"]),
     (["run", *ECHO, "--dataset", "musique", "--data", "x"], ["--data holds the rows of one data set, but 2 are named"]),

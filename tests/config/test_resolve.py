@@ -237,6 +237,8 @@ def test_every_leaf_of_the_config_has_an_origin() -> None:
 def test_a_profile_speaks_to_methods_by_name_and_to_all_that_have_the_parameter() -> None:
     assert get("base", "two", profile="lab").config.method.params == {"word": "lab", "k": 7}
     assert get("child", "two", profile="lab").config.method.params == {"word": "child", "k": 7}
+    # "two" is called "Two!" in tables.
+    assert get(dataset="two", sets={"datasets.two.split": Raw("mine")}).config.dataset.split == "mine"
 
 
 @pytest.mark.parametrize(
