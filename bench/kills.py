@@ -1,6 +1,6 @@
 """Kill runs at random moments and start the same command again: are the records those of an undisturbed run?
 
-    python -m bench.kills --kills 60 --seed 1        20 kills each of a run, of shards and their merge, and over Ray
+    python -m bench.kills --kills 60 --seed 1    15 kills each of a run, of shards and their merge, of a duel, over Ray
 
 A process is killed (SIGKILL) at a moment between its start and the time that it takes undisturbed; over Ray, the driver
 or a worker. After five kills the command runs to its end. Records are compared but for seconds.
@@ -120,9 +120,8 @@ def cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
 
 
 def records(out: str) -> list[dict[str, Any]]:
-    """The records below `out` without seconds; fails where a part is left or there is not one run."""
-    (path,) = Path(out).rglob("records.jsonl")
-    rows = list(read_lines(path, "question_id"))
+    """The records below `out` without seconds, run after run."""
+    rows = [row for path in sorted(Path(out).rglob("records.jsonl")) for row in read_lines(path, "question_id")]
     for row in rows:
         row["notes"].pop("seconds")
         for phase in row["usage"].values():
@@ -142,7 +141,7 @@ def attack(
     """Kill one of these commands, or of its workers, `kills` times; fails where the records are not `whole` then."""
 
     def written_to(out: str) -> list[Words]:
-        return [[*words, "--out", out] if words[0] == "run" else [*words, out] for words in commands]
+        return [[*words, out] if words[0] == "merge" else [*words, "--out", out] for words in commands]
 
     span, done, of_workers, folders = finish(written_to(f"{name}-0")), 0, 0, 0
     stored: list[int] = []
@@ -177,7 +176,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--ways", default="run,shards,ray")
+    parser.add_argument("--ways", default="run,shards,duel,ray")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
     os.chdir(folder)
@@ -191,8 +190,12 @@ def main() -> None:
     row += ["--set", "dataset.tokens=300", "model.script=replies.yaml"]
     with contextlib.suppress(SystemExit):  # in this process, so that all is imported when it forks
         harness([*row, "--out", "whole"])
-    whole, chosen = records("whole"), options.ways.split(",")
+    duel = ["duel", "slow", "bm25", "--parallel", "2", *row[3:5], *row[5:7], *row[9:]]
+    with contextlib.suppress(SystemExit):
+        harness([*duel, "--out", "fought"])
+    chosen = options.ways.split(",")
     for name in chosen:
+        whole = records("fought" if name == "duel" else "whole")
         about = options.kills // len(chosen), random.Random(f"{options.seed} {name}"), whole
         if name == "ray":
             with cluster() as (address, workers):
@@ -200,7 +203,7 @@ def main() -> None:
                 attack(name, [over_ray], *about, workers)
         else:
             parts = [*([*row, "--shard", f"{n}/3"] for n in (1, 2, 3)), ["merge"]]
-            attack(name, parts if name == "shards" else [row], *about)
+            attack(name, {"shards": parts, "duel": [duel], "run": [row]}[name], *about)
 
 
 if __name__ == "__main__":
