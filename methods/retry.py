@@ -23,8 +23,9 @@ T = TypeVar("T")
 _ITEM = re.compile(r"^[ \t]*(?:[*•-]|\d{1,3}[.)])[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,9}")
 _NONE = re.compile(r"\s*\(?none\)?\.?\s*", re.IGNORECASE)
-LABEL = r"^[^\w\n]*{}[^\w\n:]*:[*_ \t]*"
-"""A pattern of the beginning of a line, for a label and its colon: "Facts: ", "- facts: ", "**Facts:** "."""
+LABEL = r"^(?:[^\w\n]|_)*{}(?:(?:[^\w\n:]|_)*:[*_ \t]*|[*_]+[ \t]*$)"
+"""A pattern of the beginning of a line, for a label and its colon: "Facts: ", "- facts: ", "**Facts:** ", or a heading:
+"**Facts**"."""
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,9 @@ _NO_MODEL = re.compile(
 _REFUSES_FIELD = re.compile(
     r"unsupported|not support(ed)?\b|unknown|unrecogni[sz]ed|unexpected|not (allowed|permitted)|extra_forbidden", re.I
 )
+# Codes of OpenAI and Moonshot, and words of xAI. "Quota" alone may be that of a minute.
+_USED_UP = {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "exceeded_current_quota_error"}
+_NO_CREDITS = re.compile(r"used all available credits|spending limit", re.IGNORECASE)
 _OTHER_NAMES = {"max_tokens": "max_completion_tokens"}  # OpenAI's name of the field since 2024
 _SETTINGS = {
     "logprobs": "model.logprobs=0",
@@ -286,7 +289,7 @@ class Server:
             return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
         words, error = self._server_words(reply)
         kinds = {str(error.get("code")), str(error.get("type"))}
-        if code == 429 and "insufficient_quota" in kinds:  # OpenAI's code; no later try can succeed
+        if code == 429 and (kinds & _USED_UP or _NO_CREDITS.search(words)):  # no later try can succeed
             return CannotRun(
                 f"{self.base_url} has no quota left for this key{words}; raise it, then run the same command"
             )

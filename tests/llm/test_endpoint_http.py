@@ -1,5 +1,6 @@
 """Bad moments of a server, one by one: what is asked again, what fails the question, what ends the run."""
 
+import json
 import re
 import threading
 import time
@@ -62,6 +63,14 @@ def test_a_bad_moment_is_asked_again_and_one_that_lasts_fails_the_question_with_
         (f"says 400 the file of model '{BODY['model']}' was not found", (BODY["model"],), RequestFailed, "refused"),
         ("says 400 longer than this model's window", (BODY["model"],), RequestFailed, "refused"),
         ("quota", (), CannotRun, "has no quota left for this key: You exceeded your current quota"),
+        *(
+            (f"says 429 {json.dumps(told)}", (), CannotRun, "has no quota left for this key")
+            for told in (
+                {"error": {"message": "Your account is not active.", "code": "billing_not_active"}},
+                {"error": {"message": "suspended", "type": "exceeded_current_quota_error"}},
+                {"code": "exhausted", "error": "Your team has used all available credits or its spending limit."},
+            )
+        ),
         ("401", (), CannotRun, "check the key in MY_KEY"),
         ("403", (), CannotRun, "check the key in MY_KEY"),
         ("307", (), CannotRun, r"answers with a redirect \(307\)"),

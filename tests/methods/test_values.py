@@ -50,6 +50,7 @@ LINES = [
         (text, [1, 3])
         for text in ("> FACTS: [1, 3]", '{"facts": [1, 3]}', "Facts:\n1\n3\n\n2 is not.", "Facts:\n- 1\n- 3")
     ),
+    *((text, [1, 3]) for text in ("__Facts:__ 1, 3", "**Facts**\n1, 3", "_Facts_: #1 and [3]")),
     *((text, [1, 3]) for text in ("1, 3", "[1, 3]", "These help.\n\n## Facts: 1, 3\nBecause of 2.")),
     *((text, []) for text in ("Facts: none", "**Facts:** None of them.", "facts: []", "Facts:\n(none)")),
     *((text, None) for text in ("I do not know.", "Facts 1", "The 3 facts help.", "", "Facts:", "Artefacts: 1")),

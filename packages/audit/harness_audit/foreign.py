@@ -22,7 +22,7 @@ from harness.storage.packed import Packed
 COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
 _OWN = ("id", "question", "answers", "prediction", "scores", "options", "error", "model", "method", *COSTS)
 _COLUMN = 100  # characters of a value that questions may be divided by
-_LETTER = re.compile(r"\(?([A-Z])[).]?")  # an option as a right answer
+_LETTER = re.compile(r"\(?([A-Z])[).:]?(?:\s+(.+))?")  # an option as a right answer, maybe with its text
 
 # Field of ForeignAnswer -> where a row has it; of several places the first that the row has. "." is the row itself.
 FORMS: Mapping[str, Mapping[str, str]] = {
@@ -74,8 +74,10 @@ def _as_texts(value: Any) -> Any:
 
 
 def as_options(value: Any) -> Any:
-    """Turn a list of texts, or {"text": [...]} (ARC), into a tuple; None for options of another shape."""
+    """Turn a list of texts or {"text": ...}, or {"text": [...]} (ARC), into a tuple; None for another shape."""
     value = value.get("text") if isinstance(value, Mapping) else value
+    if isinstance(value, list):
+        value = [option.get("text") if isinstance(option, Mapping) else option for option in value]
     return tuple(value) if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value) else None
 
 
@@ -216,7 +218,8 @@ def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
 
     def named(right: str) -> str:
         found = None if right in options else _LETTER.fullmatch(right.strip())
-        return letters.get(found[1], right) if found else right
+        option = letters.get(found[1], right) if found else right
+        return option if found and found[2] in (None, option) else right
 
     answers = tuple(map(named, answer.answers))
     numbers = {options.index(right) + 1 for right in answers if right in options}

@@ -359,12 +359,17 @@ def test_replies_of_lm_eval_to_one_question_are_runs_with_a_seed_each(tmp_path: 
         ("D", "D", None),
         (["A", "B"], "Ann", None),
         ("b", "b", None),
+        ("B. at Bo's", "at Bo's", 2),
+        ("B. Cy", "B. Cy", None),
     ],
 )
-def test_options_reach_the_scorers_and_a_letter_is_the_option_it_stands_for(target, answer, label, tmp_path):
+@pytest.mark.parametrize("objects", [False, True])
+def test_options_reach_the_scorers_and_a_letter_is_the_option_it_stands_for(target, answer, label, objects, tmp_path):
     replies = [{**OUTPUT, "choices": [{"message": {"content": letter}}]} for letter in "BC"]
     options = ["Ann", "at Bo's", "Cy"]
-    made = [sample(n, choices=options, target=target, output=replies[n]) for n in range(2)]
+    choices = [{"label": letter, "text": text} for letter, text in zip("ABC", options, strict=True)]
+    told = {"choices": choices if objects else options, "target": target}
+    made = [sample(n, output=replies[n], **told) for n in range(2)]
     scorer = "infinitebench.choice" if label else "longbench.classification_score"
     run = imported("inspect", inspect(tmp_path, made), tmp_path / "results", None, None, [scorer])
     gold = run.records[0]["gold"]
