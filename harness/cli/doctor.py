@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from harness import __version__
-from harness.cli.command import choice
-from harness.cli.options import RESULTS, Json, Out
+from harness.cli.command import choice, setting
+from harness.cli.options import RESULTS, Json, Out, parse_sets
 from harness.cli.table_output import columns
 from harness.config import presets, registry
 from harness.errors import UserError
@@ -41,6 +41,9 @@ Flops = Annotated[
     str | None,
     choice("--flops MODEL", "Count a prefill of this model twice: by formula and by fvcore.", complete="models"),
 ]
+Url = Annotated[str | None, choice("--server URL", "Ask this server what it can do and which methods it can serve.")]
+Served = Annotated[str | None, choice("--model NAME", "The server's name of the model.", "the first that it lists")]
+Sets = Annotated[list[str] | None, setting("--set KEY=VALUE ...", "Settings of the server: model.api_key_env=NAME.")]
 State = Literal["ok", "hub", "missing", "problem"]
 
 
@@ -54,22 +57,39 @@ class Check:
     text: str
 
 
-def doctor(out: Out = RESULTS, json: Json = False, flops: Flops = None) -> int:
+def doctor(
+    out: Out = RESULTS,
+    json: Json = False,
+    flops: Flops = None,
+    server: Url = None,
+    model: Served = None,
+    sets: Sets = None,
+) -> int:
     """Check what is installed and what can be run here: packages, models, encoders, data sets, memory, disk.
 
     Each thing that is missing comes with the command that gets it. Loads no model and downloads nothing. The exit code
-    is 4 if the default model cannot run, or the two counts of --flops differ by more than 1 %.
+    is 4 if the default model cannot run, the server gives no reply, or the two counts of --flops differ by over 1 %.
     """
+    if server is None and (model or sets):
+        raise UserError("--model and --set describe a server; name it: --server URL")
     if flops is not None:
         return _compare_counts(flops, json)
-    others = (_check_imports, _check_packages, _check_models, _check_datasets, _check_mlflow)
-    checks = [*_check_machine(Path(out)), *(check for find in others for check in find())]
+    if server is not None:
+        from harness.cli.server_check import check_server
+
+        checks = list(check_server(server, model, parse_sets(sets or [])))
+    else:
+        others = (_check_imports, _check_packages, _check_models, _check_datasets, _check_mlflow)
+        checks = [*_check_machine(Path(out)), *(check for find in others for check in find())]
     broken = any(check.state == "problem" for check in checks)
     if json:
         print(json_.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False))
         return 4 if broken else 0
     print_checks(checks)
-    print("The default model cannot run here; see 'problem' above." if broken else "The default models run here.")
+    if server is None:
+        print("The default model cannot run here; see 'problem' above." if broken else "The default models run here.")
+    else:
+        print("No method can run; see 'problem' above." if broken else "It serves the methods marked 'ok'.")
     return 4 if broken else 0
 
 

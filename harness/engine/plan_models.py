@@ -3,7 +3,7 @@
 Mistakes and warnings are added to the resolution `r`, what identifies each model to `identities`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from harness.config import presets, registry
@@ -221,17 +221,22 @@ def runnable_presets(capabilities: Collection[str]) -> list[str]:
     Left out are presets on the supporting passages alone, those that need trained adapters, and unreadable ones.
     """
     by_implementation: dict[str, str] = {}
+    for name, implementation, method in preset_methods():
+        trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
+        if not trained and all(need <= set(capabilities) for need in method.needs.values()):
+            by_implementation.setdefault(implementation, name)
+    return sorted(by_implementation.values())
+
+
+def preset_methods() -> Iterator[tuple[str, str, Method]]:
+    """(Name, implementation, method) of each preset but those on the supporting passages alone and unreadable ones."""
     for name in presets.names("methods"):
         try:
             tree = Tree(presets.read("methods", name))
-            implementation = str(tree.values.get("implementation"))
-            if implementation in by_implementation or tree.values.get("view", "document") == "evidence":
+            if tree.values.get("view", "document") == "evidence":
                 continue
-            cls: type[Method] = registry.load(implementation, Method)
+            cls: type[Method] = registry.load(implementation := str(tree.values.get("implementation")), Method)
             method = cls(cls.Config(**tree.values.get("params", {})))
         except (HarnessError, ValueError, TypeError):  # a method without answer, too
             continue  # `harness validate` reports the mistake; here the preset is skipped
-        trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
-        if not trained and all(need <= set(capabilities) for need in method.needs.values()):
-            by_implementation[implementation] = name
-    return sorted(by_implementation.values())
+        yield name, implementation, method

@@ -295,7 +295,7 @@ class Server:
             )
         status = f"status {code}{words}"
         if content is not None and (code == 404 or (code == 400 and _NO_MODEL.search(status))):
-            model, offered = str(json.loads(content).get("model")), self._offered_models()
+            model, offered = str(json.loads(content).get("model")), self.offered_models()
             if code == 404 or model not in offered:
                 names = f"; it offers {', '.join(offered[:_MAX_NAMES])}" if offered else ""
                 names += f" and {len(offered) - _MAX_NAMES} more" if len(offered) > _MAX_NAMES else ""
@@ -314,7 +314,7 @@ class Server:
             return _Retryable(status, _retry_after(reply.headers.get("retry-after", "")))
         return RequestFailed(f"{self.base_url} refused the request: {status}")
 
-    def _offered_models(self) -> list[str]:
+    def offered_models(self) -> list[str]:
         """Names of the models that the server lists; [] where it has no list."""
         try:
             rows = self._send_once("/models", None, min(_QUICK, self.policy.timeout), _MOST_BYTES)["data"]
