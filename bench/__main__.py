@@ -11,12 +11,14 @@ import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+import unittest.mock
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import GenerationConfig
 
 from bench import parallel
 from harness.config.resolve import resolved
@@ -25,6 +27,7 @@ from harness.cost.meter import Meter
 from harness.llm import capture
 from harness.llm.kv import KVPool, rewind
 from harness.llm.load import load_model
+from harness.llm.sampling import Sampler
 from harness.models import LanguageModel
 from harness.parallel.scheduler import Scheduler
 from tests.random_model import save
@@ -47,7 +50,11 @@ def line(name: str, a: float, b: float, target: str, ratio: float | None = None,
 def paired(name: str, a: Run, b: Run, repeats: int, target: str) -> None:
     """Time a and b in turn, `repeats` times after a warm-up, and print their medians with the ratio of each pair."""
     a(), b()
-    pairs = [(a(), b()) for _ in range(repeats)]
+    print_pairs(name, [(a(), b()) for _ in range(repeats)], target)
+
+
+def print_pairs(name: str, pairs: Sequence[tuple[float, float]], target: str) -> None:
+    """Print the medians of the seconds of A and of B, and of their ratios."""
     ratios = [x / y for x, y in pairs]
     first, second = (statistics.median(side) for side in zip(*pairs, strict=True))
     line(name, first, second, target, statistics.median(ratios), f"[{min(ratios):.3f}, {max(ratios):.3f}]")
@@ -123,6 +130,54 @@ def watched_writing(model: Any, cached: int, new: int, columns: int) -> tuple[Ru
             return timed(lambda: s.write(new, temperature=1.0, watch=spans if watch else ()))
 
     return partial(write_seconds, True), partial(write_seconds, False)
+
+
+def beside_transformers(model: Any, name: str, cached: int, new: int, threads: int, repeats: int) -> None:
+    """Print CPU seconds to read `cached` tokens, and to write `new`: of a session / of generate(), the same weights.
+
+    CPU seconds, so that other programs on the machine count less; `repeats` runs in turn, after one of each.
+    """
+    text = text_of_tokens(model, cached)
+    plain = GenerationConfig(max_new_tokens=new, do_sample=False, pad_token_id=0)
+    with model.session(Meter()) as s:
+        s.user(text)
+        ids = torch.tensor([s.ids + model.mid])
+
+    def ours() -> list[float]:
+        marks = [time.process_time()]
+
+        def pick(_: Any, logits: torch.Tensor) -> int:  # of the first token; the others come from the batches
+            marks.append(time.process_time())
+            return int(logits.argmax())
+
+        with model.session(Meter()) as s, unittest.mock.patch.object(Sampler, "pick", pick):
+            s.user(text)
+            s.write(new)
+            marks.append(time.process_time())
+        return marks
+
+    def theirs() -> list[float]:
+        marks: list[float] = []  # generate() calls put with the prompt, then with each token
+        streamer = unittest.mock.Mock(put=lambda _: marks.append(time.process_time()))
+        model.net.set_attn_implementation("sdpa")
+        try:
+            model.net.generate(ids, plain, streamer=streamer)
+        finally:
+            model.net.set_attn_implementation(capture.NAME)
+        return [*marks[:2], marks[-1]]
+
+    before, kept = torch.get_num_threads(), model.stop_ids
+    torch.set_num_threads(threads)
+    model.stop_ids = frozenset()  # no reply ends early, here and in generate()
+    unstopped = unittest.mock.patch.object(model.net, "generation_config", plain)
+    with unstopped, unittest.mock.patch.object(type(model), "shares", False):
+        runs = [(ours(), theirs()) for _ in range(repeats + 1)][1:]
+    torch.set_num_threads(before)
+    model.stop_ids = kept
+    for n, what in enumerate((f"read {len(ids[0]):,} tokens", f"write {new}")):
+        took = [(a[n + 1] - a[n], b[n + 1] - b[n]) for a, b in runs]
+        row = f"{name}, {threads} thread(s), {what}: session / generate()"
+        print_pairs(row, took, "<= 1.0")
 
 
 def search_flops(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
@@ -208,6 +263,10 @@ def main() -> None:
         os.environ["HARNESS_HOME"] = str(folder / "home")
         print(f"{'seconds, A / B':<80} {'A':>9} {'B':>9} {'A/B':>7}  {'target':<8} [min, max]", flush=True)
         model_table(folder, repeats)
+        for name in ("pocket-llama", "smollm2-135m"):
+            for threads in (1, 2):
+                float32 = load_model(resolved("models", model=name, sets={"model.dtype": "float32"}))
+                beside_transformers(float32, name, 1000, 64, threads, repeats)
         smollm2 = load_model(resolved("models", model="smollm2-135m", sets={"model.dtype": "bfloat16"}))
         apart, together = (partial(writing_seconds, smollm2, 8, 32, at_once) for at_once in (False, True))
         paired("smollm2-135m bf16, 8 sessions write 32 tokens: one by one / together", apart, together, 2, ">= 2")

@@ -28,6 +28,7 @@ from bench.parallel import SEARCH, Bench
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.load import load_model
+from harness.parallel.in_flight import slow_paths
 from harness.parallel.scheduler import Scheduler
 from tests.random_model import save
 
@@ -76,8 +77,6 @@ def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> No
         return write()
 
     paired(f"{contexts} contexts write {new} tokens: eager / recorded steps", eagerly, with_recordings, repeats, ">= 1")
-    if model.in_one_call and (problem := model._queues[None]._steps.problem):
-        print(f"    no step was recorded: {problem}", flush=True)
 
 
 def time_reading(model: Any, count: int, peak: float | None, repeats: int) -> None:
@@ -205,7 +204,6 @@ def main() -> None:
     model = load_or_draw(flags.folder, flags.shape, 2 * flags.tokens + 1024)
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     print(f"{name}, torch {torch.__version__}, {flags.shape}, {model.dtype}")
-    print(f"one attention call for all contexts: {'yes' if model.in_one_call else 'no'}", flush=True)
     some = min(3584, flags.tokens)
     for columns, target in ((20, "<= 1.05"), (64, "<= 1.3")):
         watching, plain = appending(model, some, columns)
@@ -216,6 +214,7 @@ def main() -> None:
     long_context(model, flags.tokens)
     time_construction(model, flags.in_flight)
     time_searches(flags.folder, flags.in_flight, min(2000, flags.tokens))
+    print(*(f"slower than it could be: {why}" for why in slow_paths([model])), sep="\n")
 
 
 if __name__ == "__main__":

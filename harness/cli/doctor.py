@@ -1,6 +1,7 @@
 """`harness doctor`: what this machine has, and the command for each thing that it lacks."""
 
 import importlib.metadata
+import inspect
 import json as json_
 import os
 import platform
@@ -13,9 +14,10 @@ from typing import Annotated, Any, Literal
 
 from harness import __version__
 from harness.cli.command import choice, setting
-from harness.cli.options import RESULTS, Json, Out, parse_sets
+from harness.cli.options import RESULTS, Json, Out
 from harness.cli.table_output import columns
 from harness.config import presets, registry
+from harness.config.yaml_tree import parse_assignments
 from harness.errors import UserError
 from harness.storage.paths import package_folder
 
@@ -77,7 +79,7 @@ def doctor(
     if server is not None:
         from harness.cli.server_check import check_server
 
-        checks = list(check_server(server, model, parse_sets(sets or [])))
+        checks = list(check_server(server, model, parse_assignments(sets or [], "--set ")))
     else:
         others = (_check_imports, _check_packages, _check_models, _check_datasets, _check_mlflow)
         checks = [*_check_machine(Path(out)), *(check for find in others for check in find())]
@@ -137,11 +139,15 @@ def _check_machine(out: Path) -> Iterator[Check]:
     yield line("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")
     try:
         import torch
+        from torch.nn.attention import varlen
     except ImportError:
         yield line("GPU", "unknown without torch")
     else:
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
         yield line("GPU", ", ".join(names) or "none; models run on the CPU")
+        if names and "seqused_k" not in inspect.signature(varlen.varlen_attn).parameters:
+            slow = f"a call for each question in flight, where torch 2.13 makes one for all (here {torch.__version__})"
+            yield line("attention", slow, "missing")
     if offline():
         yield line("hub", "not asked (HF_HUB_OFFLINE)")
     else:

@@ -98,8 +98,13 @@ class Models:
 
     def load_all(self) -> list[LanguageModel]:
         """Load every model of the plan now, each distinct one once. Raises CannotRun."""
-        every = [self.model(role) for role in self.plan.models]
-        return list({id(model): model for model in every}.values())
+        for role in self.plan.models:
+            self.model(role)
+        return self.loaded()
+
+    def loaded(self) -> list[LanguageModel]:
+        """The models that are loaded so far, each distinct one once."""
+        return list({id(model): model for model in self._loaded.values()}.values())
 
     def model(self, role: str) -> LanguageModel:
         """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun from loading."""

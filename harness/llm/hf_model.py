@@ -172,8 +172,10 @@ class LoadedModel(Network, LanguageModel):
             raise CannotRun(f"'{self.name}' has no capability '{capability}': {reason}")
 
     def forget(self) -> None:
-        """Drop first prompts and kept contexts, so that another run does not depend on an earlier one."""
+        """Drop first prompts, kept contexts and failed passes, so that a run does not depend on an earlier one."""
         self.first_prompts = {}
+        for queue in self._queues.values():
+            queue.failed.clear()
         if self._pool is not None:  # it is made when the first context begins
             self._pool.forget()
 

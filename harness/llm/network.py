@@ -130,11 +130,25 @@ class Network:
 
     @functools.cached_property
     def in_one_call(self) -> bool:
-        """Whether one call of attention serves all contexts of a pass; device, dtype or a trial pass may forbid it."""
-        if self.device.type != "cuda" or self.dtype == "float32" or self._deterministic:
-            return False
+        """Whether one call of attention serves all contexts of a pass."""
+        return self.one_call_problem is None
+
+    @functools.cached_property
+    def one_call_problem(self) -> str | None:
+        """Why one call of attention cannot serve all contexts of a pass; None where it does."""
+        if self.device.type != "cuda":
+            return "it runs on no GPU"
+        if self._deterministic or self.dtype == "float32":
+            return f"its setting is model.{'deterministic=true' if self._deterministic else 'dtype=float32'}"
         with self._without_adapter():
-            return trial_pack_problem(self.net, self.device, self.dtype, self.layers, True) is None
+            return trial_pack_problem(self.net, self.device, self.dtype, self.layers, True)
+
+    def slow_paths(self) -> list[str]:
+        """Why passes ran slower than they could, a sentence each; a CPU's ordinary path is none."""
+        found = []
+        if self.device.type == "cuda" and self.one_call_problem:
+            found.append(f"'{self.name}' attends to each context by a call of its own: {self.one_call_problem}")
+        return found + [sentence for queue in list(self._queues.values()) for sentence in queue.slow_paths()]
 
     def recorded_steps(self) -> RecordedSteps | None:
         """CUDA graphs of decode steps with the active adapter; None without `in_one_call` or on several devices."""
@@ -217,6 +231,21 @@ class ForwardQueue:
     def __init__(self, model: Network, adapter: str | None) -> None:
         self._model, self._adapter = model, adapter
         self._limit = model.prefill_chunk
+        self.failed: list[tuple[str, int]] = []  # for each pass that failed why, and the limit of tokens from then on
+
+    def slow_paths(self) -> Iterator[str]:
+        """See Network.slow_paths."""
+        model, steps = self._model, vars(self).get("_steps")
+        if steps is not None and steps.problem:
+            yield f"'{model.name}' runs each decode step anew, without a CUDA graph: {steps.problem}"
+        elif model.in_one_call and "_steps" in vars(self) and steps is None:
+            yield f"'{model.name}' runs each decode step anew, without a CUDA graph: it is spread over several devices"
+        if self.failed:
+            why, least = self.failed[0][0], min(limit for _, limit in self.failed)
+            yield (
+                f"{len(self.failed)} batches of '{model.name}' failed and ran again one context at a time ({why}); the "
+                f"next ones had at most {least} tokens, the last ones {self._limit} of {model.prefill_chunk}"
+            )
 
     def take(self, asks: Sequence[Ask]) -> list[int]:
         """Choose the asks of the next pass; returns their indices: those of few tokens, then longer ones, oldest first.
@@ -313,8 +342,9 @@ class ForwardQueue:
                 # Back to the whole chunk step by step: what filled the memory may be gone.
                 self._limit = min(2 * self._limit, self._model.prefill_chunk)
                 return results
-            except Exception:  # noqa: BLE001 - whose error it is shows when each context runs alone
+            except Exception as error:  # noqa: BLE001 - whose error it is shows when each context runs alone
                 self._limit = max(sum(len(ask.ids) for ask in asks) // 2, 1)
+                self.failed.append((type(error).__name__, self._limit))
                 for ask, length in zip(asks, lengths, strict=True):
                     rewind(ask.cache, length)
                 for drop_captured in undo:

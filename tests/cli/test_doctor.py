@@ -63,6 +63,18 @@ def test_a_library_that_is_installed_and_not_whole(monkeypatch):
     assert checks["transformers"].text == told
 
 
+def test_an_older_torch_that_attends_to_each_question_by_itself(monkeypatch, capsys):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: "a card")
+    assert ("Machine", "attention") not in checked(capsys)[1]
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", lambda query, key, value: None)
+    line = checked(capsys)[1]["Machine", "attention"]
+    assert line["state"] == "missing"
+    assert line["text"].startswith("a call for each question in flight")
+
+
 def test_a_results_folder_that_cannot_be_written(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     code, lines = checked(capsys, "--out", str(tmp_path / "file"))

@@ -18,7 +18,7 @@ import pytest
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
-from harness.parallel.in_flight import in_flight, places_for
+from harness.parallel.in_flight import in_flight, places_for, slow_paths
 from harness.scorers import rouge_score
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
@@ -243,6 +243,16 @@ def test_fewer_in_flight_than_asked_for_is_said(models, places, said):
     notes = []
     assert places_for(models, 16, notes.append) == places
     assert [bool(re.search(*pair)) for pair in zip(said, notes, strict=True)] == [True] * len(said)
+
+
+def test_what_made_batches_slow_is_a_note_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(fakes.FakeModel, "slow_paths", lambda _: ["a reason"], raising=False)
+    progress = Silent()
+    go(make_plan(WORLD.dataset(), quiet()), tmp_path, progress=progress)
+    assert progress.notes == ["slower than it could be: a reason"]
+    assert slow_paths([object(), Sized(1)]) == []
+    (said,) = slow_paths([Sized(1), object(), Sized(1)])
+    assert said.startswith("'big' and 'big' shared the memory of the GPU")
 
 
 def test_none_in_flight_is_refused(tmp_path):

@@ -202,6 +202,18 @@ def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(t
     for _ in range(4):
         queue.run(asks())
     assert queue._limit == tiny.prefill_chunk
+    (said,) = queue.slow_paths()
+    assert said.startswith(f"1 batches of '{tiny.name}' failed and ran again one context at a time (OutOfMemoryError)")
+    assert said.endswith(f"at most 180 tokens, the last ones {tiny.prefill_chunk} of {tiny.prefill_chunk}")
+
+
+def test_a_gpu_that_attends_to_each_context_by_itself_says_why(tiny, monkeypatch):
+    assert tiny.slow_paths() == []
+    monkeypatch.setattr(tiny, "device", torch.device("cuda"))
+    monkeypatch.delitem(vars(tiny), "one_call_problem", raising=False)
+    why = f"'{tiny.name}' attends to each context by a call of its own: its setting is model.dtype=float32"
+    assert tiny.slow_paths() == [why]
+    vars(tiny).pop("one_call_problem")
 
 
 def test_a_model_with_another_kernel_runs_one_after_the_other(tiny_folder, passes):

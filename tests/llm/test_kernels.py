@@ -346,7 +346,9 @@ def test_where_recording_does_not_work_steps_run_as_they_did(tiny, fast, tapes, 
     for step in range(3):
         both[0].step(step)
     assert len(tried) == 1
-    assert why in both[0].queue._steps.problem
+    (said,) = both[0].queue.slow_paths()
+    assert "without a CUDA graph" in said
+    assert why in said
 
 
 def test_a_recording_that_fails_leaves_the_stream_of_before(monkeypatch):
