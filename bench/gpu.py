@@ -28,7 +28,6 @@ from bench.parallel import SEARCH, Bench
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.load import load_model
-from harness.parallel.in_flight import slow_paths
 from harness.parallel.scheduler import Scheduler
 from tests.random_model import save
 
@@ -214,7 +213,7 @@ def main() -> None:
     long_context(model, flags.tokens)
     time_construction(model, flags.in_flight)
     time_searches(flags.folder, flags.in_flight, min(2000, flags.tokens))
-    print(*(f"slower than it could be: {why}" for why in slow_paths([model])), sep="\n")
+    print(*(f"slower than it could be: {why}" for why in model.slow_paths()), sep="\n")
 
 
 if __name__ == "__main__":

@@ -358,11 +358,8 @@ class Job:
                 self.progress.note(f"warning: {warning}")
         for sentence in silent_scorers(self.plan.config.dataset.scorers, summary):
             self.progress.note(sentence)
-        if loaded := self.models.loaded():
-            from harness.parallel.in_flight import slow_paths
-
-            for sentence in slow_paths(loaded):
-                self.progress.note(f"slower than it could be: {sentence}")
+        for sentence in self.models.slow_paths():
+            self.progress.note(f"slower than it could be: {sentence}")
         problems = self.problems + self.indexer.problems
         return RunResult(self.store.folder, summary, summary.get("n_failed", 0), problems)
 

@@ -106,6 +106,14 @@ class Models:
         """The models that are loaded so far, each distinct one once."""
         return list({id(model): model for model in self._loaded.values()}.values())
 
+    def slow_paths(self) -> list[str]:
+        """Why the batches of the loaded models ran slower than they could, a sentence each."""
+        loaded: list[Any] = self.loaded()
+        found = [sentence for model in loaded if hasattr(model, "slow_paths") for sentence in model.slow_paths()]
+        if len(names := [f"'{model.name}'" for model in loaded if getattr(model, "contexts_make_room", False)]) > 1:
+            found.append(f"{' and '.join(names)} shared a GPU's memory: each had room for fewer contexts than alone")
+        return found
+
     def model(self, role: str) -> LanguageModel:
         """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun from loading."""
         config = self.plan.models.get(role)

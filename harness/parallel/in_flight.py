@@ -182,11 +182,3 @@ def places_for(models: Sequence[Any], requested: int, note: Note, longest: Calla
         if why := getattr(model, "pack_problem", None):
             note(f"'{model.name}' runs the questions in flight one after the other: {why}")
     return places
-
-
-def slow_paths(models: Sequence[Any]) -> list[str]:
-    """Why the batches of `models` ran slower than they could, a sentence each, for the notes of a run that ends."""
-    found = [sentence for model in models if hasattr(model, "slow_paths") for sentence in model.slow_paths()]
-    if len(names := [f"'{model.name}'" for model in models if getattr(model, "contexts_make_room", False)]) > 1:
-        found.append(f"{' and '.join(names)} shared the memory of the GPU: each had room for fewer contexts than alone")
-    return found

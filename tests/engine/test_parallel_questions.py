@@ -17,8 +17,9 @@ import pytest
 
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
+from harness.engine.tools import Models
 from harness.errors import CannotRun, UserError
-from harness.parallel.in_flight import in_flight, places_for, slow_paths
+from harness.parallel.in_flight import in_flight, places_for
 from harness.scorers import rouge_score
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
@@ -250,9 +251,15 @@ def test_what_made_batches_slow_is_a_note_of_the_run(tmp_path, monkeypatch):
     progress = Silent()
     go(make_plan(WORLD.dataset(), quiet()), tmp_path, progress=progress)
     assert progress.notes == ["slower than it could be: a reason"]
-    assert slow_paths([object(), Sized(1)]) == []
-    (said,) = slow_paths([Sized(1), object(), Sized(1)])
-    assert said.startswith("'big' and 'big' shared the memory of the GPU")
+
+
+def test_two_models_in_one_memory_are_a_slow_path():
+    models = Models(make_plan())
+    models._loaded = {"a": Sized(1)}
+    assert models.slow_paths() == []
+    models._loaded |= {"b": Sized(1), "c": Words(Words.Config())}
+    (said,) = models.slow_paths()
+    assert said.startswith("'big' and 'big' shared a GPU's memory")
 
 
 def test_none_in_flight_is_refused(tmp_path):

@@ -208,6 +208,7 @@ def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(t
 
 
 def test_a_gpu_that_attends_to_each_context_by_itself_says_why(tiny, monkeypatch):
+    tiny.forget()  # passes that failed in other tests
     assert tiny.slow_paths() == []
     monkeypatch.setattr(tiny, "device", torch.device("cuda"))
     monkeypatch.delitem(vars(tiny), "one_call_problem", raising=False)
