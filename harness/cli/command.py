@@ -129,8 +129,9 @@ class Commands(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A command that is not imported yet: its section in the help, its summary, and the package of its module."""
+    """A command that is not imported yet: its whole name, section in the help, summary, and package of its module."""
 
+    name: str
     section: str
     summary: str
     package: str
@@ -142,7 +143,7 @@ def entries_of(tables: Iterable[Commands]) -> dict[str, Entry]:
     for table, package in tables:
         for section, part in table.items():
             for name, summary in part.items():
-                found.setdefault(name, Entry(section, summary, package))
+                found.setdefault(name, Entry(name, section, summary, package))
     sections = list(dict.fromkeys(entry.section for entry in found.values()))
     return dict(sorted(found.items(), key=lambda item: sections.index(item[1].section)))
 
@@ -150,12 +151,11 @@ def entries_of(tables: Iterable[Commands]) -> dict[str, Entry]:
 class Group(TyperGroup):
     """Commands by section, each imported when it is called.
 
-    entries: name of one or two words -> command; prefix: the first word of all names, in a group made for names of two
-    words; default: what runs where no name follows.
+    entries: name of one or two words, without those that begin the group's name -> command; default: what runs where no
+    name follows.
     """
 
     entries: Mapping[str, Entry] = {}
-    prefix = ""
     default: Command | None = None
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -166,15 +166,15 @@ class Group(TyperGroup):
         """Import the command `cmd_name`, or group those it begins; for another word fail with a usage error."""
         own = None
         if entry := self.entries.get(cmd_name):  # "curves" of `report` is report_curves in report.py
-            word = re.sub("[ -]", "_", self.prefix + cmd_name)
-            module = importlib.import_module(f"{entry.package}.{self.prefix.strip() or word}")
+            word = re.sub("[ -]", "_", entry.name)
+            module = importlib.import_module(f"{entry.package}.{entry.name.partition(' ')[0].replace('-', '_')}")
             own = as_command(getattr(module, word, None) or getattr(module, f"{word}_"), cmd_name)
         below = {name: entry for name, entry in self.entries.items() if name.startswith(f"{cmd_name} ")}
         if below:
             made = group(cmd_name, {name.partition(" ")[2]: entry for name, entry in below.items()})
-            made.prefix, made.default = f"{cmd_name} ", own
+            made.default = own
             if own is not None:
-                own.below = {name: entry.summary for name, entry in below.items()}
+                own.below = {entry.name: entry.summary for entry in below.values()}
             return made
         if own is None and not ctx.resilient_parsing and not cmd_name.startswith("-"):
             near = close_matches(cmd_name, self.list_commands(ctx), limit=1)

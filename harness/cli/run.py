@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 
 from harness.cli.options import Repeat, Selection, Sweep
@@ -50,9 +51,7 @@ def run_selection(
 ) -> int:
     """Run the rows of a selection; returns the exit code. sweep, repeat: as of `run`; ran: gets each run's folder."""
 
-    def work() -> int:
-        return _run_all(selection, execution, scaling, sweep, repeat, [] if ran is None else ran)
-
+    work = partial(_run_all, selection, execution, scaling, sweep, repeat, [] if ran is None else ran)
     return until_interrupted(work, "interrupted; what was answered is saved")
 
 

@@ -7,7 +7,7 @@ short_name("methods.pecan:Pecan")        -> "pecan"; what has no short name stay
 plugins("harness.methods")               -> {"their-method": "their_package:Theirs"} from installed packages
 trust("mine:parse_row")                  the user named it: it may be imported from now on
 check_trusted("mine:parse_row")          raises UserError unless it may
-register_method("mine", Mine)            a class of this process gets a preset's name: harness.run(Mine, ...)
+register_target(Mine)                    a class or function of this process: harness.run(Mine, ...)
 
 Importing a module executes it, so a target is imported only where the user chose it: on the command line, in Python,
 in a preset or --config file, as a module of the folder HARNESS_CONFIGS, or by installing a package with entry points.
@@ -50,12 +50,6 @@ def trust(*chosen: Any) -> None:
             _trusted.add(value)
         elif isinstance(value, dict | list | tuple):
             trust(*(value.values() if isinstance(value, dict) else value))
-
-
-def register_method(name: str, cls: type[Method]) -> str:
-    """Make a method's class the preset `name` in this process, as harness.run does with a class; returns its target."""
-    target = plugins(GROUPS["methods"])[name] = register_target(cls)
-    return target
 
 
 def register_target(value: Any) -> str:
