@@ -99,7 +99,7 @@ class RunStore:
             store = cls(run, part, folder)
             try:
                 for name in (RECORDS, DOCUMENTS, UNSCORED):
-                    store._append(name, ())
+                    store._fds[name] = store._open_to_append(name)
                 store._document_keys |= {_document_key(row) for row in store.lines(DOCUMENTS)}
                 store._texts |= {row["sha256"] for row in read_with_older(folder / TEXTS, "sha256")}
                 if rows := {row["question_id"]: row for row in store.lines(UNSCORED, merged=True)}:
@@ -147,15 +147,14 @@ class RunStore:
     def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a file of lines, which is open from its first rows on. Raises SaveError."""
         with self._lock:
-            path = self.folder / name
-            if self._closed:
+            if self._closed or not rows:
                 return
             if name not in self._fds:
-                self._fds[name] = self._open_to_append(path)
-            if rows:
-                append_line(self._fds[name], path, b"".join(map(json_line, rows)))
+                self._fds[name] = self._open_to_append(name)
+            append_line(self._fds[name], self.folder / name, b"".join(map(json_line, rows)))
 
-    def _open_to_append(self, path: Path) -> int:
+    def _open_to_append(self, name: str) -> int:
+        path = self.folder / name
         try:
             return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
@@ -220,9 +219,8 @@ class RunStore:
 
     def replace(self, rows: Iterable[dict[str, Any]]) -> None:
         """Replace all records by `rows` in one step; later records are appended. Raises SaveError."""
-        path = self.folder / RECORDS
-        self._replace(path, map(json_line, rows))
-        replaced, self._fds[RECORDS] = self._fds[RECORDS], self._open_to_append(path)
+        self._replace(self.folder / RECORDS, map(json_line, rows))
+        replaced, self._fds[RECORDS] = self._fds[RECORDS], self._open_to_append(RECORDS)
         os.close(replaced)
 
     def sort(self, order: Sequence[str]) -> None:

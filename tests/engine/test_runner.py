@@ -27,6 +27,8 @@ def test_a_whole_run(tmp_path):
     result = go(plan, tmp_path)
     stored = read_run(tmp_path / plan.folder)
     assert [r["question_id"] for r in stored.records] == [f"q{n}" for n in range(6)]
+    files = ["documents.jsonl", "lock", "manifest.json", "records.jsonl", "run.yaml", "summary.json"]
+    assert sorted(path.name for path in stored.path.iterdir()) == files
     assert plan.method.built == ["d0", "d1"]
     assert {"search", "answer"} == stored.records[0]["usage"].keys()
     shown = {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "w0", "sources": []}
