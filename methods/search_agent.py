@@ -20,7 +20,7 @@ from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, shown_spans, trimmed
 from methods.packing import packed_chunks
 from methods.reading import options
-from methods.retrieval import best_first
+from methods.retrieval import best_first, similarity_to
 from methods.retry import LABEL, require_room
 from methods.values import values_in
 
@@ -148,24 +148,18 @@ class _Calls:
 
     def _by_keywords(self, keywords: Sequence[str], most: int) -> dict[int, list[Span]]:
         """The chunks with most keywords, longer ones counting more, and the first sentences of each with one."""
-        text, scores = self.document.text, dict[int, int]()
-        words = [keyword.lower() for keyword in keywords]
-        for i, (start, end) in enumerate(self.chunks):
-            scores[i] = sum(text[start:end].lower().count(word) * len(word) for word in words)
-        best = sorted((i for i in scores if scores[i]), key=lambda i: -scores[i])[:most]
-        return {
-            i: [s for s in _sentences(text, self.chunks[i]) if any(word in text[slice(*s)].lower() for word in words)][
-                :_MOST
-            ]
-            for i in best
-        }
+        text, words = self.document.text, [keyword.lower() for keyword in keywords]
+        scores = [sum(text[a:b].lower().count(word) * len(word) for word in words) for a, b in self.chunks]
+        found: dict[int, list[Span]] = {}
+        for i in sorted(filter(scores.__getitem__, range(len(scores))), key=lambda i: -scores[i])[:most]:
+            spans = _sentences(text, self.chunks[i])
+            found[i] = [(a, b) for a, b in spans if any(word in text[a:b].lower() for word in words)][:_MOST]
+        return found
 
     def _by_meaning(self, query: str, most: int) -> dict[int, list[Span]]:
         """The chunks with the nearest sentences, of three times as many sentences as chunks."""
-        encoder = self.tools.encoder()
-        (vector,) = encoder.encode([query], "query")
         found: dict[int, list[Span]] = {}
-        for i in best_first(encoder.similarity(vector, self.index["vectors"]))[: 3 * most]:
+        for i in best_first(similarity_to(query, self.index["vectors"], self.tools))[: 3 * most]:
             chunk, start, end = self.index["sentences"][i]
             found.setdefault(chunk, []).append((start, end))
         return {chunk: sorted(spans) for chunk, spans in list(found.items())[:most]}
@@ -173,13 +167,9 @@ class _Calls:
     def _found(self, found: dict[int, list[Span]]) -> str:
         line, text = FOUND.of(self.config), self.document.text
         self.seen += [span for spans in found.values() for span in spans]
-        return (
-            "\n\n".join(
-                "".join(line.fill(number=str(i), sentences=" ... ".join(text[a:b] for a, b in spans)))
-                for i, spans in found.items()
-            )
-            or "Nothing is found."
-        )
+        parts = {str(i): " ... ".join(text[a:b] for a, b in spans) for i, spans in found.items()}
+        lines = ["".join(line.fill(number=i, sentences=part)) for i, part in parts.items()]
+        return "\n\n".join(lines) or "Nothing is found."
 
     def _whole(self, name: str) -> str:
         """A chunk by its number, once."""

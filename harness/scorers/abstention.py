@@ -4,7 +4,8 @@ declines("The paper does not say.", ["Unanswerable"], types=["none", "none"])   
 answers("The paper does not say.", ["BERT"], types=["extractive"])               -> 0.0    declined wrongly
 
 A question is to be declined where the row says so (`declined` of LongMemEval and MuSiQue-Full, `answer_type` of made-up
-papers) or all its annotators do (`types` of Qasper). Where annotators differ both are right, and it has neither score.
+papers) or all its annotators do (`types` of Qasper; else the gold answers, "unanswerable" in LongBench's Qasper). Where
+annotators differ both are right, and it has neither score.
 """
 
 import re
@@ -28,16 +29,17 @@ DECLINES = re.compile(
 )
 
 
-def _to_be_declined(declined: bool | None, types: Sequence[str]) -> bool | None:
-    """Whether a question has no answer, by its row's marks; None where there are none, or annotators differ."""
+def _to_be_declined(declined: bool | None, types: Sequence[str], references: Sequence[str]) -> bool | None:
+    """Whether a question has no answer, by its row's marks or else its gold answers; None where annotators differ."""
     marks = {kind == "none" for kind in types if kind}
+    marks = marks or {reference.strip(" .").lower() == "unanswerable" for reference in references}
     return declined if declined is not None else marks.pop() if len(marks) == 1 else None
 
 
-@scorer("abstention.declines", "of questions without an answer: the reply declines", version="2")
+@scorer("abstention.declines", "of questions without an answer: the reply declines", version="3")
 def declines(
     prediction: str,
-    _references: Sequence[str],
+    references: Sequence[str],
     *,
     declined: bool | None = None,
     types: Sequence[str] = (),
@@ -47,13 +49,14 @@ def declines(
 
     declined, types, answer_type: marks of the row (Gold.extra); see the module.
     """
-    return float(bool(DECLINES.search(prediction))) if _to_be_declined(declined, [*types, answer_type]) else None
+    wanted = _to_be_declined(declined, [*types, answer_type], references)
+    return float(bool(DECLINES.search(prediction))) if wanted else None
 
 
-@scorer("abstention.answers", "of questions with an answer: the reply does not decline", version="2")
+@scorer("abstention.answers", "of questions with an answer: the reply does not decline", version="3")
 def answers(
     prediction: str,
-    _references: Sequence[str],
+    references: Sequence[str],
     *,
     declined: bool | None = None,
     types: Sequence[str] = (),
@@ -63,6 +66,6 @@ def answers(
 
     declined, types, answer_type: marks of the row (Gold.extra); see the module.
     """
-    if _to_be_declined(declined, [*types, answer_type]) is not False:
+    if _to_be_declined(declined, [*types, answer_type], references) is not False:
         return None
     return float(bool(prediction.strip()) and not DECLINES.search(prediction))

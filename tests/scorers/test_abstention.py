@@ -21,11 +21,16 @@ NO = "The paper does not say which."
         ("12", {"answer_type": "extractive"}, None, 1.0),
         (" ", {"declined": False}, None, 0.0),
         ("BERT", {"types": ["extractive", "none"]}, None, None),
-        (NO, {}, None, None),
+        (NO, {"gold": ["Unanswerable"]}, 1.0, None),
+        ("BERT", {"gold": ["unanswerable."]}, 0.0, None),
+        (NO, {}, None, 0.0),
+        (NO, {"gold": ["unanswerable", "BERT"]}, None, None),
+        ("BERT", {"gold": ["unanswerable"], "declined": False}, None, 1.0),
     ],
 )
 def test_declining_is_right_where_the_question_has_no_answer(reply, marks, declines, answers):
-    found = [score(f"abstention.{name}", reply, ["BERT"], **marks) for name in ("declines", "answers")]
+    gold, marks = marks.get("gold", ["BERT"]), {key: value for key, value in marks.items() if key != "gold"}
+    found = [score(f"abstention.{name}", reply, gold, **marks) for name in ("declines", "answers")]
     assert found == [declines, answers]
 
 
@@ -50,7 +55,9 @@ def test_words_that_decline(reply, declined):
 
 
 @pytest.mark.parametrize(
-    "name", ["qasper", "pocket/qasper", "musique-full", "longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"]
-)
+    "name",
+    ["qasper", "pocket/qasper", "longbench/qasper", "longbench/qasper_e", "musique-full", "longmemeval/s",
+     "longmemeval/s-430", "longmemeval/oracle"],
+)  # fmt: skip
 def test_data_sets_that_mark_such_questions_have_both_scores(name):
     assert {"abstention.declines", "abstention.answers"} <= {*resolved("datasets", dataset=name).scorers}
