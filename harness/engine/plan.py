@@ -205,8 +205,7 @@ def make_method(r: Resolution) -> Method:
 
 def awaited_params(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
     """The parameters (of `params`, name -> value) whose number another run gives: {"max_nodes": "from:pecan"}."""
-    texts = {name: params[name] for name in cls.from_other_runs if isinstance(params.get(name), str)}
-    return {name: text for name, text in texts.items() if text.startswith(FROM)}
+    return {name: params[name] for name in cls.from_other_runs if str(params.get(name)).startswith(FROM)}
 
 
 def run_hash(
