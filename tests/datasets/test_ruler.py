@@ -97,6 +97,16 @@ def test_a_reply_goes_on_behind_the_authors_answer_prefix(task, begins):
     assert tools.reader.prompts[0].endswith(f"Answer: {question.begins}".rstrip(" " * (not begins)))
 
 
+@pytest.mark.parametrize(("task", "restated"), [("vt", False), ("cwe", True)])
+def test_the_answer_fits_the_authors_cap_behind_the_prefix(task, restated):
+    data, model = made(task, questions=4), load_model(resolved("models", model="pocket-llama"))
+    cap = resolved("datasets", dataset=f"ruler/{task}").max_answer_tokens
+    for gold, begins in ((example.gold.answers, example.question.begins) for example in data.examples):
+        reply = " ".join(gold if task == "vt" else (f"{n}. {word}" for n, word in enumerate(gold, 1)))
+        assert model.count(reply) <= cap
+        assert (model.count(begins + reply) <= cap) == restated
+
+
 def test_a_servers_user_turn_ends_with_the_answer_prefix():
     question, tools = made("cwe", tokens=1536).examples[0].question, FakeTools()
     with Loopback([lambda _: completion("one")]) as server:
