@@ -76,7 +76,7 @@ def main() -> None:
     trials = parser.parse_args().trials
     for what, numbers in (
         ("scores", (3, 5, 10, 50, 200)),
-        ("differences", (3, 5, 10, 50, 200)),
+        ("differences", (3, 5, 10, 20, 50, 200)),
         ("costs", (8, 10, 20, 50, 100)),
     ):
         for documents in numbers:

@@ -119,6 +119,10 @@ def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | N
     )
 
 
+# Words of OpenRouter, vLLM, Zhipu and DeepSeek for a reply that an error of the server ended.
+_BROKEN_OFF = ("error", "abort", "network_error", "insufficient_system_resource")
+
+
 def _reply_problem(reply: Any) -> str | None:
     """Why a parsed reply cannot be used, None for one that can."""
     if not isinstance(reply, dict):
@@ -135,7 +139,7 @@ def _reply_problem(reply: Any) -> str | None:
         return "the reply holds half a character, so it was garbled"
     if message.get("content") is None and message.get("tool_calls"):
         return "the reply calls a tool instead of answering"
-    if choices[0].get("finish_reason") == "error":
+    if choices[0].get("finish_reason") in _BROKEN_OFF:
         return "the reply broke off with an error of the server"
     logprobs = [p for _, p in _top_logprobs(choices[0].get("logprobs"))]
     if not all(p < 1 for p in logprobs):  # rounding may make it a little more than 0

@@ -35,7 +35,10 @@ def server(url, policy=QUICK):
         ("cut", "the reply was cut off (RemoteProtocolError)"),
         ("html", "the reply is text/html instead of application/json"),
         ("garbled", "is no JSON, so it was cut off or garbled"),
-        (lambda body: completion("half", finish="error"), "broke off with an error of the server"),
+        *(
+            (lambda body, word=word: completion("half", finish=word), "broke off with an error of the server")
+            for word in ("error", "abort", "network_error", "insufficient_system_resource")
+        ),
         ("empty", "no choices, so it is no chat completion"),
     ],
 )
