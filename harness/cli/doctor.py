@@ -6,16 +6,16 @@ import json as json_
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from harness import __version__
+from harness.cli.checks import Check, State, print_checks
 from harness.cli.command import choice, setting
 from harness.cli.options import RESULTS, Json, Out
-from harness.cli.table_output import columns
 from harness.config import presets, registry
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import UserError
@@ -46,17 +46,6 @@ Flops = Annotated[
 Url = Annotated[str | None, choice("--server URL", "Ask this server what it can do and which methods it can serve.")]
 Served = Annotated[str | None, choice("--model NAME", "The server's name of the model.", "the first that it lists")]
 Sets = Annotated[list[str] | None, setting("--set KEY=VALUE ...", "Settings of the server: model.api_key_env=NAME.")]
-State = Literal["ok", "hub", "missing", "problem"]
-
-
-@dataclass(frozen=True)
-class Check:
-    """A line below `part`. state: hub: downloaded at first use; missing: some runs need it; problem: no run works."""
-
-    part: str
-    state: State
-    name: str
-    text: str
 
 
 def doctor(
@@ -113,12 +102,6 @@ def _compare_counts(model: str, json: bool) -> int:
         print(f"a prefill of {TOKENS} tokens by {model}, GFLOPs: {own / 1e9:,.3f} by the formula (executed), ", end="")
         print(f"{counted / 1e9:,.3f} by fvcore, {share:+.2%}")
     return 4 if abs(share) > 0.01 else 0
-
-
-def print_checks(checks: Sequence[Check]) -> None:
-    """Print the checks of each part below its name."""
-    for part in dict.fromkeys(check.part for check in checks):
-        print(f"{part}\n{columns([(c.state, c.name, c.text) for c in checks if c.part == part])}\n")
 
 
 def _check_machine(out: Path) -> Iterator[Check]:

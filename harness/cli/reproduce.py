@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.checks import Check, print_checks
 from harness.cli.command import output, setting
-from harness.cli.doctor import Check, check_rows, check_weights, print_checks
+from harness.cli.doctor import check_rows, check_weights
 from harness.cli.options import RowOptions, Selection
 from harness.cli.output import say
 from harness.cli.run import run_selection

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.cli.doctor import Check, State
+from harness.cli.checks import Check, State
 from harness.config.resolve import resolved
 from harness.errors import CannotRun, RequestFailed, UserError
 
