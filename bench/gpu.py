@@ -213,7 +213,8 @@ def main() -> None:
     long_context(model, flags.tokens)
     time_construction(model, flags.in_flight)
     time_searches(flags.folder, flags.in_flight, min(2000, flags.tokens))
-    print(*(f"slower than it could be: {why}" for why in model.slow_paths()), sep="\n")
+    for why in model.slow_paths():
+        print(f"slower than it could be: {why}")
 
 
 if __name__ == "__main__":
