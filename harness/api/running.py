@@ -219,7 +219,8 @@ def _names(named: Methods | Names | None) -> list[str]:
     for one in [] if named is None else [named] if isinstance(named, str | type) else named:
         names.append(one if isinstance(one, str) else one.__name__.lower())
         if isinstance(one, type):
-            target = registry.plugins(registry.GROUPS["methods"])[names[-1]] = registry.register_target(one)
+            target = registry.register_target(one)
+            registry.plugins(registry.GROUPS["methods"])[names[-1]] = target  # a preset of this process
             if (preset := presets.read("methods", names[-1])[-1][0]) != target:
                 told = f"the class {one.__name__} is called like the preset {preset}"
                 raise UserError(f"{told}: give the class another name, or run the preset with '{names[-1]}'")

@@ -61,6 +61,8 @@ def doctor(
     Each thing that is missing comes with the command that gets it. Loads no model and downloads nothing. The exit code
     is 4 if the default model cannot run, the server gives no reply, or the two counts of --flops differ by over 1 %.
     """
+    if flops is not None and server is not None:
+        raise UserError("--flops and --server are two checks; give one of them")
     if server is None and (model or sets):
         raise UserError("--model and --set describe a server; name it: --server URL")
     if flops is not None:
@@ -104,6 +106,15 @@ def _compare_counts(model: str, json: bool) -> int:
     return 4 if abs(share) > 0.01 else 0
 
 
+def _attends_together() -> bool:
+    """Whether one call of torch's attention may serve contexts whose keys are longer than what is new: from 2.13 on."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:  # before 2.10
+        return False
+    return "seqused_k" in inspect.signature(varlen_attn).parameters
+
+
 def _check_machine(out: Path) -> Iterator[Check]:
     """Version, cores, memory and GPU of this machine, the hub, and whether its folders can be written."""
     from harness.cost.free_memory import available_bytes, free_cores
@@ -122,13 +133,12 @@ def _check_machine(out: Path) -> Iterator[Check]:
     yield line("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")
     try:
         import torch
-        from torch.nn.attention import varlen
     except ImportError:
         yield line("GPU", "unknown without torch")
     else:
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
         yield line("GPU", ", ".join(names) or "none; models run on the CPU")
-        if names and "seqused_k" not in inspect.signature(varlen.varlen_attn).parameters:
+        if names and not _attends_together():
             slow = f"a call for each question in flight, where torch 2.13 makes one for all (here {torch.__version__})"
             yield line("attention", slow, "missing")
     if offline():

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.cli.checks import Check, State
+from harness.config import presets
 from harness.config.resolve import resolved
 from harness.errors import CannotRun, RequestFailed, UserError
 
@@ -94,7 +95,7 @@ def _check_methods(capabilities: set[str], known: int) -> Iterator[Check]:
     """Group methods by what the server lacks for them. known: tokens whose log-probabilities it gives."""
     from harness.engine.plan_models import preset_methods
 
-    groups: dict[tuple[State, str], list[str]] = {}
+    groups: dict[tuple[State, str], dict[str, str]] = {}  # the file that presets extend -> the first of them
     for name, _, method in preset_methods():
         needs = frozenset().union(*method.needs.values())
         trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
@@ -108,8 +109,6 @@ def _check_methods(capabilities: set[str], known: int) -> Iterator[Check]:
             group = "ok", f"with model.logprobs={known} model.tokenizer=FOLDER"
         else:
             group = "ok", "by a chat alone"
-        shown = groups.setdefault(group, [])
-        if not any(name.startswith(f"{other}-") for other in shown):  # variants stand behind their method
-            shown.append(name)
+        groups.setdefault(group, {}).setdefault(presets.read("methods", name)[0][0], name)
     for (state, why), names in sorted(groups.items(), reverse=True):
-        yield Check("Methods, each with its variants", state, why, ", ".join(names))
+        yield Check("Methods, each with the presets that extend it", state, why, ", ".join(names.values()))

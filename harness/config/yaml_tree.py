@@ -168,21 +168,23 @@ class Tree:
 
     def merge(self, values: Mapping[str, Any], origin: str) -> None:
         """Lay `values` over the tree. origin: the file or flag that sets them. Raises ConfigError for no YAML."""
-        todo: list[tuple[str, dict[str, Any], Mapping[str, Any]]] = [("", self.values, values)]
-        for path, here, above in todo:
-            for key, value in above.items():
-                at, inner = f"{path}{key}", isinstance(value, dict)
-                if not inner or not isinstance(here.get(key), dict):
-                    for known in (self.origins, self.raw):  # of what is replaced
-                        for old in [old for old in known if old == at or old.startswith(f"{at}.")]:
-                            del known[old]
-                    here[key] = {} if inner else parsed(value)
-                    if not value or not inner:
-                        self.origins[at] = origin
-                    if isinstance(value, Raw):
-                        self.raw[at] = str(value)
-                if inner:
-                    todo.append((f"{at}.", here[key], value))
+        self._lay_over(self.values, values, origin, "")
+
+    def _lay_over(self, below: dict[str, Any], values: Mapping[str, Any], origin: str, path: str) -> None:
+        """Lay `values` over the mapping `below`, which stands at `path` ("params.") of the tree."""
+        for key, value in values.items():
+            at = f"{path}{key}"
+            if not isinstance(value, dict) or not isinstance(below.get(key), dict):
+                for known in (self.origins, self.raw):  # of what is replaced
+                    for old in [old for old in known if old == at or old.startswith(f"{at}.")]:
+                        del known[old]
+                below[key] = {} if isinstance(value, dict) else parsed(value)
+                if value == {} or not isinstance(value, dict):
+                    self.origins[at] = origin
+                if isinstance(value, Raw):
+                    self.raw[at] = str(value)
+            if isinstance(value, dict):
+                self._lay_over(below[key], value, origin, f"{at}.")
 
 
 def origin_of(path: str, origins: Mapping[str, str], default: str = "default") -> str:

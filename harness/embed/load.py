@@ -25,7 +25,8 @@ from harness.embed.encoder_info import MODULES, encoder_facts, encoder_folder, q
 from harness.embed.served import ServedEncoder, ServedReranker
 from harness.errors import CannotRun, ModelOutputError, import_error_as_cannot_run
 from harness.method import Encoder, Reranker
-from harness.parallel.scheduler import current, timed
+from harness.parallel.members import current
+from harness.parallel.scheduler import timed
 
 _kept: dict[tuple[str, str], Any] = {}
 
@@ -65,7 +66,7 @@ class Together:
     """A network of sentence-transformers, whose short calls that wait together run as one: a RequestQueue.
 
     run_items: from items (texts or pairs) to a row of numbers and a length for each; most: items of a call that several
-    share: a longer one gains nothing by company. With 1 each call runs alone.
+    share: a longer one gains nothing by company. With 1 each call runs alone. ahead: as in RequestQueue.
     """
 
     net: Any

@@ -18,7 +18,7 @@ from harness.engine.tools import EngineTools, IndexBuild, Models
 from harness.errors import Failed, SaveError
 from harness.method import Index, Method
 from harness.parallel.locks import KeyedLocks
-from harness.parallel.members import is_member
+from harness.parallel.members import current
 from harness.storage.failures import STOPS, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import request_rows
@@ -154,10 +154,8 @@ class Indexer:
         if question is not None:
             row["question_id"] = question.id
         with self._lock:
-            if is_member():
-                from harness.parallel.scheduler import of_member
-
-                of_member().check()  # an interrupted run may have closed its folder
+            if scheduler := current():
+                scheduler.check()  # an interrupted run may have closed its folder
             self._store.add_document(row)
             self._budget.spend_index(row)
 

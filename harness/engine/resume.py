@@ -23,14 +23,14 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
     retry_failed: score all again, too, if a scorer failed on one. Raises what `rescored` raises, and SaveError.
     """
     dataset, manifest = plan.config.dataset, store.manifest()
-    rows = {row["question_id"]: row for row in store.lines(RECORDS)}
     unscored = dict(store.unscored)
 
     # 1. Scores of other scorers, or other versions of them.
     before, now = manifest.get("scorers") or {}, {name: scorers.version(name) for name in dataset.scorers}
-    alike = before == now and all(_scored_by(row, now) for row in rows.values())
-    lacking = retry_failed and any(lacks_only_scores(row["error"]) for row in rows.values())
-    if rows and (lacking or not alike):
+    alike = before == now and all(_scored_by(row, now) for row in store.lines(RECORDS))
+    lacking = retry_failed and any(lacks_only_scores(row["error"]) for row in store.lines(RECORDS))
+    rows = {} if alike and not lacking else {row["question_id"]: row for row in store.lines(RECORDS)}
+    if rows:
         store.replace(rescored(rows.values(), dataset, _gold_by_id(plan, rows)))
         if not alike:
             was, by = (", ".join(f"{name} {version}" for name, version in each.items()) for each in (before, now))
@@ -45,8 +45,7 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
         note(f"answers of a run that was stopped, scored now: {len(unscored)}")
 
     # 3. Texts that older versions did not keep, or that are no longer to be kept.
-    if rows or unscored:
-        update_texts(store, plan.dataset, dataset.keep_texts, note)
+    update_texts(store, plan.dataset, dataset.keep_texts, note)
 
 
 def _gold_by_id(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:

@@ -18,7 +18,7 @@ from harness.llm import load
 from harness.method import Encoder, Reranker, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.locks import KeyedLocks
-from harness.parallel.members import is_member
+from harness.parallel.members import current
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.types import Question
@@ -92,7 +92,7 @@ class Models:
 
     def reseed(self, *parts: str) -> None:
         """Seed the global generators by the run's seed and `parts`; does nothing with several questions in flight."""
-        if not is_member():
+        if current() is None:
             self.seed = derived_seed(self.plan.config.seed, *parts)
             seed_everything(self.seed)
 
@@ -231,12 +231,12 @@ class EngineTools:
         The first exception in the order of the items is raised. Inside, `meter.flops()` counts what came before the
         map and the item's own; with --parallel 1, where items run in turn, also the items before. Totals are alike.
         """
-        if not is_member():
+        scheduler = current()
+        if scheduler is None:
             return [fn(item) for item in items]
         from harness.parallel.in_flight import map_together
-        from harness.parallel.scheduler import of_member
 
-        return map_together(of_member(), fn, list(items), self.meter)
+        return map_together(scheduler, fn, list(items), self.meter)
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
         """Return fn(), or its result kept under `key` by a stopped build of this index; tuples come back as lists.
@@ -266,7 +266,7 @@ class EngineTools:
 
     def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
         """Return fn(), run with global generators seeded by `key`, then restored: a part must change no later draw."""
-        if is_member():
+        if current() is not None:
             return fn()
         seed = derived_seed(self.seed, key)
         with _global_draws_restored(seed):

@@ -37,7 +37,8 @@ import httpx2
 from harness.errors import CannotRun, RequestFailed
 from harness.llm.api_key_mask import key_mask
 from harness.llm.endpoint_info import is_loopback
-from harness.parallel.scheduler import add_queued, current
+from harness.parallel.members import current
+from harness.parallel.scheduler import add_queued
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _NO_MODEL = re.compile(

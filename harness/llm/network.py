@@ -33,7 +33,8 @@ from harness.llm.kv import KVPool, rewind, slot_of
 from harness.llm.prefix_sharing import copy_shared, shared_prefix
 from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack_problem
 from harness.llm.writing import Writing, next_tokens
-from harness.parallel.scheduler import Again, current, result_or_error
+from harness.parallel.members import current
+from harness.parallel.scheduler import Again, result_or_error
 
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
 _SHORT = 64  # an ask of at most this many tokens writes, probes or reads a little; many cost little more than one

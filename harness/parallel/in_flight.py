@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from harness.cost.meter import Meter
-from harness.parallel.scheduler import Scheduler, Stopped
+from harness.parallel.members import Stopped
+from harness.parallel.scheduler import Scheduler
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from harness.parallel.members import is_member
+from harness.parallel.members import Stopped, current
 
 
 class KeyedLocks:
@@ -20,16 +20,15 @@ class KeyedLocks:
     @contextlib.contextmanager
     def hold(self, key: str) -> Iterator[None]:
         """Hold the lock of `key` in the block; a thread may nest it. Raises Stopped when the run ends meanwhile."""
-        if not is_member():
+        scheduler = current()
+        if scheduler is None:
             yield
             return
-        from harness.parallel.scheduler import Stopped, of_member
-
         with self._lock:
             lock = self._locks.setdefault(key, threading.RLock())
         if not lock.acquire(blocking=False):
             try:
-                with of_member().without_slot():
+                with scheduler.without_slot():
                     lock.acquire()
             except Stopped:
                 lock.release()

@@ -1,14 +1,19 @@
-"""Whether several questions are in flight: then each is answered in a thread that is a member of a Scheduler.
+"""Threads that are members of a Scheduler (scheduler.py): several questions are in flight, each in one of them.
 
-A run of one question at a time reads this much of harness/parallel; the rest begins in scheduler.py.
+A run of one question at a time reads this much of harness/parallel.
 """
 
 import threading
+from typing import Any
 
 this_thread = threading.local()
 """scheduler, member: set by the Scheduler in the threads of its members; queued: seconds that one waited for others."""
 
 
-def is_member() -> bool:
-    """Whether the calling thread is a member of a Scheduler, so that other questions are in flight beside its own."""
-    return getattr(this_thread, "scheduler", None) is not None
+class Stopped(BaseException):
+    """The run ends: not an Exception, so that no method takes it for a failure of its own."""
+
+
+def current() -> Any:
+    """The Scheduler that the calling thread is a member of; None outside of one."""
+    return getattr(this_thread, "scheduler", None)

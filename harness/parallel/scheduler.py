@@ -6,7 +6,6 @@
 
     scheduler = Scheduler(4)                 at most 4 threads work at once; each holds a slot
     scheduler.start_threads(work, work)      members: each work() has its own thread, which first waits for a slot
-    current()                                the Scheduler of the calling thread, None outside of one
     scheduler.do(queue, ask)                 queue.run([ask, ...]) with asks of other members; the result of this ask
     scheduler.call(fn)                       fn() in the thread that runs the batches
     with scheduler.without_slot(): ...       wait for another member; the slot is free meanwhile
@@ -31,7 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from harness.parallel.members import is_member, this_thread
+from harness.parallel.members import Stopped, current, this_thread
 
 # Seconds that asks wait for members which are still at work (loading, encoding, long Python code).
 MAX_WAIT = 0.25
@@ -65,10 +64,6 @@ def add_queued(seconds: float) -> None:
 def _queued() -> float:
     seconds: float = getattr(this_thread, "queued", 0.0)
     return seconds
-
-
-class Stopped(BaseException):
-    """The run ends: not an Exception, so that no method takes it for a failure of its own."""
 
 
 class Again(NamedTuple):
@@ -110,17 +105,6 @@ def result_or_error(fn: Callable[[], Any]) -> Any:
         return fn()
     except Exception as error:  # noqa: BLE001 - raised again in the thread that called
         return error
-
-
-def current() -> Scheduler | None:
-    """The Scheduler that the calling thread is a member of; None outside of one."""
-    return of_member() if is_member() else None
-
-
-def of_member() -> Scheduler:
-    """The Scheduler of the calling thread, which is a member of one."""
-    scheduler: Scheduler = this_thread.scheduler
-    return scheduler
 
 
 def in_forward_thread(fn: Callable[[], R]) -> R:

@@ -12,9 +12,9 @@ A cluster is whatever must be resampled as one (question_clusters.py).
 How an interval is made depends on what a value is (figures: python -m bench.coverage):
 
     scores in [0, 1]   Wilson's interval (1927) with an effective number of questions, m (1 - m) / SE^2.
-    differences        cluster-robust t (Pustejovsky and Tipton 2018). Added is a part of a pair of documents that
-                       differ wholly, one either way, as Agresti and Min (2005) add half a pair: methods that score
-                       near 0 differ in few documents, and a draw may hold none of these.
+    differences        cluster-robust t (Pustejovsky and Tipton 2018). Its squared error grows by that of UNSEEN
+                       more pairs of documents, one won wholly by each method; Agresti and Min (2005) add half a
+                       pair. Methods that score near 0 differ in few documents, and a sample may hold none of them.
     costs              bootstrap-t (Efron 1979), which follows heavy tails, at 2 % a side and Hesterberg's expanded
                        quantiles (2015): of lognormal costs with sigma 1.5 it covers 90 % or more.
 
@@ -48,7 +48,7 @@ Labels = Sequence[str] | Sequence[int] | NDArray[np.int32]
 
 LEVEL = 0.95  # of every interval that is shown, unless its place says otherwise
 FEWEST = 3  # clusters of an interval: two say next to nothing about the spread between documents
-UNSEEN = 0.05  # pairs of documents that are added to differences
+UNSEEN = 0.05  # chosen by simulation: with it 20 documents near 0 cover 93.3 %, without it 88.9 %
 FEWEST_FOR_COSTS = 8  # costs have no upper end that bounds what was not seen
 
 

@@ -60,13 +60,17 @@ def parts_in(run: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def folder_lock(folder: Path, seconds: float = 0) -> Iterator[None]:
-    """Hold the writer's lock of a run folder, or of a part; wait `seconds` for it. Raises RunLocked, SaveError."""
+def folder_lock(folder: Path, check: bool = False) -> Iterator[None]:
+    """Hold the writer's lock of a run folder, or of a part. Raises RunLocked, SaveError.
+
+    check: only look whether it is free; wait a second, as others that look hold it for a moment, too.
+    """
     path, lock = folder / LOCK, FileLock(folder / LOCK, thread_local=False)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(lock.acquire(timeout=seconds))
-            path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+            stack.enter_context(lock.acquire(timeout=1 if check else 0))
+            if not check:
+                path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         except Timeout:
             who = path.read_text(encoding="utf-8") or "another process"
             raise RunLocked(f"{who} is writing the run folder {folder}; wait for it or stop it.") from None
@@ -97,9 +101,9 @@ def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
 
 
 def _check_unlocked(run: Path) -> None:
-    """Raise RunLocked while another process writes the run folder; others that check hold the lock a moment, too."""
+    """Raise RunLocked while another process writes the run folder."""
     if (run / LOCK).exists():
-        with folder_lock(run, seconds=1):
+        with folder_lock(run, check=True):
             pass
 
 

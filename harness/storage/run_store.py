@@ -172,6 +172,8 @@ class RunStore:
     def append_record(self, row: dict[str, Any]) -> None:
         """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""
         with self._lock:
+            if self._closed:
+                return
             self._append(RECORDS, [row])
             self.unscored.pop(row["question_id"], None)
             if not self.unscored:

@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import os
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,13 +65,14 @@ def test_a_library_that_is_installed_and_not_whole(monkeypatch):
     assert checks["transformers"].text == told
 
 
-def test_an_older_torch_that_attends_to_each_question_by_itself(monkeypatch, capsys):
+@pytest.mark.parametrize("module", [{}, {"varlen_attn": lambda query, key, value: None}])
+def test_an_older_torch_that_attends_to_each_question_by_itself(module, monkeypatch, capsys):
     import torch
 
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: "a card")
     assert ("Machine", "attention") not in checked(capsys)[1]
-    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", lambda query, key, value: None)
+    monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", SimpleNamespace(**module))
     line = checked(capsys)[1]["Machine", "attention"]
     assert line["state"] == "missing"
     assert line["text"].startswith("a call for each question in flight")

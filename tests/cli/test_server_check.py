@@ -80,7 +80,7 @@ def test_what_a_server_lacks_is_told_by_its_replies(lacks, refuses, missing, cap
 
 
 def test_a_server_that_gives_no_reply(capsys):
-    """One that is gone is one sentence; one that refuses a chat is a problem; --model alone describes nothing."""
+    """One that is gone is one sentence; one that refuses a chat is a problem; flags that do not fit."""
     with Loopback(["403"], served=["m"]) as server:
         gone = server.url
         code, lines, _ = checked(capsys, "--server", server.url, "--model", "other")
@@ -89,6 +89,7 @@ def test_a_server_that_gives_no_reply(capsys):
     code, lines, told = checked(capsys, "--server", gone)
     assert (code, lines, told.count("\n")) == (2, {}, 1)
     assert told.startswith(f"error: no server answers at {gone}")
-    code, _, told = checked(capsys, "--model", "m")
-    assert code == 2
-    assert "--server URL" in told
+    for flags, words in ((["--model", "m"], "--server URL"), (["--flops", "m", "--server", "u"], "give one of them")):
+        code, _, told = checked(capsys, *flags)
+        assert code == 2
+        assert words in told

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint import complete
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries, _retry_after
-from harness.parallel.scheduler import Scheduler, Stopped
+from harness.parallel.members import Stopped
+from harness.parallel.scheduler import Scheduler
 from tests.llm.endpoints import BODY, KEY, QUICK
 from tests.llm.loopback import Loopback, completion
 

@@ -15,7 +15,8 @@ from harness.cost.meter import Meter
 from harness.parallel import scheduler as crews
 from harness.parallel.in_flight import map_together
 from harness.parallel.locks import KeyedLocks
-from harness.parallel.scheduler import Scheduler, Stopped, current, timed
+from harness.parallel.members import Stopped, current
+from harness.parallel.scheduler import Scheduler, timed
 from tests.engine.fakes import SHAPE
 
 pytestmark = pytest.mark.usefixtures("fake_model", "no_deadlock")

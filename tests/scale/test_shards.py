@@ -95,6 +95,9 @@ def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path):
     with folder_lock(folder), pytest.raises(RunLocked, match="is writing the run folder"):
         shard(tmp_path, 2)
     assert parts_in(folder) == [folder / "parts" / "1-of-3"]
+    (folder / "lock").write_text("process 1 on another machine")
+    shard(tmp_path, 2)  # it looks at the lock of the run, and holds that of its part
+    assert (folder / "lock").read_text() == "process 1 on another machine"
 
 
 def test_questions_that_are_recorded_or_answered_are_not_asked_again(tmp_path):

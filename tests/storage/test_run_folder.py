@@ -15,6 +15,7 @@ from harness.errors import DataError, SaveError, UserError
 from harness.storage import files
 from harness.storage.json_lines import json_line, read_with_older
 from harness.storage.run_folder import find_runs, read_question, read_run, without_texts
+from harness.storage.run_store import RunStore
 from tests.engine.fakes import SCORER, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
@@ -203,6 +204,19 @@ def test_records_that_cannot_be_sorted_are_a_problem_of_saving(monkeypatch, tmp_
     monkeypatch.setattr("harness.storage.run_store.RunStore.sort", refuse)
     result = go(make_plan(), tmp_path)
     assert (result.save_problems, result.failed) == (["cannot write records.jsonl"], 0)
+
+
+def test_a_writer_whose_block_has_ended_writes_nothing(finished):
+    """A thread that still waits for a server comes back when the run is over."""
+    row = {**read_run(finished).records[0], "question_id": "late"}
+    with RunStore.open(finished, None, print) as store:
+        pass
+    before = {path.name: path.read_bytes() for path in finished.iterdir()}
+    store.keep_answer(row)
+    store.append_record(row)
+    store.keep_texts({"0": "long"})
+    store.add_document({"document_id": "late", "status": "built"})
+    assert {path.name: path.read_bytes() for path in finished.iterdir()} == before
 
 
 def test_drafts_of_a_killed_writer_are_removed(finished):
