@@ -216,7 +216,8 @@ class Server:
                 why = str(e)
                 if not why.startswith(_SILENT):
                     return
-        raise CannotRun(f"no server answers at {self.base_url} ({why}); start it, or correct {self.part}.base_url")
+        way_out = f"start it, or correct its address ({self.part}.base_url)"
+        raise CannotRun(f"no server answers at {self.base_url} ({why}); {way_out}")
 
     def _send_once(
         self,

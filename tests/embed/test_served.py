@@ -112,7 +112,7 @@ def test_what_is_served_and_not_where_identifies_an_encoder():
 
 
 def test_a_server_that_is_gone_is_named_by_the_setting():
-    with pytest.raises(CannotRun, match=r"or correct encoder\.base_url"):
+    with pytest.raises(CannotRun, match=r"or correct its address \(encoder\.base_url\)"):
         load_encoder(config("http://127.0.0.1:9/v1", retries=0), Meter(), "encoder")
 
 
