@@ -24,7 +24,6 @@ from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.bm25 import bm25
 from methods.chunks import Span, fixed_chunks, shown_spans
-from methods.packing import packed, packed_chunks, passage_chunks, sentence_chunks
 from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
 
 
@@ -59,13 +58,16 @@ class RetrievalConfig(MethodConfig):
         """The chunks of `document` as spans of characters."""
         if self.chunks == "tokens":
             spans = fixed_chunks(document.text, self.chunk_tokens, model)
-        elif self.chunk_sentences is not None:
-            spans = sentence_chunks(document.text, self.chunk_sentences, self.chunk_tokens, model)
-        elif self.chunks == "passages":
-            spans = passage_chunks(document, self.chunk_tokens, model)
         else:
-            cutting = packed_chunks if self.chunks == "packed" else packed
-            spans = cutting(document.text, self.chunk_tokens, model)
+            from methods import packing  # knows sentences, which chunks of tokens do not need
+
+            if self.chunk_sentences is not None:
+                spans = packing.sentence_chunks(document.text, self.chunk_sentences, self.chunk_tokens, model)
+            elif self.chunks == "passages":
+                spans = packing.passage_chunks(document, self.chunk_tokens, model)
+            else:
+                cutting = packing.packed_chunks if self.chunks == "packed" else packing.packed
+                spans = cutting(document.text, self.chunk_tokens, model)
         return [(a, b) for a, b in spans if b - a >= self.least_characters]
 
 
