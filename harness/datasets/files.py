@@ -115,6 +115,8 @@ class JsonText:
     """A JSON text that is parsed value by value, so that a long list takes the memory of its longest entry.
 
     name: the file, for errors; decoder: of single values. Methods raise DataError, with the line, for broken JSON.
+    Libraries that stream were tried: ijson 3.6 refuses the NaN of other tools' logs; json-stream 2.5 says nothing about
+    a key that is there twice, or text behind the end.
     """
 
     def __init__(self, name: str, stream: _Stream, decoder: json.JSONDecoder = _DECODER) -> None:
