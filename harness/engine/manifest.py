@@ -1,6 +1,6 @@
 """The manifest: all that a run was made with, so that two runs can be distinguished years later.
 
-    {"command", "started", "finished", "starts": [{"command", "started", "finished", "state", "changed"?}, ...],
+    {"id", "command", "started", "finished", "starts": [{"command", "started", "finished", "state", "changed"?}, ...],
      "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "shapes": {role: sizes},
      "prompts",
      "dataset": {"fingerprint", "source", ...},
@@ -8,13 +8,14 @@
      "scorers": {name: version}, "git": {"commit", "dirty"} | null, "packages", "python", "platform", "cpus",
      "memory_gib", "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
 
-A run that is continued keeps its first description; each later start says what had changed by then. The user's home
-folder is written ~, in the command too, and what is secret in an address of the command is written ***; prompts are
-kept as they were sent.
+A run that is continued keeps its first description, and its id, which is drawn at random; each later start says what
+had changed by then. The user's home folder is written ~, in the command too, and what is secret in an address of the
+command is written ***; prompts are kept as they were sent.
 """
 
 import os
 import platform
+import secrets
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -42,7 +43,8 @@ accelerate datasets evaluate fvcore jieba llmlingua mlflow nltk numpy pandas pef
 safetensors scikit-learn scipy sentence-transformers spacy stanza tokenizers torch transformers umap-learn
 """
 # Parts of its identity, known only later, or of one start alone.
-_FIXED = {"method", "hash", "dataset", "amounts", "first_prompts", "command", "started", "finished", "starts", "shard"}
+_FIXED = {"id", "method", "hash", "dataset", "amounts", "first_prompts", "command"}
+_FIXED |= {"started", "finished", "starts", "shard"}
 
 
 def utc_now() -> str:
@@ -157,7 +159,8 @@ def with_start(
         "parallel": parallel,
     }
     if "starts" not in before:  # the first start, or what a killed merge of an earlier version left
-        return {"command": command, "started": start["started"], "finished": None, "starts": [start], **described}
+        times = {"started": start["started"], "finished": None, "starts": [start]}
+        return {"id": secrets.token_hex(8), "command": command, **times, **described}
     if changed := changes(before, described):
         start["changed"] = changed
     if described["dataset"]["questions"] >= (before.get("dataset") or {}).get("questions", 0):

@@ -100,6 +100,7 @@ def experiment_guide(name: str, experiment: str) -> str:
 
 
 _RUN, _STARTED, _SUITE, _PARENT = "harness.run", "harness.started", "harness.suite", "mlflow.parentRunId"
+_ID = "harness.id"  # runs of earlier versions have none
 _NUMBERS = "harness.numbers"  # a tag: which final metrics are there
 _NOTE = "mlflow.note.content"
 _MOST_METRICS = 1000  # of one log_batch call, and 100 params or tags: MLflow's limits
@@ -233,12 +234,13 @@ class MlflowRun:
     def _find_run(self) -> tuple[bool, str]:
         """(whether the run was made now, its id). A folder that was deleted and begun anew is another run."""
         own = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.get("started"))}
+        own |= {_ID: self.run.manifest["id"]} if "id" in self.run.manifest else {}
         if runs := self._search_runs(own):
             return False, str(runs[0].info.run_id)
         method, model = (str(self.run.config[kind]["name"]) for kind in ("method", "model"))
         values = "".join(f" {key.removeprefix('method.')}={value}" for key, value in set_by_user(self.run).items())
         name = f"{method}{values} · {model}"
-        for more in (self.run.path.name.rpartition("--")[2], own[_STARTED]):
+        for more in (self.run.path.name.rpartition("--")[2], *list(own.values())[1:]):
             if self._search_runs({"mlflow.runName": name}):
                 name += f" · {more}"
         return True, self._make_run(own, name)

@@ -8,8 +8,8 @@ background.BackgroundTracking   a thread that repeats `track` over the runs of a
 
 experiment  the data set, with a saved view "Comparison" and a guide as its description
 parent      the suite: its runs hang below it
-run         the run folder, found again by its tags harness.run and harness.started; params are the short values of
-            its configuration under their names for --set, of the parts that it used
+run         the run folder, found again by its tags harness.run, harness.started and harness.id; params are the
+            short values of its configuration under their names for --set, of the parts that it used
 data        the rows as the run's input
 traces      one a question (traces.py), with its scores as assessments and its gold answers as expectations
 metrics     the scorers' own names, in percent; TFLOPs; uncertainty/ usage/ (metrics.py)

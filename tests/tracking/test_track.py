@@ -5,11 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from harness.engine.progress import Silent
 from harness.errors import SaveError
+from harness.scale.shard import run_shard
 from harness.storage.run_folder import find_runs, read_run
 from harness.tracking.mlflow_traces import MlflowTraces
 from harness.tracking.track import track
 from reports.main_table import frame
+from tests.engine.fakes import World, go, make_plan
 from tests.reports.build import built
 from tests.tracking.store import SCORE, append, artifacts, client, history, only_run, row, run_folder, runs_of, suite
 
@@ -169,6 +172,21 @@ class TestTrack:
         track(run_folder(tmp_path / "a"), uri)
         track(run_folder(tmp_path / "b", manifest={"started": "2026-02-02T03:04:05+00:00"}), uri)
         assert sorted(r.info.run_name for r in runs_of(uri)) == ["pecan · tiny", "pecan · tiny · 0123abcd"]
+
+    def test_runs_of_one_hash_and_second_are_two_and_shards_go_on_in_theirs(
+        self, uri, tmp_path, monkeypatch, fake_model
+    ):
+        monkeypatch.setattr("harness.engine.manifest.utc_now", lambda: "2026-01-02T03:04:05+00:00")
+        data = World(questions=6, documents=3).dataset()
+        folders = [go(make_plan(data, limit=4), tmp_path / name).folder for name in "abcd"]
+        for folder in folders:
+            track(folder, uri, traces=0)
+        for number in (1, 2):
+            run_shard(make_plan(data), tmp_path / "b", number, 2, progress=Silent(), command=["harness", "run"])
+        track(folders[1], uri, traces=0)
+        found = sorted(runs_of(uri, data.name), key=lambda run: run.info.start_time)
+        assert sorted(run.data.metrics["n"] for run in found) == [4, 4, 4, 6]
+        assert len({run.info.run_name for run in found}) == 4
 
     def test_the_experiment_opens_on_its_runs_and_offers_the_comparison(self, uri, tmp_path):
         track(run_folder(tmp_path), uri)

@@ -62,6 +62,8 @@ def test_a_run_is_logged_once_it_ends_and_again_under_the_same_id(tmp_path, sent
     assert (len({run.arguments["id"] for run in sent}), sent[0].exit_code) == (1, 1)
     assert sent[0].arguments["project"] == wandb_run.PROJECT
     assert len(sent) == 2
+    track(write_run(tmp_path / "other", [record(0, 1.0)], manifest={"id": "another run of that second"}), "wandb:qa")
+    assert sent[2].arguments["id"] != sent[0].arguments["id"]
 
 
 def test_a_failure_names_the_command_that_logs_it_later(tmp_path, sent):
