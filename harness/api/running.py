@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
+from harness.api.notebook import default_progress
 from harness.api.results import PathLike, Run, Runs
 from harness.config import presets, registry, suites
 from harness.config.layers import FOLDER, Choices, folder_settings
@@ -17,7 +18,7 @@ from harness.engine.command_limits import LimitHook
 from harness.engine.expand_command import command_rows, plan_all, with_seeds
 from harness.engine.parameters_from_rows import NumbersFromRows
 from harness.engine.plan import Plan
-from harness.engine.progress import Progress, Silent, default_progress
+from harness.engine.progress import Progress, Silent
 from harness.engine.recorded_stops import with_stops
 from harness.engine.repeats import distinct_repeats
 from harness.engine.rows_in_turn import in_turn

@@ -131,7 +131,7 @@ def _judge_all(
     labels: by hand.
     """
     from harness.engine.judge_run import judge_run
-    from harness.engine.progress import default_progress
+    from harness.engine.progress import Progress
 
     code = 0
     for number, (folder, questions) in enumerate(examples.items()):
@@ -141,7 +141,7 @@ def _judge_all(
         if without_home(dict(chosen.identity)) in (read_json(folder / MANIFEST).get("models") or {}).values():
             say(f"note: {folder}: {chosen.name} is a model of this run; models tend to prefer their own answers")
         try:
-            judged = judge_run(folder, questions, chosen, parallel=parallel, progress=default_progress())
+            judged = judge_run(folder, questions, chosen, parallel=parallel, progress=Progress())
         except HarnessError as error:
             say(f"error: {folder}: {error}")
             if isinstance(error, UserError) and not error.midway and not number:

@@ -27,46 +27,43 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     its end, by `Event.reply`; `unanswered`, {tokens, flops, billed} of requests without a usable reply, which nothing
     else counts but the limits of a command.
     """
-    usage: dict[str, dict[str, Any]] = {}
-    for event in events:
-        add_usage(usage, {event.phase: _usage_of_event(event, shapes.get(event.shape))})
-    return usage
-
-
-def _usage_of_event(e: Event, shape: ModelShape | None) -> dict[str, Any]:
-    """What one event adds to its phase, by the names in `usage_of`; shape: its model's sizes, None where unknown."""
-    spent = {name: 0.0 if shape is None else flops(e, shape, name) for name in CONVENTIONS}
-    if not e.answered:
-        billed = {} if e.billed is None else {"billed": {e.role: {"input": e.new, "cached": 0, "output": e.billed}}}
-        return {"unanswered": {"tokens": e.new, "flops": spent, **billed}}
-    usage = {
-        "flops": spent,
-        "tokens_in": 0 if e.kind == "decode" else e.new,
-        "tokens_cached": e.cached if e.requests else 0,
-        "tokens_reused": e.reused,
-        "tokens_out": e.out,
-        "requests": e.requests,
-        "seconds": e.seconds,
-        "queued": e.queued,
-        "uncounted": int(shape is None),
-        "texts": e.texts,
-        "texts_cut": e.cut,
-        "retries": e.retries,
-        "endings_cut": e.endings,
-        "recounted": e.recounted,
-        "encoder_requests": e.requests if e.kind in ("embed", "rerank") else 0,
-        "roles": {} if shape is None else {e.role: spent[DEFAULT]},
-    }
-    usage |= {name: count for name, count in (("markers_broken", e.markers), ("recalled", e.recalled)) if count}
-    if e.reply:
-        usage["replies"] = {e.reply: 1}
-    if e.kind == "probe":
-        usage["probes"] = {"requests": e.requests, "tokens": e.new, "flops": spent}
-    if e.billed is not None:
-        usage["billed"] = {e.role: {"input": e.new - e.reused, "cached": e.reused, "output": e.billed}}
-    if e.thinking:
-        usage["thinking"] = {"tokens": e.thinking, "unclosed": e.unclosed, "flops": spent}
-    return usage
+    total: dict[str, dict[str, Any]] = {}
+    for e in events:
+        shape = shapes.get(e.shape)
+        spent = {name: 0.0 if shape is None else flops(e, shape, name) for name in CONVENTIONS}
+        if not e.answered:
+            billed = {} if e.billed is None else {"billed": {e.role: {"input": e.new, "cached": 0, "output": e.billed}}}
+            add_usage(total, {e.phase: {"unanswered": {"tokens": e.new, "flops": spent, **billed}}})
+            continue
+        usage = {
+            "flops": spent,
+            "tokens_in": 0 if e.kind == "decode" else e.new,
+            "tokens_cached": e.cached if e.requests else 0,
+            "tokens_reused": e.reused,
+            "tokens_out": e.out,
+            "requests": e.requests,
+            "seconds": e.seconds,
+            "queued": e.queued,
+            "uncounted": int(shape is None),
+            "texts": e.texts,
+            "texts_cut": e.cut,
+            "retries": e.retries,
+            "endings_cut": e.endings,
+            "recounted": e.recounted,
+            "encoder_requests": e.requests if e.kind in ("embed", "rerank") else 0,
+            "roles": {} if shape is None else {e.role: spent[DEFAULT]},
+        }
+        usage |= {name: count for name, count in (("markers_broken", e.markers), ("recalled", e.recalled)) if count}
+        if e.reply:
+            usage["replies"] = {e.reply: 1}
+        if e.kind == "probe":
+            usage["probes"] = {"requests": e.requests, "tokens": e.new, "flops": spent}
+        if e.billed is not None:
+            usage["billed"] = {e.role: {"input": e.new - e.reused, "cached": e.reused, "output": e.billed}}
+        if e.thinking:
+            usage["thinking"] = {"tokens": e.thinking, "unclosed": e.unclosed, "flops": spent}
+        add_usage(total, {e.phase: usage})
+    return total
 
 
 def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:

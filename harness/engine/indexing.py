@@ -84,42 +84,38 @@ class Indexer:
         for document in documents:
             key = index_key(self._plan, document, of_question)
             with self._building.hold(digest := key_digest(key)):
-                entry = self._load_or_build(document, of_question, key, digest)
+                # 1. From memory.
+                if digest in self._failed:  # the other questions of this document do not pay for the failure again
+                    raise Failed(self._failed[digest])
+                with self._lock:
+                    entry = self._recent.get(digest)
+                # 2. From the cache.
+                if entry is None and (entry := self._cache.get(self._cache.folder(key), key)) is not None:
+                    self._record_status(document, of_question, digest, "hit", entry.usage)
+                # 3. Built, recorded, cached: a run killed in between would otherwise find its own index in the cache,
+                #    as if another had paid for it.
+                if entry is None:
+                    entry = self._build(document, of_question, key, digest)
+                    self._record_status(document, of_question, digest, "built", entry.usage)
+                    try:
+                        self._cache.put(self._cache.folder(key), key, entry)
+                    except SaveError as error:
+                        if self._cache.written:  # it could be written before: later indexes would be lost too
+                            raise
+                        if not self._uncached:  # report a cache that cannot be written once, not once a document
+                            self._progress.note(f"an index is not cached: {error}")
+                        self._uncached.append(str(error))
+                with self._lock:
+                    self._recent[digest] = entry
+                    self._recent.move_to_end(digest)
+                    while len(self._recent) > self.kept:
+                        self._recent.popitem(last=False)
             found.append(entry.value())
         return found
 
-    def _load_or_build(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
-        """The index from memory or cache, or built and cached now. key, digest: index_key and hash. Raises Failed."""
-        if digest in self._failed:  # the other questions of this document do not pay for the same failure again
-            raise Failed(self._failed[digest])
-        with self._lock:
-            entry = self._recent.get(digest)
-        if entry is None:
-            entry = self._cache.get(self._cache.folder(key), key)
-            status = "hit" if entry is not None else "built"
-            if entry is None:
-                entry = self._build(document, question, key)
-            # Before it is cached: a run killed in between would find its own index there, as if another had paid.
-            self._record_status(document, question, digest, status, entry.usage)
-            if status == "built":
-                try:
-                    self._cache.put(self._cache.folder(key), key, entry)
-                except SaveError as error:
-                    if self._cache.written:  # it could be written before: later indexes would be lost too
-                        raise
-                    if not self._uncached:  # report a cache that cannot be written once, not once a document
-                        self._progress.note(f"an index is not cached: {error}")
-                    self._uncached.append(str(error))
-        with self._lock:
-            self._recent[digest] = entry
-            self._recent.move_to_end(digest)
-            while len(self._recent) > self.kept:
-                self._recent.popitem(last=False)
-        return entry
-
-    def _build(self, document: Document, question: Question | None, key: dict[str, Any]) -> Entry:
-        """Call the method's `index` and keep its cost. Raises Failed, now and the next time."""
-        plan, digest, method = self._plan, key_digest(key), self._plan.method
+    def _build(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
+        """Call the method's `index` and keep its cost; digest: of `key`. Raises Failed, now and the next time."""
+        plan, method = self._plan, self._plan.method
         if (fields := method.index_fields) is not None:
             method = copy.copy(method)
             method.config = _IndexSettings(plan.method, fields)

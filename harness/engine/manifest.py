@@ -81,7 +81,14 @@ def made_by() -> dict[str, Any]:
 
 def describe(plan: Plan) -> dict[str, Any]:
     """The parts of a plan's manifest that are known before it starts: no times, command or first prompts."""
-    dataset, numbers, served = plan.dataset, amounts_of(plan), served_sizes(plan.models)
+    dataset, served = plan.dataset, served_sizes(plan.models)
+    numbers: dict[str, dict[str, Any]] = {}  # that the paper prints for the data set, or that another run gave
+    for name in type(plan.method).from_other_runs:
+        origin = plan.origins.get(f"method.params.{name}", "")
+        if origin.startswith("configs/") and origin.endswith(", by_dataset"):
+            value = getattr(plan.method.config, name)
+            numbers[name] = {"value": value, "note": f"{name} = {value}, printed in the paper ({origin})"}
+    numbers |= plan.amounts
     shapes = [(role, served[role] if role in served else shape_of_role(plan, role)) for role in plan.identities]
     described = {
         "method": plan.config.method.name,
@@ -113,17 +120,6 @@ def describe(plan: Plan) -> dict[str, Any]:
         "warnings": [sentence_without_home(warning) for warning in plan.warnings],
     }
     return {**without_home({**described, "prompts": None}), "prompts": described["prompts"]}
-
-
-def amounts_of(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Field -> {"value", "note", ...} of each number that another run gave or the paper prints for the data set."""
-    printed = {}
-    for name in type(plan.method).from_other_runs:
-        origin = plan.origins.get(f"method.params.{name}", "")
-        if origin.startswith("configs/") and origin.endswith(", by_dataset"):
-            value = getattr(plan.method.config, name)
-            printed[name] = {"value": value, "note": f"{name} = {value}, printed in the paper ({origin})"}
-    return printed | plan.amounts
 
 
 def shape_of_role(plan: Plan, role: str) -> ModelShape | None:

@@ -4,8 +4,8 @@
     200/200 · 1 failed · 1.5M tokens · 19.6 TFLOPs · 14 min                                  the result follows
 
 No TFLOPs where the sizes of a model are not known, for instance behind a server: a partial sum would mislead.
-A terminal rewrites the line in place after a bar, a notebook has a widget; a log file gets a line about every 10 %,
-and every minute of a long index.
+A terminal rewrites the line in place after a bar (a notebook has a widget: harness/api/notebook.py); a log file gets a
+line about every 10 %, and every minute of a long index.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from harness.cost.units import duration, short_count
 from harness.cost.usage import sum_phases, tokens_of
 from harness.errors import erase_line, printable
 
-_REDRAW = 0.1  # seconds between two drawings of the live line
+REDRAW = 0.1  # seconds between two drawings of the live line
 _MINUTE = 60.0  # seconds between two lines of a log while one question takes long
 _BAR = 20  # characters
 COUNTED = ("question_id", "error", "scores", "usage")
@@ -130,7 +130,7 @@ class Progress:
                 self._log()
             return
         now = time.monotonic()
-        if now - self._drawn >= _REDRAW or self._done == self._total:
+        if now - self._drawn >= REDRAW or self._done == self._total:
             from tqdm import tqdm
 
             self._drawn = now
@@ -152,38 +152,6 @@ class Progress:
             self._stream.flush()
         except (OSError, ValueError):
             self._closed = True  # the terminal was closed: the run continues without output
-
-
-class Notebook(Progress):
-    """A widget below the cell, or a bar of text if ipywidgets is not installed."""
-
-    _result_follows = False
-
-    def start(self, total: int, headline: str) -> None:
-        """Begin a run over `total` questions and show the bar."""
-        from tqdm.auto import tqdm
-
-        super().start(total, headline)
-        self._widget = tqdm(total=total, bar_format="{n_fmt}/{total_fmt} {bar} {desc}")
-
-    def stop(self) -> None:
-        """End the run; the bar stays as it is."""
-        self._log()
-        self._widget.close()
-
-    def _draw(self) -> None:
-        if time.monotonic() - self._drawn >= _REDRAW or self._done == self._total:
-            self._log()
-
-    def _log(self) -> None:
-        self._drawn = time.monotonic()
-        self._widget.n = self._done
-        self._widget.set_description_str(printable(self.line()))
-
-
-def default_progress() -> Progress:
-    """The widget in a notebook, else the line on stderr."""
-    return Notebook() if "ipykernel" in sys.modules else Progress()
 
 
 class Quiet(Progress):

@@ -121,7 +121,14 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
         raise UserError(f"--parallel {options.parallel}: at least one question must be in flight.")
     for name, text in plan.awaits.items():
         raise UserError(f"method.{name}={text} has no number yet; run the row that gives it first.")
-    _check_ids(plan)
+    seen: set[str] = set()
+    for example in plan.dataset.examples:  # an id alone identifies a question
+        question = example.question
+        if question.id in seen:
+            raise UserError(f"data set {plan.dataset.name} has two questions with the id '{question.id}'.")
+        seen.add(question.id)
+        if missing := [d for d in question.document_ids if d not in plan.dataset.documents]:
+            raise UserError(f"question '{question.id}' names document '{missing[0]}', which is not in the data set.")
     with RunStore.open(Path(out) / plan.folder, plan.dataset.fingerprint, progress.note, options.part) as store:
         bring_up_to_date(store, plan, progress.note, options.retry_failed)
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
@@ -132,18 +139,6 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
         except BaseException as error:
             job.record_early_end(error)
             raise
-
-
-def _check_ids(plan: Plan) -> None:
-    """Raise UserError where two questions share an id, which alone identifies one, or a document is missing."""
-    seen: set[str] = set()
-    for example in plan.dataset.examples:
-        question = example.question
-        if question.id in seen:
-            raise UserError(f"data set {plan.dataset.name} has two questions with the id '{question.id}'.")
-        seen.add(question.id)
-        if missing := [d for d in question.document_ids if d not in plan.dataset.documents]:
-            raise UserError(f"question '{question.id}' names document '{missing[0]}', which is not in the data set.")
 
 
 class Job:

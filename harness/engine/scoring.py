@@ -83,7 +83,7 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
 
 
 def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()) -> dict[str, Any]:
-    """The record `row` with new scores and flags; those by `keep` stay. Its `error` is in one of three states:
+    """The record `row` with new scores and flags; those by `keep` stay and come first. `error` has three states:
 
     None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
     "stage": "scoring": answered, but not scored (NOT_YET) or a scorer failed; cleared, or replaced by a scorer's error.
@@ -91,20 +91,29 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep:
     """
     error = row["error"]
     if error is not None and not lacks_only_scores(error):
-        return _scored(row, unanswered_verdict(dataset, gold), error, keep)
-    try:
-        verdict = score_reply(dataset, row["prediction"], list(map(parse_shown, row["shown"])), gold)
-    except STOPS:
-        raise
-    except Exception as broken:  # a scorer of the user may raise anything
-        sentence = f"question '{row['question_id']}' could not be scored, and no record was changed"
-        if error is None and any(":" in name for name in dataset.scorers):
-            raise UserError(f"{sentence}: {one_line(describe_failure(broken))}") from broken
-        if error is None:
-            broken.add_note(sentence)
+        verdict = unanswered_verdict(dataset, gold)
+    else:
+        try:
+            verdict = score_reply(dataset, row["prediction"], list(map(parse_shown, row["shown"])), gold)
+            error = None
+        except STOPS:
             raise
-        return _scored(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING}, keep)
-    return _scored(row, verdict, None, keep)
+        except Exception as broken:  # a scorer of the user may raise anything
+            sentence = f"question '{row['question_id']}' could not be scored, and no record was changed"
+            if error is None and any(":" in name for name in dataset.scorers):
+                raise UserError(f"{sentence}: {one_line(describe_failure(broken))}") from broken
+            if error is None:
+                broken.add_note(sentence)
+                raise
+            verdict, error = unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING}
+    # Scores of judges and of other tools stay too; flags and counts stay with their scores.
+    stay = {*(row["notes"].get(JUDGES) or {}), *keep, *(name for name in row["scores"] if name.startswith(LOGGED))}
+    scores = {**verdict.scores, **{name: value for name, value in row["scores"].items() if name in stay}}
+    notes = {key: value for key, value in row["notes"].items() if key not in SCORING_NOTES} | verdict.notes
+    for key in ("flags", COUNTS):
+        if kept := {name: value for name, value in (row["notes"].get(key) or {}).items() if name in stay}:
+            notes[key] = {**notes.get(key, {}), **kept}
+    return {**row, "scores": {n: scores[n] for n in [*keep, *scores] if n in scores}, "error": error, "notes": notes}
 
 
 def rescored(
@@ -119,20 +128,6 @@ def rescored(
         if answers is None:
             raise UserError(f"question '{row['question_id']}' is not in the data set any more")
         yield scored_record(row, dataset, answers, keep)
-
-
-def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None, keep: Sequence[str]) -> dict[str, Any]:
-    """The record with scores and notes of `verdict` and this `error`; scores of judges and other tools stay.
-
-    keep: names of scores that stay too, flags and counts with them; they come first.
-    """
-    stay = {*(row["notes"].get(JUDGES) or {}), *keep, *(name for name in row["scores"] if name.startswith(LOGGED))}
-    scores = {**verdict.scores, **{name: value for name, value in row["scores"].items() if name in stay}}
-    notes = {key: value for key, value in row["notes"].items() if key not in SCORING_NOTES} | verdict.notes
-    for key in ("flags", COUNTS):
-        if kept := {name: value for name, value in (row["notes"].get(key) or {}).items() if name in stay}:
-            notes[key] = {**notes.get(key, {}), **kept}
-    return {**row, "scores": {n: scores[n] for n in [*keep, *scores] if n in scores}, "error": error, "notes": notes}
 
 
 def silent_scorers(names: Sequence[str], summary: Mapping[str, Any]) -> list[str]:

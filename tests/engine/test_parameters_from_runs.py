@@ -9,7 +9,7 @@ from harness.config.layers import Choices
 from harness.config.suites import read_suite
 from harness.cost.flops import ModelShape
 from harness.engine.forecast import Cost
-from harness.engine.manifest import amounts_of, shape_of_role
+from harness.engine.manifest import describe, shape_of_role
 from harness.engine.parameters_from_runs import cost_of, nearest_count, plan_with_amounts, visited_nodes
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
@@ -125,6 +125,6 @@ def test_a_run_that_visited_nothing_gives_no_number_of_nodes():
 def test_printed_numbers_say_so():
     alone = plan_choices(Choices(method="bm25-topx", dataset="pocket/musique", limit=1))
     note = "k = 7, printed in the paper (configs/methods/bm25-topx.yaml, by_dataset)"
-    assert amounts_of(alone) == {"k": {"value": 7, "note": note}}
+    assert describe(alone)["amounts"] == {"k": {"value": 7, "note": note}}
     other = plan_choices(Choices(method="bm25-topx", dataset="pocket/quality", limit=1))
-    assert (other.awaits, amounts_of(other)) == ({"k": "from:pecan"}, {})
+    assert (other.awaits, describe(other).get("amounts")) == ({"k": "from:pecan"}, None)

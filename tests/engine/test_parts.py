@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.api.notebook import Notebook
 from harness.cost.flops import DEFAULT
 from harness.cost.meter import Meter
 from harness.engine import manifest
 from harness.engine.document_view import GAP, View
-from harness.engine.progress import Notebook, Progress
+from harness.engine.progress import Progress
 from harness.engine.tools import EngineTools, Models
 from harness.stats.rng import derived_seed
 from harness.storage.serialize import dump, json_values, load

@@ -1,0 +1,39 @@
+"""Progress of a run that was started in a notebook."""
+
+import sys
+import time
+
+from harness.engine.progress import REDRAW, Progress
+from harness.errors import printable
+
+
+class Notebook(Progress):
+    """A widget below the cell, or a bar of text if ipywidgets is not installed."""
+
+    _result_follows = False
+
+    def start(self, total: int, headline: str) -> None:
+        """Begin a run over `total` questions and show the bar."""
+        from tqdm.auto import tqdm
+
+        super().start(total, headline)
+        self._widget = tqdm(total=total, bar_format="{n_fmt}/{total_fmt} {bar} {desc}")
+
+    def stop(self) -> None:
+        """End the run; the bar stays as it is."""
+        self._log()
+        self._widget.close()
+
+    def _draw(self) -> None:
+        if time.monotonic() - self._drawn >= REDRAW or self._done == self._total:
+            self._log()
+
+    def _log(self) -> None:
+        self._drawn = time.monotonic()
+        self._widget.n = self._done
+        self._widget.set_description_str(printable(self.line()))
+
+
+def default_progress() -> Progress:
+    """The widget in a notebook, else the line on stderr."""
+    return Notebook() if "ipykernel" in sys.modules else Progress()
