@@ -9,7 +9,6 @@ from harness.cli.output import say
 from harness.cli.show import resolve_named
 from harness.config import presets, registry, suites
 from harness.config.layers import Choices
-from harness.config.registry import parameters
 from harness.config.resolve import resolve, resolve_part
 from harness.config.schema import DatasetConfig
 from harness.datasets.formats import formats
@@ -106,8 +105,7 @@ def _check_profile(name: str) -> None:
     for method in presets.names("methods"):
         r = resolve(Choices(method=method, dataset=presets.names("datasets")[0], profile=name))
         raise_all(r.problems)
-        make_method(r)
-        known |= parameters(r.config.method.implementation)
+        known |= set(make_method(r).Config.model_fields)
     for origin, values in presets.read("profiles", name):
         for key in (values.get("methods") or {}).get("*") or {}:
             if key not in known:

@@ -17,13 +17,13 @@ datasets:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config import presets
-from harness.config.registry import method_class, parameters, trust
+from harness.config.registry import method_class, trust
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.config.yaml_tree import Layer, Raw, Tree, flatten, merged, nested, parsed, read_yaml, value_text
 from harness.errors import ConfigError, HarnessError, UserError, attempt, close_matches, raise_all, unknown
@@ -87,7 +87,7 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
         values = attempt(problems, read_yaml, Path(name).expanduser()) or {}
         if set(values) == {"config", "origins"} and isinstance(values["config"], dict):
             values = dict(with_home(values["config"]))
-            problems += _received_settings(name, values, c.sets)
+            problems += map(UserError, _received_settings(name, values, c.sets))
         else:
             trust(values)
         files.append((name, values))
@@ -141,27 +141,23 @@ def _checked(problems: list[HarnessError], values: Mapping[str, Any], origin: st
     return checked
 
 
-def _received_settings(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> list[HarnessError]:
-    """Errors for settings of a run.yaml that --set must repeat, as the run may be a stranger's; code is never trusted.
+def _received_settings(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with settings of a run.yaml that --set must repeat, as the run may be a stranger's.
 
     label: the file, for messages; values: its content; sets: the user's --set.
     """
-    sentences = []
     settings = flatten(values)
     for key, value in settings.items():
         path, _, name = key.rpartition(".")
         variable = f"{path}.api_key_env"
         if name == "trust_remote_code" and value and not sets.get(key):
-            sentences.append(
-                f"{key} would execute code of a model's repository; if you trust it, add: --set {key}=true"
-            )
+            yield f"{label}: {key} would execute code of a model's repository; if you trust it, add: --set {key}=true"
         elif name == "base_url" and value and settings.get(variable, "") is not None and not {key, variable} <= {*sets}:
             # Neither value is repeated: a careless file has the key, or a password, in it.
-            sentences.append(
-                "would send an environment variable of yours to a server; if you trust that server, name both "
-                f"yourself: --set {variable}=NAME {key}=URL"
+            yield (
+                f"{label}: would send an environment variable of yours to a server; if you trust that server, name "
+                f"both yourself: --set {variable}=NAME {key}=URL"
             )
-    return [UserError(f"{label}: {sentence}") for sentence in sentences]
 
 
 def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str, Any]:
@@ -178,12 +174,9 @@ def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str
         known = [f"{part}.{name}" for part, config in parts for name in config.model_fields]
         with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
             tree = Tree(presets.read("methods", str(method)))
-            known += [f"method.{name}" for name in sorted(parameters(str(tree.values.get("implementation"))))]
-        near = [] if rest else close_matches(root, (*PARTS, "roles", *SCALARS))
-        near = near or [name for name in known if name.partition(".")[2] == (rest or root).rpartition(".")[2]]
-        near = near or close_matches(key, known)
-        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise UserError(f"unknown key '{key}' ({origin}).{hint}")
+            known += [f"method.{name}" for name in method_class(str(tree.values["implementation"])).Config.model_fields]
+        same = [name for name in known if name.partition(".")[2] == key.rpartition(".")[2]]
+        raise unknown(f"key '{key}' ({origin})", same[0] if same else key, same or [*PARTS, "roles", *SCALARS, *known])
     trust(parsed(value))
     problems: list[HarnessError] = []
     layer = _checked(problems, nested(f"method.params.{rest}" if root == "method" and rest else key, value), origin)

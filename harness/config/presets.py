@@ -12,8 +12,6 @@ packages: an entry point of "harness.configs" names a package with a folder conf
 import functools
 import importlib.util
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +33,6 @@ _Files = dict[str, tuple[str, str, Path | None]]
 def singular(kind: str) -> str:
     """ "methods" -> "method", as messages say it."""
     return "data set" if kind == "datasets" else kind.removesuffix("s")
-
-
-@contextmanager
-def shipped_only() -> Iterator[None]:
-    """Inside the block the folder HARNESS_CONFIGS is ignored."""
-    own = os.environ.pop(ENV, None)
-    try:
-        yield
-    finally:
-        if own is not None:
-            os.environ[ENV] = own
 
 
 def _files_in(folder: Path, kind: str, label: str) -> _Files:
@@ -102,11 +89,6 @@ def see(listed: str = "harness list") -> str:
     return f"{listed}; {ENV} is '{folder}'" if folder else f"{listed}; for your own set {ENV}=FOLDER"
 
 
-def _read_file(shown: str, path: Path) -> dict[str, Any]:
-    """The values of a preset's file, not to be changed; shown: its path for messages."""
-    return (_read_shipped if shown.startswith("configs/") else read_yaml)(path, shown)
-
-
 def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
     """Replace names of files in `folder`, {"data": "a.jsonl"}, by absolute paths.
 
@@ -123,8 +105,12 @@ def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
     return str(folder / values) if here else values
 
 
-def _chain(kind: str, name: str) -> list[Layer]:
-    """The files of a preset as they stand, base first; the code that they name becomes trusted. Raises as `read`."""
+def read(kind: str, name: str, about: bool = False) -> list[Layer]:
+    """The layers of a preset, base first, as (origin, values); the code that they name becomes trusted.
+
+    about: with the keys that set nothing (`summary`, `download`, ...). Raises UnknownName, and ConfigError for a file
+    that cannot be read or that extends itself.
+    """
     layers: list[Layer] = []
     following: Any = name
     while following is not None:
@@ -141,24 +127,13 @@ def _chain(kind: str, name: str) -> list[Layer]:
                     f"'{shown}', which an installed package adds as {singular(kind)} '{own}', is no mapping"
                 )
         else:
-            values = _read_file(shown, path)
+            values = (_read_shipped if shown.startswith("configs/") else read_yaml)(path, shown)
         if shown.startswith(f"${ENV}/"):
             values = _with_full_paths(values, Path(os.environ[ENV]).absolute())
         trust(values)  # shipped, in the user's own folder, or of an installed package
-        layers.insert(0, (shown, values))
         following = values.get("extends")
-    return layers
-
-
-def read(kind: str, name: str) -> list[Layer]:
-    """The layers of a preset, base first, as (origin, values); `summary`, `download`, `extends` and such are left out.
-
-    Raises UnknownName, and ConfigError for a file that cannot be read or that extends itself.
-    """
-    layers: list[Layer] = []
-    for origin, values in reversed(_chain(kind, name)):
-        left_out = ("extends", *_ABOUT, *(["name"] if layers else []))  # of a base, also its own name in tables
-        layers.insert(0, (origin, {key: value for key, value in values.items() if key not in left_out}))
+        left_out = {"extends", *(() if about else _ABOUT), *(("name",) if layers else ())}  # a base's name in tables
+        layers.insert(0, (shown, {key: value for key, value in values.items() if key not in left_out}))
     return layers
 
 
@@ -167,14 +142,14 @@ def about(dataset: str, key: str) -> Any:
 
     "download": sentences on what to download, from where, and its size; "official_questions": of the published file.
     """
-    chain = _chain("datasets", dataset) if fold(dataset) in _files("datasets") else []
-    return next((values[key] for _, values in reversed(chain) if key in values), None)
+    layers = read("datasets", dataset, about=True) if fold(dataset) in _files("datasets") else []
+    return next((values[key] for _, values in reversed(layers) if key in values), None)
 
 
 def summaries(kind: str) -> dict[str, str]:
     """Name -> one line about it, sorted by name; read from the files, without importing their targets."""
     return {
-        name: str(_read_file(shown, path).get("summary") or f"see {shown}") if path else f"added by {shown}"
+        name: str(read_yaml(path, shown).get("summary") or f"see {shown}") if path else f"added by {shown}"
         for name, shown, path in sorted(_files(kind).values())
     }
 

@@ -122,11 +122,6 @@ def method_class(implementation: str) -> type[Method]:
     return cls
 
 
-def parameters(implementation: str) -> set[str]:
-    """Names of the parameters of a method's implementation. Raises UserError when it cannot be imported."""
-    return set(method_class(implementation).Config.model_fields)
-
-
 def import_target(target: str) -> Any:
     """The attribute that "module:name" names; modules may lie in the folder HARNESS_CONFIGS.
 

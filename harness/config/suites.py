@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.config import presets
 from harness.config.yaml_tree import parse_assignments
-from harness.errors import ConfigError, UserError, close_matches, unknown
+from harness.errors import ConfigError, UserError, unknown
 
 _OWN = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
 _Names = Annotated[list[str], Field(min_length=1)]
@@ -111,9 +111,7 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
     known = list(dict.fromkeys(key for part in parts for key in part.sets))
     for key in unset:
         if key not in known:
-            near = close_matches(key, known)
-            hint = f"did you mean '{near[0]}'?" if near else f"it sets: {', '.join(known) or 'nothing'}"
-            raise UserError(f"--unset {key}: suite {suite.name} does not set it; {hint}")
+            raise unknown(f"setting '{key}' of suite {suite.name} (--unset)", key, known)
     left = [replace(part, sets={k: v for k, v in part.sets.items() if k not in unset}) for part in parts]
     return replace(suite, sets=left[0].sets, parts=tuple(left) if suite.parts else ())
 

@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from harness.config.layers import Choices
-from harness.config.registry import parameters
+from harness.config.registry import method_class
 from harness.config.resolve import resolve_part
 from harness.config.schema import MethodChoice
 from harness.config.suites import Suite
 from harness.config.yaml_tree import Raw, parse_assignments, value_text
-from harness.errors import ConfigError, UserError, close_matches
+from harness.errors import ConfigError, UserError, unknown
 
 Axes = Mapping[str, Sequence[Any]]
 
@@ -95,10 +95,8 @@ def expand_rows(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     notes = []
     for key, methods in ((key, list(dict.fromkeys(names))) for key, names in lacking.items()):
         if methods and set(methods) == {*known}:
-            name = _parameter(key)
-            near = close_matches(name, set().union(*known.values()))
-            hint = f"; did you mean method.{near[0]}?" if near else ""
-            raise UserError(f"no method of this command has the parameter '{name}', so it cannot be swept{hint}")
+            lacks = f"parameter '{_parameter(key)}' (--sweep): no method of this command has it"
+            raise unknown(lacks, _parameter(key), set().union(*known.values()))
         if methods:
             notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
     return out, notes
@@ -108,7 +106,7 @@ def method_of(row: Choices) -> tuple[MethodChoice, set[str]] | None:
     """A row's method and the names of its parameters; None for a row with a mistake, which planning will report."""
     try:
         method: MethodChoice = resolve_part("methods", row).parts["method"]
-        return method, parameters(method.implementation)
+        return method, set(method_class(method.implementation).Config.model_fields)
     except UserError:
         return None
 

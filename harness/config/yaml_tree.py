@@ -166,12 +166,14 @@ class Tree:
         for origin, values in layers:
             self.merge(values, origin)
 
-    def merge(self, values: Mapping[str, Any], origin: str) -> None:
-        """Lay `values` over the tree. origin: the file or flag that sets them. Raises ConfigError for no YAML."""
-        self._lay_over(self.values, values, origin, "")
+    def merge(
+        self, values: Mapping[str, Any], origin: str, below: dict[str, Any] | None = None, path: str = ""
+    ) -> None:
+        """Lay `values` over the tree. origin: the file or flag that sets them. Raises ConfigError for no YAML.
 
-    def _lay_over(self, below: dict[str, Any], values: Mapping[str, Any], origin: str, path: str) -> None:
-        """Lay `values` over the mapping `below`, which stands at `path` ("params.") of the tree."""
+        below: a mapping of the tree, at `path` ("params."), to lay them over instead of the whole.
+        """
+        below = self.values if below is None else below
         for key, value in values.items():
             at = f"{path}{key}"
             if not isinstance(value, dict) or not isinstance(below.get(key), dict):
@@ -184,7 +186,7 @@ class Tree:
                 if isinstance(value, Raw):
                     self.raw[at] = str(value)
             if isinstance(value, dict):
-                self._lay_over(below[key], value, origin, f"{at}.")
+                self.merge(value, origin, below[key], f"{at}.")
 
 
 def origin_of(path: str, origins: Mapping[str, str], default: str = "default") -> str:

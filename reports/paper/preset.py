@@ -6,6 +6,9 @@ They are resolved as `harness run --method PRESET --dataset NAME --profile paper
 project alone (no HARNESS_CONFIGS). No model is loaded and no row is read.
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -97,10 +100,21 @@ def last_part(source: str) -> str:
 _Roles = tuple[tuple[str, str | None], ...]
 
 
+@contextmanager
+def _shipped_only() -> Iterator[None]:
+    """Ignore the folder HARNESS_CONFIGS in the block."""
+    own = os.environ.pop(registry.ENV, None)
+    try:
+        yield
+    finally:
+        if own is not None:
+            os.environ[registry.ENV] = own
+
+
 @cache
 def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Resolution, Method]:
     """(settings of a run of the preset under profile paper, its method); roles: (role, model or None for any) each."""
-    with presets.shipped_only():
+    with _shipped_only():
         known = _presets_by_source()
         sets = {f"roles.{role}": known[name.lower()] for role, name in roles if name and name.lower() in known}
         model = known.get(reader.lower())
