@@ -18,7 +18,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from harness.method import Index, Indexes, MethodConfig, Needs, Task, Tools
-from harness.method.hooks import Skill
+from harness.method.training import Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading

@@ -25,7 +25,7 @@ from pydantic import Field, model_validator
 
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools
-from harness.method.hooks import Skill
+from harness.method.training import Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step

@@ -12,7 +12,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from harness.method import Indexes, MethodConfig, Tools
-from harness.method.hooks import Reads, Skill
+from harness.method.hooks import Reads
+from harness.method.training import Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step

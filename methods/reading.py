@@ -4,17 +4,21 @@ Its layout follows LongBench (docs/methods/shared.md#reading-prompt: instruction
 the words are this project's, so no byte parity with LongBench is claimed. The answer instruction is the data set's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.errors import WindowExceeded
 from harness.method import Method, MethodConfig, Task, Tools
-from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question
+
+if TYPE_CHECKING:
+    from harness.method.training import Scene, Skill
 
 ANSWER = Prompt(
     "answer",
@@ -118,6 +122,7 @@ def ask_fitting(question: Question, texts: Sequence[str], tools: Tools, reading:
 
 def request_skill(name: str, kind: str, role: str, *requests: Callable[[Scene], Sequence[str]]) -> Skill:
     """The Skill `name` for scenes of `kind`: a turn for each of `requests`, in one session of the model of `role`."""
+    from harness.method.training import Skill
 
     def play(scene: Scene, tools: Tools) -> None:
         """Play the scene; replies are as long as the window allows."""
@@ -133,6 +138,7 @@ def request_skill(name: str, kind: str, role: str, *requests: Callable[[Scene], 
 @cache
 def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
     """The skills "answer" and "choose", asked with `prompts` in place of the shared ones of the same names."""
+    from harness.method.training import Skill
 
     def answer(scene: Scene, tools: Tools) -> None:
         replaced = MethodConfig(prompts={p.name: {"user": p.text, "system": p.system} for p in prompts})
@@ -144,9 +150,6 @@ def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
 def skills(config: MethodConfig | None = None) -> list[Skill]:
     """The skills "answer" and "choose": short answers and choices after a text, in the prompts of `config`."""
     return _skills_in_prompts(tuple(prompt.of(config) for prompt in PROMPTS))
-
-
-SKILLS = skills()
 
 
 class ReadingMethod(Method):

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, IndexTools, MethodConfig, Needs, Tools
-from harness.method.hooks import Skill
+from harness.method.training import Skill
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
 from methods.packing import packed

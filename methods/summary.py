@@ -21,7 +21,7 @@ import numpy as np
 
 from harness.errors import QuestionError, WindowExceeded
 from harness.method import IndexTools, Tools
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed, prompt_tokens, turn_texts
 from methods.retry import window_of

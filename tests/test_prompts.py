@@ -22,7 +22,7 @@ from harness.errors import CannotRun, ConfigError, UserError
 from harness.llm.load import load_model
 from harness.llm.scripted import Rule
 from harness.method import Method
-from harness.method.hooks import Scene
+from harness.method.training import Scene
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Document, Question
 from tests.datasets.support import needs_real, real

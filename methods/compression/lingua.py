@@ -26,7 +26,7 @@ import numpy as np
 
 from harness.errors import WindowExceeded
 from harness.method import Index, Indexes, Needs, Tools
-from harness.method.hooks import Skill
+from harness.method.training import Skill
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading

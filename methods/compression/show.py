@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from harness.method import Indexes, MethodConfig, Needs, Tools
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, kept_spans

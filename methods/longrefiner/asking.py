@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import WindowExceeded
 from harness.method import Tools
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens
 from harness.types import Document, Question, Step

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from harness.method import MethodConfig
-from harness.method.hooks import AdapterUse
+from harness.method.training import AdapterUse
 from harness.models import MeteredModel
 from methods.retrieval import Scoring
 

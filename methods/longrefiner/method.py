@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools
-from harness.method.hooks import AdapterUse, Skill, TrainingTask
+from harness.method.training import AdapterUse, Skill, TrainingTask
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.longrefiner import prompts

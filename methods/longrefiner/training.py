@@ -18,7 +18,7 @@ from collections.abc import Collection, Hashable, Sequence
 from functools import partial
 
 from harness.errors import ModelOutputError
-from harness.method.hooks import Labelling, Scene, SceneOutcome, TrainingTask
+from harness.method.training import Labelling, Scene, SceneOutcome, TrainingTask
 from harness.prompts import Prompt, feed
 from harness.types import Document, Question
 from methods.longrefiner import prompts

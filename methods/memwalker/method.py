@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, Needs, Tools
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens
 from harness.types import Answer, Document, Question

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, Method, Needs, Tools
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods import summary

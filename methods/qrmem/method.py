@@ -34,7 +34,7 @@ import numpy as np
 from harness.entities.recogniser import install_problem, packages
 from harness.errors import Missing
 from harness.method import Index, Indexes, IndexTools, Needs, Tools
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.prompts import Pieces, prompt_tokens
 from harness.types import Answer, Document, Question
 from methods import reading, summary

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from harness.method import Index, Indexes, Needs, Tools
-from harness.method.hooks import Skill
+from harness.method.training import Skill
 from harness.types import Answer, Document, Question, Step
 from methods import reading, summary
 from methods.graph import Graph

@@ -14,8 +14,8 @@ from harness.config.schema import ModelConfig
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import plan_choices
 from harness.llm.adapters import prompt_digests
-from harness.method.hooks import Skill
-from methods.reading import SKILLS as READING
+from harness.method.training import Skill
+from methods.reading import skills
 from packages.pocket.tests import trainings
 from tests.cli.fakes import Echo
 
@@ -149,6 +149,6 @@ def test_the_plan_warns(model, tmp_path, monkeypatch):
     folder = tmp_path / "carrier" / "weights"
     card = cards.read_card(folder)
     assert card is not None
-    card = replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in READING})
+    card = replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in skills()})
     cards.write_card(replace(card, prompts=cards.trained_prompts(card)))
     assert plan(tmp_path, monkeypatch, "bm25").warnings == ()

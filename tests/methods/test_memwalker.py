@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule, ScriptedSession
-from harness.method.hooks import Scene
+from harness.method.training import Scene
 from harness.types import Document, Question, Shown
 from methods.graph import Graph
 from methods.memwalker import MemWalker

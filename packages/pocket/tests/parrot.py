@@ -2,7 +2,7 @@
 
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
 from harness.method import Task
-from harness.method.hooks import Skill
+from harness.method.training import Skill
 from harness.models import Probe, Span, Written
 
 TASK = Task(instruction="Answer.", max_answer_tokens=8)

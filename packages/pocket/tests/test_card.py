@@ -10,7 +10,7 @@ from pocket.eval.exam import Row
 from pocket.tasks.catalog import skills
 
 from harness.errors import CannotRun
-from harness.method.hooks import Skill
+from harness.method.training import Skill
 from packages.pocket.tests import trainings
 
 RIGHT = {

@@ -16,7 +16,7 @@ from harness.cost.meter import Meter
 from harness.errors import WindowExceeded
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
-from harness.method.hooks import Scene, SceneOutcome, Skill
+from harness.method.training import Scene, SceneOutcome, Skill
 from harness.models import MeteredModel
 from harness.types import Question
 from packages.pocket.tests.parrot import TASK, Parrots, knowing, skill

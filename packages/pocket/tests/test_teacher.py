@@ -15,7 +15,7 @@ from harness.errors import UserError
 from harness.llm.hf_session import HFSession
 from harness.llm.load import load_model
 from harness.method import Task
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.models import Span, Written
 from harness.stats.rng import Dice
 from harness.types import Question

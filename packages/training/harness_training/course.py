@@ -21,7 +21,7 @@ from harness.llm.adapters import prompt_digests
 from harness.llm.load import load_model, unload
 from harness.llm.model_info import hash_files
 from harness.method import Method, Task
-from harness.method.hooks import Scene, TrainingTask
+from harness.method.training import Scene, TrainingTask
 from harness.models import LanguageModel
 from harness.parallel.in_flight import places_for
 from harness.prompts import Prompt

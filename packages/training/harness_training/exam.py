@@ -21,7 +21,7 @@ import numpy as np
 
 from harness.cost.meter import Meter
 from harness.errors import QuestionError
-from harness.method.hooks import Scene, SceneOutcome, Skill, TrainingTask
+from harness.method.training import Scene, SceneOutcome, Skill, TrainingTask
 from harness.models import LanguageModel, MeteredModel, Probe, Session, Written
 from harness.stats import bootstrap as stats
 from harness.stats.rng import Dice

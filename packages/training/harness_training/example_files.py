@@ -19,7 +19,7 @@ from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import CannotRun, UserError
 from harness.method import Task
-from harness.method.hooks import Scene, TrainingTask
+from harness.method.training import Scene, TrainingTask
 from harness.stats.rng import Dice
 from harness.storage.files import write_atomic
 from harness.storage.json_lines import json_line, read_lines

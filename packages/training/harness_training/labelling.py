@@ -24,7 +24,7 @@ from harness.cost.units import duration
 from harness.cost.usage import sum_phases, usage_of
 from harness.errors import CannotRun, QuestionError, RequestFailed
 from harness.method import Task
-from harness.method.hooks import Labelling, TrainingTask
+from harness.method.training import Labelling, TrainingTask
 from harness.models import LanguageModel, MeteredModel
 from harness.parallel.in_flight import in_flight
 from harness.parallel.locks import KeyedLocks

@@ -23,7 +23,7 @@ from harness.config.schema import ModelConfig
 from harness.errors import UserError
 from harness.llm.adapters import WEIGHTS, prompt_digests
 from harness.llm.model_info import hash_files
-from harness.method.hooks import Scene, SceneOutcome, Skill
+from harness.method.training import Scene, SceneOutcome, Skill
 from harness.scorers.longbench import qa_f1_score
 from harness.stats.rng import Dice
 from harness_training import cards

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from harness.errors import UserError
 from harness.method import Task
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.stats.rng import Dice
 from harness.types import Question
 from harness_training.example_files import Recipe, draw_scenes

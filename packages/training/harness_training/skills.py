@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.config import presets, registry
 from harness.method import Method
-from harness.method.hooks import Skill
+from harness.method.training import Skill
 
 
 def declared_skills(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Skill]:

@@ -22,7 +22,7 @@ from harness.errors import UserError
 from harness.llm.template import cut_template, no_system, turn_frame
 from harness.llm.text import Text
 from harness.method import Task
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.models import Decoding, LanguageModel, MeteredModel, Probe, Session, Span, Written
 from harness.types import Question
 

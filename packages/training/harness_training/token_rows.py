@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.stats.rng import Dice
 from harness_training.teacher import Teacher, Transcript
 

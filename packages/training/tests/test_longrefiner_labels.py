@@ -15,7 +15,7 @@ from harness.errors import UserError
 from harness.llm.adapters import with_bundled_adapters
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
-from harness.method.hooks import Scene, SceneOutcome
+from harness.method.training import Scene, SceneOutcome
 from harness.models import CAPABILITIES
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig

@@ -12,7 +12,7 @@ from harness.config.yaml_tree import Raw
 from harness.errors import ConfigError, UserError
 from harness.llm.fast_tokenizer import FastTokenizer
 from harness.method import Task
-from harness.method.hooks import Scene
+from harness.method.training import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from methods.longrefiner.asking import SKILLS

@@ -23,7 +23,7 @@ from harness.llm.backend import model_facts
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
-from harness.method.hooks import Scene
+from harness.method.training import Scene
 from harness.types import Document, Question
 from packages.training.tests import small
 from tests.forked import start

@@ -8,7 +8,7 @@ import typer
 
 from harness.cli.options import split_names
 from harness.errors import CannotRun, UnknownName
-from harness.method.hooks import Skill
+from harness.method.training import Skill
 from pocket import card as cards
 
 Model = Annotated[

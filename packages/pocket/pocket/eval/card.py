@@ -24,7 +24,7 @@ from harness_training.teacher import Teacher
 from harness.config.schema import canonical
 from harness.errors import CannotRun
 from harness.llm.adapters import prompt_digests
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.stats.bootstrap import with_interval
 from harness.stats.rng import Dice
 from harness.storage.files import write_json

@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 from harness_training.exam import Value
 
-from harness.method.hooks import Scene, SceneOutcome
+from harness.method.training import Scene, SceneOutcome
 from pocket.world.facts_and_distractors import Asked
 
 AREA, EXACT, INVENTED, LIKELIHOOD = "AUC", "exact match", "invented", "likelihood of a token"

@@ -8,7 +8,7 @@ from harness_training.skills import declared_skills
 
 from harness.config import presets
 from harness.errors import UnknownName
-from harness.method.hooks import Scene, Skill
+from harness.method.training import Scene, Skill
 from harness.stats.rng import Dice
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk
 from pocket.tasks.recipes import Recipe as Recipe

@@ -15,7 +15,7 @@ from harness_training.teacher import Teacher
 from harness_training.token_rows import Branch, Tree
 
 from harness.datasets.syllables import ENDINGS
-from harness.method.hooks import Scene
+from harness.method.training import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.scenes import task_of

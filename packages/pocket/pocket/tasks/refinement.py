@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from harness.method.hooks import Scene
+from harness.method.training import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes

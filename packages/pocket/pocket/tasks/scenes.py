@@ -14,7 +14,7 @@ from functools import cache
 from harness_training.reader_examples import preset_task
 
 from harness.method import Task
-from harness.method.hooks import Scene
+from harness.method.training import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe

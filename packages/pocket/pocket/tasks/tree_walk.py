@@ -12,7 +12,7 @@ which the summaries do not show it is not made.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from harness.method.hooks import Scene
+from harness.method.training import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
