@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.errors import WindowExceeded
 from harness.method import Method, MethodConfig, Task, Tools
+from harness.method.tools import SHOTS
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question
@@ -52,7 +53,7 @@ class Reading:
         instruction = self.task.instruction
         pieces = prompt.fill(instruction=instruction, text=listed, question=question.text, options=options(question))
         if texts:  # solved examples stand at the question alone
-            pieces[0] = question.example + pieces[0].replace(instruction, self.task.without_shots, 1)
+            pieces[0] = question.example + pieces[0].replace(instruction, instruction.partition(SHOTS)[0], 1)
         return pieces
 
 

@@ -214,18 +214,10 @@ def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -
 
 
 def as_command(function: Callable[..., int], name: str) -> Command:
-    """The click command `name` that calls `function`: its parameters are the options, its docstring is the help."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name, cls=Command, context_settings=CONTEXT)(_spread_dataclasses(function))
-    made = typer.main.get_command(app)
-    assert isinstance(made, Command)
-    return made
+    """The click command `name` that calls `function`: its parameters are the options, its docstring is the help.
 
-
-def _spread_dataclasses(function: Callable[..., int]) -> Callable[..., int]:
-    """`function` for Typer: each parameter that is a dataclass is replaced by its fields, one option each.
-
-    A reader that closes the pipe of stdout early gives PIPE_CLOSED, which Typer would make exit code 1.
+    A parameter that is a dataclass is replaced by its fields, one option each. A reader that closes the pipe of stdout
+    early gives PIPE_CLOSED, which Typer would make exit code 1.
     """
     own = inspect.signature(function).parameters
     hints = get_type_hints(function, include_extras=True)
@@ -245,14 +237,18 @@ def _spread_dataclasses(function: Callable[..., int]) -> Callable[..., int]:
 
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters: list[inspect.Parameter] = []
-    for name, parameter in own.items():
-        if name not in groups:
-            parameters.append(parameter.replace(annotation=hints[name], kind=kind))
+    for key, parameter in own.items():
+        if key not in groups:
+            parameters.append(parameter.replace(annotation=hints[key], kind=kind))
             continue
-        of_group = get_type_hints(groups[name], include_extras=True)
-        for f in fields(groups[name]):
+        of_group = get_type_hints(groups[key], include_extras=True)
+        for f in fields(groups[key]):
             default = [] if f.default_factory is list else parameter.empty if f.default is MISSING else f.default
             parameters.append(inspect.Parameter(f.name, kind, default=default, annotation=of_group[f.name]))
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
-    return wrapper
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(name, cls=Command, context_settings=CONTEXT)(wrapper)
+    made = typer.main.get_command(app)
+    assert isinstance(made, Command)
+    return made

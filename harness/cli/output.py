@@ -6,7 +6,7 @@ import json as json_
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 
@@ -105,21 +105,15 @@ def print_result(result: RunResult, plan: Plan, json: bool) -> None:
     note += f", {summary['n_truncated']} answered from a truncated context" if summary.get("n_truncated") else ""
     note += f", {summary['n_left_out']} left out by the loader" if summary.get("n_left_out") else ""
     note += f", {summary['n_not_asked']} not asked yet" if summary.get("n_not_asked") else ""
-    note += _cached_requests_note(summary)
+    phases = [(phase, total - failed) for phase in summary.get("usage", {}).values()]
+    phases += [(phase, 1) for phase in summary.get("index", {}).get("usage", {}).values()]
+    if recalled := sum(times * phase.get("recalled", 0) for phase, times in phases):
+        sent = sum(times * (phase["requests"] - phase.get("encoder_requests", 0)) for phase, times in phases)
+        note += f", {recalled:.0f} of {sent:.0f} requests answered by the cache of replies"
     lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     replies = reply_sentences(summary.get("replies", {}), plan.config.model_dump(mode="json"))
     lines += [f"  {sentence}" for sentence in [*left_out_note(plan.dataset.skipped), *replies]]
     print("\n".join(lines), flush=True)
-
-
-def _cached_requests_note(summary: Mapping[str, Any]) -> str:
-    """A note on how many requests the cache of replies answered, by a run's summary.json; "" for none."""
-    answered = summary.get("n_total", 0) - summary.get("n_failed", 0)
-    phases = [(phase, answered) for phase in summary.get("usage", {}).values()]
-    phases += [(phase, 1) for phase in summary.get("index", {}).get("usage", {}).values()]
-    recalled = sum(times * phase.get("recalled", 0) for phase, times in phases)
-    sent = sum(times * (phase["requests"] - phase.get("encoder_requests", 0)) for phase, times in phases)
-    return f", {recalled:.0f} of {sent:.0f} requests answered by the cache of replies" if recalled else ""
 
 
 def rows_lost_sentence(total: int, lost: Sequence[Lost]) -> str:

@@ -17,6 +17,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,8 +28,9 @@ from harness.cli.command import output, setting
 from harness.cli.doctor import check_rows, check_weights
 from harness.cli.options import RowOptions, Selection
 from harness.cli.output import say
-from harness.cli.run import run_selection
+from harness.cli.run import SAVED, run_selection
 from harness.cli.run_options import Execution, WorkerOptions
+from harness.cli.stopping import until_interrupted
 from harness.cli.stored_runs import stored_runs
 from harness.cli.table_output import columns, write
 from harness.config import suites
@@ -94,7 +96,8 @@ def reproduce(
 
     place, suite = find_table_or_figure(name)
     ran: list[Path] = []
-    code = run_selection(_suite_selection(chosen, suite), execution, scaling, ran=ran)
+    work = partial(run_selection, _suite_selection(chosen, suite), execution, scaling, ran=ran)
+    code = until_interrupted(work, SAVED)
     if code in (1, 130) or not ran:
         return code
     runs = [run for run in map(read_run, dict.fromkeys(ran)) if run.records]

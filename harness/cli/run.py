@@ -28,6 +28,7 @@ from harness.storage.files import check_home
 
 # Exit codes, the worst last: a command's is its worst, with 3 for 2 once a row ran; 4: a check failed (gate.py).
 _BY_SEVERITY = (0, 3, 4, 2, 1)
+SAVED = "interrupted; what was answered is saved"
 
 
 def run(
@@ -38,32 +39,19 @@ def run(
     Every method runs on every data set; --sweep runs each combination of its values, --repeat each of N seeds. Answers
     are scored and saved one by one, so nothing is lost when a run stops.
     """
-    return run_selection(selection, execution, scaling, sweep, repeat)
+    work = partial(run_selection, selection, execution, scaling, sweep, repeat)
+    return until_interrupted(work, SAVED)
 
 
 def run_selection(
     selection: Selection,
-    execution: Execution,
+    options: Execution,
     scaling: WorkerOptions,
     sweep: Sweep = None,
     repeat: Repeat = None,
     ran: list[Path] | None = None,
 ) -> int:
     """Run the rows of a selection; returns the exit code. sweep, repeat: as of `run`; ran: gets each run's folder."""
-
-    work = partial(_run_all, selection, execution, scaling, sweep, repeat, [] if ran is None else ran)
-    return until_interrupted(work, "interrupted; what was answered is saved")
-
-
-def _run_all(
-    selection: Selection,
-    options: Execution,
-    scaling: WorkerOptions,
-    sweep: Sweep,
-    repeat: Repeat,
-    ran: list[Path],
-) -> int:
-    """As `run_selection`, within its handling of signals."""
     suite, command = selection.suite, ["harness", *sys.argv[1:]]
     scaling.check(options.plan)
     options.check()
@@ -83,7 +71,8 @@ def _run_all(
             code = max(code, row_code, key=_BY_SEVERITY.index)
             waits = isinstance(outcome.error, RowWaits)
             started, waiting = started or (row_code != 2 and not waits), waiting or waits
-            ran += [outcome.result.folder] if outcome.result else []
+            if ran is not None and outcome.result:
+                ran.append(outcome.result.folder)
             planned.lost += [Lost(outcome.plan.row_name, why)] if why else []
             if options.fail_fast and why:
                 planned.lost += [Lost(p.row_name, "not started, as --fail-fast asks") for p in plans[number:]]

@@ -183,20 +183,6 @@ class Event:
     answered: bool = True
 
 
-@dataclass
-class PassCost:
-    """Counts of forward passes; the fields are those of Event with the same names."""
-
-    new: int = 0
-    logits: int = 0
-    pairs: int = 0
-    again: int = 0
-    out: int = 0
-    endings: int = 0
-    thinking: int = 0
-    unclosed: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request as it was sent to a language model.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from harness.config import registry
@@ -20,11 +20,22 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import loader_of
 from harness.datasets.find_files import FileOptions
-from harness.datasets.place_options import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions
+from harness.datasets.place_options import LOOKED_UP, PLACED, Placement, PlaceOptions
 from harness.datasets.placing import rearrange, split_options
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, StrictRow, assemble, canonical_line
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.failures import describe_failure, one_line
+
+
+class LookUpOptions(PlaceOptions):
+    """The options of LongBench's data sets: to move supporting paragraphs, and for rows that ask nothing."""
+
+    support: str | None = Field(
+        default=None,
+        description="with place or distance: the original data set, a preset or a file, which marks the support",
+    )
+    question: str | None = Field(default=None, description="asked where a row asks nothing")
+
 
 RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
 

@@ -26,16 +26,6 @@ class PlaceOptions(BaseModel):
     )
 
 
-class LookUpOptions(PlaceOptions):
-    """The options of LongBench's data sets: to move supporting paragraphs, and for rows that ask nothing."""
-
-    support: str | None = Field(
-        default=None,
-        description="with place or distance: the original data set, a preset or a file, which marks the support",
-    )
-    question: str | None = Field(default=None, description="asked where a row asks nothing")
-
-
 @dataclass(frozen=True)
 class Placement:
     """The place of the supporting paragraphs; distance: from the first to the last of them, a share of the text."""

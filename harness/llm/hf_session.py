@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from harness.config.schema import Thinking
-from harness.cost.flops import Kind, PassCost
+from harness.cost.flops import Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm.batched_forward import Ask
@@ -32,7 +32,7 @@ from harness.llm.kept_replies import with_reply_cache
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.prefix_sharing import block_names
 from harness.llm.sampling import Sampler
-from harness.llm.writing import Writing
+from harness.llm.writing import PassCost, Writing
 from harness.models import CacheLimit, Decoding, Kept, Probe, Span, Written
 from harness.parallel.scheduler import Took, timed
 

@@ -180,8 +180,19 @@ class ScriptedModel(LanguageModel):
 
     @classmethod
     def from_config(cls, config: ModelConfig) -> ScriptedModel:
-        """Read the table named by `config.script`."""
-        script = read_script(config)
+        """Read and check the YAML table that `config.script` names. Raises CannotRun."""
+        if not config.script:
+            raise CannotRun(
+                "a scripted model needs --set model.script=FILE, a YAML file such as `replies: [{reply: Paris}]`"
+            )
+        try:
+            script = Script.model_validate(parse_yaml(Path(config.script).read_bytes()) or {})
+        except ValidationError as e:
+            raise CannotRun(f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}") from e
+        except (OSError, yaml.YAMLError, ValueError) as e:
+            why = getattr(e, "strerror", None) or str(e).splitlines()[0]
+            way_out = "check model.script (with --set from the current folder)"
+            raise CannotRun(f"the script '{config.script}' cannot be used: {why}; {way_out}") from e
         room, problems = thinking_room(config, config.window or script.window)
         if problems:
             raise CannotRun(problems[0])
@@ -221,19 +232,3 @@ class ScriptedModel(LanguageModel):
     def system_turn_tokens(self, text: str) -> int:
         """Tokens of "[system]" and of the text."""
         return 1 + self.count(text)
-
-
-def read_script(config: ModelConfig) -> Script:
-    """Read and check the YAML table. Raises CannotRun."""
-    if not config.script:
-        raise CannotRun(
-            "a scripted model needs --set model.script=FILE, a YAML file such as `replies: [{reply: Paris}]`"
-        )
-    try:
-        return Script.model_validate(parse_yaml(Path(config.script).read_bytes()) or {})
-    except ValidationError as e:
-        raise CannotRun(f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}") from e
-    except (OSError, yaml.YAMLError, ValueError) as e:
-        told = getattr(e, "strerror", None) or str(e).splitlines()[0]
-        way_out = "check model.script (with --set from the current folder)"
-        raise CannotRun(f"the script '{config.script}' cannot be used: {told}; {way_out}") from e

@@ -13,12 +13,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.cost.flops import PassCost
 from harness.llm.attention_weights import BLOCK
 from harness.llm.capture import WriteCapture
 from harness.llm.kv import slot_of
 from harness.llm.sampling import Sampler
 from harness.models import Decoding
+
+
+@dataclass
+class PassCost:
+    """Counts of forward passes; the fields are those of Event with the same names."""
+
+    new: int = 0
+    logits: int = 0
+    pairs: int = 0
+    again: int = 0
+    out: int = 0
+    endings: int = 0
+    thinking: int = 0
+    unclosed: int = 0
 
 
 @dataclass

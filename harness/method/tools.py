@@ -40,11 +40,6 @@ class Task(BaseModel):
     raw_replies: bool = False
     chat: bool = True
 
-    @property
-    def without_shots(self) -> str:
-        """The instruction without the solved examples at its end."""
-        return self.instruction.partition(SHOTS)[0]
-
     def answer_in(self, reply: str) -> str:
         """The answer in a reply: stripped, or with `raw_replies` as it was written."""
         return reply if self.raw_replies else reply.strip()

@@ -12,7 +12,6 @@ import dataclasses
 import hashlib
 import itertools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field, StrictInt, ValidationError, field_validator
@@ -21,7 +20,7 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
 from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import Dataset
-from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement
+from harness.datasets.place_options import PLACED, PlaceOptions, placement
 from harness.datasets.placing import rearrange
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError, close_matches
@@ -59,7 +58,14 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
         options = Options.model_validate(config.options)
     except ValidationError as error:
         raise ConfigError(problems + error_sentences(error, Options, "dataset", {})) from None
-    problems += _placement_problems(options)
+    moved = [name for name in PlaceOptions.model_fields if getattr(options, name) is not None]
+    if moved and options.kind in world.KINDS and options.kind not in PLACED:
+        why = f"the paragraphs of a text of kind '{options.kind}' stand in an order of their own"
+        problems += [f"dataset.{name}: {why}; use {', '.join(PLACED)}" for name in moved]
+    elif options.distance is not None and options.hops and max(options.hops) < 2:
+        problems.append(
+            "dataset.distance: a question of one hop has one supporting paragraph; set dataset.hops to 2 or more"
+        )
     if problems:
         raise ConfigError(problems)
     purpose = _PURPOSES[config.split]
@@ -68,34 +74,6 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
     except ConfigError as error:
         raise ConfigError([f"dataset.{problem}" for problem in error.sentences]) from None
     return options, purpose
-
-
-def _placement_problems(options: Options) -> list[str]:
-    """Return what is wrong with `place` and `distance`, in sentences; `world.check` reports an unknown kind."""
-    fields = [name for name in PlaceOptions.model_fields if getattr(options, name) is not None]
-    if fields and options.kind in world.KINDS and options.kind not in PLACED:
-        why = f"the paragraphs of a text of kind '{options.kind}' stand in an order of their own"
-        return [f"dataset.{name}: {why}; use {', '.join(PLACED)}" for name in fields]
-    if options.distance is not None and options.hops and max(options.hops) < 2:
-        return ["dataset.distance: a question of one hop has one supporting paragraph; set dataset.hops to 2 or more"]
-    return []
-
-
-def _samples(
-    options: Options, purpose: world.Purpose, where: Placement | None
-) -> Iterator[tuple[list[Example], list[Document]]]:
-    """Yield (questions, documents) of sample after sample, without end. where: new place of supporting paragraphs."""
-    for number in itertools.count():
-        made = world.sample(
-            options.kind, options.seed, tokens=options.tokens, purpose=purpose, hops=options.hops, number=number
-        )
-        if made.rows:  # of an official format, whose parser reads them
-            row = registry.import_target(registry.shipped("row_formats")[options.kind])(dict(made.rows[0]))
-            assert isinstance(row, Row)  # the world makes no row to leave out
-            example, document = assemble(row if where is None else rearrange(row, where))
-            yield [example], [document]
-        else:
-            yield list(made.examples), list(made.documents)
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
@@ -111,7 +89,16 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     examples: list[Example] = []
     documents: dict[str, Document] = {}
     total = 0
-    for questions, texts in _samples(options, purpose, where):
+    for number in itertools.count():
+        made = world.sample(
+            options.kind, options.seed, tokens=options.tokens, purpose=purpose, hops=options.hops, number=number
+        )
+        questions, texts = made.examples, made.documents
+        if made.rows:  # of an official format, whose parser reads them
+            row = registry.import_target(registry.shipped("row_formats")[options.kind])(dict(made.rows[0]))
+            assert isinstance(row, Row)  # the world makes no row to leave out
+            example, document = assemble(row if where is None else rearrange(row, where))
+            questions, texts = (example,), (document,)
         questions = questions[: options.questions - total]
         parts = [*map(dataclasses.asdict, texts), *map(dataclasses.asdict, questions)]
         hashed.update("".join(canonical(part) + "\n" for part in parts).encode())

@@ -161,29 +161,26 @@ class GrowingText:
         """The query as a question with its answer and proof; states one more fact with the answer in it."""
         (answer,) = prove(query, self.base)
         question = Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
-        self._restate_answer(question)
-        return question
-
-    def _restate_answer(self, question: Asked) -> None:
-        """State a distractor: one more fact with the answer in it, mostly as its object, that is no proof of it."""
-        path = paths(question.query)[0]
+        # A distractor: one more fact with the answer in it, mostly as its object, that is no proof of it.
+        path = paths(query)[0]
         last = self.schema.relations[question.relation]
-        if isinstance(question.query, Same) or last.object == "flag":  # yes or no: nothing that a fact could name
-            return
+        if isinstance(query, Same) or last.object == "flag":  # yes or no: nothing that a fact could name
+            return question
         back = path.steps[-1].startswith(INVERSE)
         # A comparison is answered by one of the things that its paths start from, others by what the path leads to.
-        step, end = (path.steps[0], 0) if question.kind == "comparison" else (path.steps[-1], 1)
-        kind = self.schema.ends(step)[end]
-        as_object = [r for r in self.schema.to.get(kind, ()) if (r.name, question.answer) not in self.base.closed]
-        if not back and question.kind == "path" and self.dice.chance(0.5):
+        step, end = (path.steps[0], 0) if kind == "comparison" else (path.steps[-1], 1)
+        named = self.schema.ends(step)[end]  # the kind of thing that the answer is
+        as_object = [r for r in self.schema.to.get(named, ()) if (r.name, answer) not in self.base.closed]
+        if not back and kind == "path" and self.dice.chance(0.5):
             as_object = [last]  # the hardest one: the same relation of another subject
-        if as_object and (kind not in self.schema.of or self.dice.chance(0.7)):
+        if as_object and (named not in self.schema.of or self.dice.chance(0.7)):
             relation = self.dice.pick(as_object)
-            self.state(Fact(self.fresh(relation.subject), relation.name, question.answer))
-            return
+            self.state(Fact(self.fresh(relation.subject), relation.name, answer))
+            return question
         # Else the answer as the subject, of a relation that may still be stated of it.
-        other = self.dice.pick([r for r in self.schema.of[kind] if self.base.allows(Fact(question.answer, r.name, ""))])
-        self.state(Fact(question.answer, other.name, self.fresh(other.object, waiting=True)))
+        other = self.dice.pick([r for r in self.schema.of[named] if self.base.allows(Fact(answer, r.name, ""))])
+        self.state(Fact(answer, other.name, self.fresh(other.object, waiting=True)))
+        return question
 
     def fill(self, questions: Sequence[Asked], least: int = 0) -> None:
         """Add subjects, mostly of the kinds in `questions`, until the room is used, and `least` even without room."""
@@ -208,14 +205,9 @@ class GrowingText:
         others = [r for r in self.schema.of[kind] if r is not first]
         count = 0 if must else self.dice.between(*self._more)
         for relation in [first, *self.dice.shuffled(others)[:count]]:
-            self.state(Fact(subject, relation.name, self._object(subject, relation)), must)
-
-    def _object(self, subject: str, relation: Relation) -> str:
-        """The object of the relation: usually a thing that the text names already."""
-        kind = relation.object
-        known = self.known.get(kind)
-        if known and self.dice.chance(_REUSED):
-            thing = self.dice.pick(known)
-            if thing != subject and (relation.name, thing) not in self.base.closed:
-                return thing
-        return self.fresh(kind, waiting=True)
+            thing, known = "", self.known.get(relation.object)
+            if known and self.dice.chance(_REUSED):  # usually a thing that the text names already
+                thing = self.dice.pick(known)
+            if not thing or thing == subject or (relation.name, thing) in self.base.closed:
+                thing = self.fresh(relation.object, waiting=True)
+            self.state(Fact(subject, relation.name, thing), must)
