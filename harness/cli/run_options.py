@@ -215,7 +215,7 @@ class WorkerOptions:
         command: for the manifest; several: whether the command has several rows, so that each is named.
         """
         from harness.engine import runner
-        from harness.engine.progress import Progress, Quiet
+        from harness.engine.progress import Progress
 
         asking: dict[str, Any] = {"command": command, "budget": self.budget, "parallel": options.parallel}
         asking |= {"retry_failed": options.retry_failed, "fail_fast": options.fail_fast}
@@ -223,7 +223,7 @@ class WorkerOptions:
         def execute(plan: Plan) -> RunResult:
             if several and not sys.stderr.isatty():  # a live line begins with the row's name
                 say(f"--- {plan.row_name}")
-            progress = Quiet() if options.quiet else Progress(name=plan.row_name if several else "")
+            progress = Progress(name=plan.row_name if several else "", quiet=options.quiet)
             if self.shard is None:
                 return runner.run(plan, options.folder, progress=progress, **asking)
             from harness.scale.shard import parse_shard, run_shard

@@ -12,18 +12,11 @@ RunConfig
 import dataclasses
 import hashlib
 import json
+import operator
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    StringConstraints,
-    model_serializer,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from harness.storage.paths import expanded
 
@@ -159,7 +152,7 @@ class Thinking(_Frozen):
 
 
 SAMPLING = ("temperature", "top_p", "max_tokens")
-"""Settings of how the reader's replies are drawn; where none is set, dumps and run hashes are as they were without."""
+"""Settings of how the reader's replies are drawn. A dump leaves out defaults, so that older runs have the same hash."""
 
 
 class _Weights(_Frozen):
@@ -229,22 +222,16 @@ class ModelConfig(_Weights):
     logprobs: int = Field(default=0, ge=0)
     extra: dict[str, Any] = Field(default_factory=dict)
     price: Price | None = None
-    batch: bool = False
-    temperature: float = Field(default=0.0, ge=0)
-    top_p: float = Field(default=1.0, gt=0, le=1)
-    max_tokens: int | None = Field(default=None, gt=0)
+    batch: bool = Field(default=False, exclude_if=operator.not_)
+    temperature: float = Field(default=0.0, ge=0, exclude_if=operator.not_)
+    top_p: float = Field(default=1.0, gt=0, le=1, exclude_if=(1.0).__eq__)
+    max_tokens: int | None = Field(default=None, gt=0, exclude_if=operator.not_)
 
     @property
     def sampling(self) -> dict[str, Any]:
         """The settings of SAMPLING that are not the defaults: {"temperature": 0.7}."""
         default = type(self).model_fields
         return {name: own for name in SAMPLING if (own := getattr(self, name)) != default[name].default}
-
-    @model_serializer(mode="wrap")
-    def _without_default_sampling(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = handler(self)
-        kept = {*self.sampling, *(["batch"] if self.batch else [])}
-        return {key: value for key, value in values.items() if key in kept or key not in ("batch", *SAMPLING)}
 
 
 class EncoderConfig(_Weights):

@@ -31,11 +31,14 @@ class Progress:
 
     _result_follows = True  # whether the scores are printed after the last line, which then leaves them out
 
-    def __init__(self, stream: TextIO | None = None, name: str = "") -> None:
-        """stream: None for stderr; name: of the row, before the live line; a log has it in a line of its own."""
-        self._name = name
+    def __init__(self, stream: TextIO | None = None, name: str = "", quiet: bool = False) -> None:
+        """stream: None for stderr; name: of the run, before the live line; quiet: print notes, and no progress.
+
+        A log has the run's name in a line of its own.
+        """
+        self._name, self._quiet = name, quiet
         self._stream = sys.stderr if stream is None else stream
-        self._live = self._stream.isatty()
+        self._live = self._stream.isatty() and not quiet
         self._total = self._done = self._failed = self._done_now = self._tokens = 0
         self._flops = self._score = 0.0
         self._uncounted = self._closed = False
@@ -139,7 +142,8 @@ class Progress:
 
     def _log(self) -> None:
         self._drawn = time.monotonic()
-        self._write(self.line() + "\n")
+        if not self._quiet:
+            self._write(self.line() + "\n")
 
     def _write(self, text: str) -> None:
         """Write `text` in place of the live line; nothing any more once the terminal is closed."""
@@ -154,22 +158,11 @@ class Progress:
             self._closed = True  # the terminal was closed: the run continues without output
 
 
-class Quiet(Progress):
-    """Prints notes, and no progress."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._live = False
-
-    def _log(self) -> None:
-        """Print nothing."""
-
-
-class Silent(Quiet):
+class Silent(Progress):
     """Counts and shows nothing. Notes are kept in `notes`."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(quiet=True)
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:

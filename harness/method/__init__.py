@@ -10,10 +10,11 @@ runs several questions at a time.
 """
 
 import abc
+import operator
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.errors import unknown
 from harness.method.hooks import MethodHooks
@@ -35,12 +36,7 @@ class MethodConfig(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    prompts: dict[str, Replaced] = Field(default_factory=dict)
-
-    @model_serializer(mode="wrap")
-    def _without_empty_prompts(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = handler(self)
-        return values if self.prompts else {key: value for key, value in values.items() if key != "prompts"}
+    prompts: dict[str, Replaced] = Field(default_factory=dict, exclude_if=operator.not_)
 
 
 class Method(MethodHooks, abc.ABC):

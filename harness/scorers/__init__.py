@@ -22,7 +22,7 @@ from typing import Any
 from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
-from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, distribution, install_line, installed
+from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, install_line, installed
 from harness.types import Gold, Shown
 
 __all__ = [
@@ -104,7 +104,7 @@ def version(name: str) -> str:
     from importlib import metadata
 
     line = lookup(name)
-    distributions = [distribution(package) for package in line.packages]
+    distributions = [package.replace("_", "-") for package in line.packages]
     module = line.function.partition(":")[0] if isinstance(line.function, str) else ""
     if module and ":" not in name:  # another package's scorer changes with that package
         package = module.partition(".")[0]

@@ -17,9 +17,6 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from harness.errors import CannotRun, HarnessError
 
-_DISTRIBUTIONS = {"rouge_score": "rouge-score"}  # name that is imported -> name that is installed, where they differ
-
-
 Kind = Literal["answer", "short_answers", "shown", "indices", "facts", "paragraphs", "corpus", "retrieval", "text"]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -89,14 +86,10 @@ class ScoreSheet:
     counts: dict[str, list[int]] = field(default_factory=dict)  # scorer -> numbers to sum up for `corpus_score`
 
 
-def distribution(package: str) -> str:
-    """The name under which pip installs `package`, an import name."""
-    return _DISTRIBUTIONS.get(package, package)
-
-
 def install_line(package: str) -> str:
-    """One sentence that says what is missing and how to get it."""
-    return f"the package '{distribution(package)}' is not installed; run: pip install {distribution(package)}"
+    """One sentence that says what is missing and how to get it; package: an import name."""
+    name = package.replace("_", "-")
+    return f"the package '{name}' is not installed; run: pip install {name}"
 
 
 def installed(package: str) -> bool:

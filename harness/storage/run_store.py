@@ -54,14 +54,15 @@ _KEYS = {RECORDS: "question_id", UNSCORED: "question_id", DOCUMENTS: "document_i
 class RunStore:
     """The writer of one run folder; holds its lock while the `with` block of `open` runs.
 
-    run: the folder; part: the part of the run that it writes, None for all; folder: of its files; unscored: answers by
-    question that are kept and have no record. Any thread may write; once the block has ended, nothing is written.
+    run: the folder; part: the part of the run that it writes, None for all; folder: of its files; fresh: whether this
+    process began it; unscored: answers by question that are kept and have no record. Any thread may write; once the
+    block has ended, nothing is written.
     """
 
     def __init__(self, run: Path, part: Part | None, folder: Path) -> None:
         self.run, self.part, self.folder = run, part, folder
         self.unscored: dict[str, dict[str, Any]] = {}
-        self._fresh = not (folder / MANIFEST).exists()
+        self.fresh = not any((folder / name).exists() for name in (MANIFEST, RECORDS, UNSCORED))
         self._lock = threading.RLock()  # documents are added by every thread of a run
         self._fds: dict[str, int] = {}  # the files of lines that are open
         self._closed = False
@@ -240,7 +241,7 @@ class RunStore:
     def discard(self) -> None:
         """Delete the folder of a run that this process began if no question was recorded and no batch was sent."""
         used = (self.folder / BATCHES).exists() or next(self.lines(RECORDS), None) is not None
-        if self._fresh and not used:
+        if self.fresh and not used:
             with contextlib.suppress(SaveError, OSError):
                 check_in_place(self._fds[RECORDS], self.folder / RECORDS)
                 self._close()

@@ -20,7 +20,7 @@ from typing import Any
 from harness.cost.usage import sum_phases, tokens_of
 from harness.engine import runner
 from harness.engine.plan import Plan
-from harness.engine.progress import Progress, Quiet, Silent
+from harness.engine.progress import Progress, Silent
 from harness.engine.runner import Job, RunResult
 from harness.engine.scoring import scorer_applies
 from harness.errors import UserError
@@ -82,10 +82,6 @@ class Standings(Progress):
 
     def _time(self) -> str:
         return f"at most {super()._time()}" if self._done < self._total else super()._time()
-
-
-class QuietStandings(Standings, Quiet):
-    """Prints notes, and no progress."""
 
 
 class _RaceScores(Silent):

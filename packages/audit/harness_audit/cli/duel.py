@@ -71,7 +71,7 @@ def duel(
     not asked is saved. The same command resumes, and harness run completes a run that was stopped.
     """
     from harness.engine.runner import Interrupted
-    from harness_audit.duel import QuietStandings, Standings
+    from harness_audit.duel import Standings
     from harness_audit.duel import duel as run_duel
     from harness_audit.pair_races import Rules
 
@@ -82,7 +82,7 @@ def duel(
     print_warnings(plans)
     try:
         asking: dict[str, Any] = {"command": command, "retry_failed": retry_failed, "parallel": parallel}
-        outcome = run_duel(plans, rules, folder, progress=QuietStandings() if quiet else Standings(), **asking)
+        outcome = run_duel(plans, rules, folder, progress=Standings(quiet=quiet), **asking)
     except Interrupted:
         print_resume_command("interrupted; what was answered is saved")
         return 130
