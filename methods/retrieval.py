@@ -152,35 +152,9 @@ def similarity_to(query: str, vectors: Any, tools: Tools) -> np.ndarray:
     return encoder.similarity(vector, np.asarray(vectors))
 
 
-Scoring = Literal["reranker", "dense", "bm25"]
-ROLES: dict[Scoring, tuple[str, ...]] = {"reranker": ("reranker",), "dense": ("encoder",), "bm25": ()}
-"""The scoring models of LongRefiner's table 4, and the encoders that each needs (harness.method.Method.encoders)."""
-
-
-def score_passages(scoring: Scoring, question: str, texts: Sequence[str], tools: Tools) -> np.ndarray:
-    """Scores [texts] for a question, higher is better: a reranker's logits, an encoder's similarity, or BM25."""
-    if not texts:
-        return np.zeros(0)
-    if scoring == "bm25":
-        return bm25(question, texts)
-    if scoring == "reranker":
-        return np.asarray(tools.reranker().score(question, texts), dtype=float)
-    encoder = tools.encoder()
-    (query,) = encoder.encode([question], "query")
-    return np.asarray(encoder.similarity(query, encoder.encode(texts, "passage")), dtype=float)
-
-
 def best_first(scores: np.ndarray) -> list[int]:
     """Indexes of `scores`, highest score first; equal scores keep their order."""
     return [int(i) for i in np.argsort(-scores, kind="stable")]
-
-
-def distinct_documents(documents: Sequence[Document]) -> list[int]:
-    """Indexes of the documents with different texts: of equal ones the first."""
-    first: dict[str, int] = {}
-    for number, document in enumerate(documents):
-        first.setdefault(document.text, number)
-    return list(first.values())
 
 
 class BM25(TopK):

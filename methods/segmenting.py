@@ -38,7 +38,8 @@ from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, trimmed
 from methods.packing import Packing, packed_chunks, sentence_chunks, sentences
-from methods.retrieval import ROLES, Scoring, best_first, distinct_documents, score_passages
+from methods.passage_scores import ROLES, Scoring, distinct_documents, score_passages
+from methods.retrieval import best_first
 
 CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included, as in the released code
 SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own

@@ -93,7 +93,7 @@ def _no_text(reply: Any) -> str | None:
 
 def _check_methods(capabilities: set[str], known: int) -> Iterator[Check]:
     """Group methods by what the server lacks for them. known: tokens whose log-probabilities it gives."""
-    from harness.engine.plan_models import preset_methods
+    from harness.engine.runnable_presets import preset_methods
 
     groups: dict[tuple[State, str], dict[str, str]] = {}  # the file that presets extend -> the first of them
     for name, _, method in preset_methods():

@@ -3,15 +3,14 @@
 Mistakes and warnings are added to the resolution `r`, what identifies each model to `identities`.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from harness.config import presets, registry
+from harness.config import presets
 from harness.config.resolve import Resolution
 from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, ModelConfig, canonical
-from harness.config.yaml_tree import Tree
 from harness.cost.flops import ModelShape
-from harness.errors import HarnessError, Missing, UserError, raise_all
+from harness.errors import Missing, UserError, raise_all
 from harness.llm import backend
 from harness.llm.backend import ModelFacts
 from harness.method import Method
@@ -150,6 +149,8 @@ def _check_needs(r: Resolution, method: Method, role: str, facts: Any) -> None:
     name = r.parts["method"].name
     missing = sorted(method.needs[role] - facts.capabilities)
     if missing:
+        from harness.engine.runnable_presets import runnable_presets
+
         served = ", ".join(runnable_presets(facts.capabilities)) or "none"
         reasons = "".join(f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals)
         inside = [words for name, words in _LOADED_ONLY.items() if name in missing]
@@ -213,30 +214,3 @@ def server_shapes(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | N
     from harness.llm.endpoint_info import endpoint_shape
 
     return {role: endpoint_shape(model) for role, model in served.items()}
-
-
-def runnable_presets(capabilities: Collection[str]) -> list[str]:
-    """Names of presets that run on a model with `capabilities`: the first preset of each implementation, sorted.
-
-    Left out are presets on the supporting passages alone, those that need trained adapters, and unreadable ones.
-    """
-    by_implementation: dict[str, str] = {}
-    for name, implementation, method in preset_methods():
-        trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
-        if not trained and all(need <= set(capabilities) for need in method.needs.values()):
-            by_implementation.setdefault(implementation, name)
-    return sorted(by_implementation.values())
-
-
-def preset_methods() -> Iterator[tuple[str, str, Method]]:
-    """(Name, implementation, method) of each preset but those on the supporting passages alone and unreadable ones."""
-    for name in presets.names("methods"):
-        try:
-            tree = Tree(presets.read("methods", name))
-            if tree.values.get("view", "document") == "evidence":
-                continue
-            cls: type[Method] = registry.load(implementation := str(tree.values.get("implementation")), Method)
-            method = cls(cls.Config(**tree.values.get("params", {})))
-        except (HarnessError, ValueError, TypeError):  # a method without answer, too
-            continue  # `harness validate` reports the mistake; here the preset is skipped
-        yield name, implementation, method

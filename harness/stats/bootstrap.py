@@ -151,20 +151,6 @@ def corpus_interval(
     return Interval(value, min(low, value), max(high, value), len(rows), count)
 
 
-def standard_error(values: Sequence[float] | Floats, clusters: Labels) -> float | None:
-    """Clustered standard error of the mean of `values`; None with fewer than two clusters.
-
-    sqrt(G / (G - 1) * sum_g (S_g - m n_g)^2) / n, the linearised variance of a ratio (Cochran, "Sampling Techniques",
-    1977, section 6.3); with clusters of one it is s / sqrt(n).
-    """
-    sums, sizes = per_cluster(values, clusters)
-    count, n = len(sizes), sizes.sum()
-    if count < 2:
-        return None
-    residuals = sums - sums.sum() / n * sizes
-    return float(math.sqrt(count / (count - 1) * float(residuals @ residuals)) / n)
-
-
 def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Floats, Floats]:
     """Sums and sizes per cluster, (G,) each, in label order; the values' order does not matter. Raises ValueError."""
     numbers = np.asarray(values, dtype=np.float64)

@@ -7,13 +7,14 @@
 What a cluster is: harness/stats/question_clusters.py.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from harness.stats.bootstrap import Labels, interval, per_cluster, standard_error
+from harness.stats.bootstrap import Labels, interval, per_cluster
 from harness.stats.resampling import BLOCK, Floats, merge_clusters, student_quantile
 
 EXACT_CLUSTERS = 14  # up to here all 2^G sign vectors are enumerated (16,384)
@@ -134,3 +135,17 @@ def _sign_flip_p(sums: Floats, seed: int, permutations: int) -> float:
         flips = np.unpackbits(packed, axis=1)[:, : len(sums)].astype(np.float64)
         hits += int((np.abs(sums.sum() - 2.0 * (flips @ sums)) >= observed).sum())
     return (hits + 1) / (permutations + 1)
+
+
+def standard_error(values: Sequence[float] | Floats, clusters: Labels) -> float | None:
+    """Clustered standard error of the mean of `values`; None with fewer than two clusters.
+
+    sqrt(G / (G - 1) * sum_g (S_g - m n_g)^2) / n, the linearised variance of a ratio (Cochran, "Sampling Techniques",
+    1977, section 6.3); with clusters of one it is s / sqrt(n).
+    """
+    sums, sizes = per_cluster(values, clusters)
+    count, n = len(sizes), sizes.sum()
+    if count < 2:
+        return None
+    residuals = sums - sums.sum() / n * sizes
+    return float(math.sqrt(count / (count - 1) * float(residuals @ residuals)) / n)

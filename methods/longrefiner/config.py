@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from harness.method import MethodConfig
 from harness.method.training import AdapterUse
 from harness.models import MeteredModel
-from methods.retrieval import Scoring
+from methods.passage_scores import Scoring
 
 AUTO = "auto"
 

@@ -15,7 +15,7 @@ from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
 from methods.longrefiner.select import Choice, choose_by_code, choose_nodes, global_scores, local_scores, normalised
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.tree import Tree
-from methods.retrieval import ROLES, distinct_documents, score_passages
+from methods.passage_scores import ROLES, distinct_documents, score_passages
 
 
 class LongRefiner(reading.ReadingMethod):

@@ -10,8 +10,8 @@ from scipy import stats as scipy_stats
 
 from harness.stats import bootstrap as stats
 from harness.stats import paired_tests
-from harness.stats.bootstrap import UNSEEN, interval, per_cluster, standard_error
-from harness.stats.paired_tests import detectable_difference, holm, paired_test
+from harness.stats.bootstrap import UNSEEN, interval, per_cluster
+from harness.stats.paired_tests import detectable_difference, holm, paired_test, standard_error
 from harness.stats.question_clusters import document_clusters
 from harness.stats.resampling import Floats, resample_sums
 

@@ -10,7 +10,7 @@ from harness_training.settings import Settings, read_settings
 
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import Raw
-from harness.engine.plan_models import runnable_presets
+from harness.engine.runnable_presets import runnable_presets
 from harness.errors import UserError
 from harness.llm.adapters import with_bundled_adapters
 from harness.llm.scripted import Script, ScriptedModel

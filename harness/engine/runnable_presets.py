@@ -1,0 +1,35 @@
+"""Which presets a model can serve, by its capabilities."""
+
+from collections.abc import Collection, Iterator
+
+from harness.config import presets, registry
+from harness.config.yaml_tree import Tree
+from harness.errors import HarnessError
+from harness.method import Method
+
+
+def runnable_presets(capabilities: Collection[str]) -> list[str]:
+    """Names of presets that run on a model with `capabilities`: the first preset of each implementation, sorted.
+
+    Left out are presets on the supporting passages alone, those that need trained adapters, and unreadable ones.
+    """
+    by_implementation: dict[str, str] = {}
+    for name, implementation, method in preset_methods():
+        trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
+        if not trained and all(need <= set(capabilities) for need in method.needs.values()):
+            by_implementation.setdefault(implementation, name)
+    return sorted(by_implementation.values())
+
+
+def preset_methods() -> Iterator[tuple[str, str, Method]]:
+    """(Name, implementation, method) of each preset but those on the supporting passages alone and unreadable ones."""
+    for name in presets.names("methods"):
+        try:
+            tree = Tree(presets.read("methods", name))
+            if tree.values.get("view", "document") == "evidence":
+                continue
+            cls: type[Method] = registry.load(implementation := str(tree.values.get("implementation")), Method)
+            method = cls(cls.Config(**tree.values.get("params", {})))
+        except (HarnessError, ValueError, TypeError):  # a method without answer, too
+            continue  # `harness validate` reports the mistake; here the preset is skipped
+        yield name, implementation, method

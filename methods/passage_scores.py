@@ -1,0 +1,35 @@
+"""Passages of several documents, scored for a question by a model of choice: what LongRefiner and its rivals share."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from harness.method import Tools
+from harness.types import Document
+from methods.bm25 import bm25
+
+Scoring = Literal["reranker", "dense", "bm25"]
+ROLES: dict[Scoring, tuple[str, ...]] = {"reranker": ("reranker",), "dense": ("encoder",), "bm25": ()}
+"""The scoring models of LongRefiner's table 4, and the encoders that each needs (harness.method.Method.encoders)."""
+
+
+def score_passages(scoring: Scoring, question: str, texts: Sequence[str], tools: Tools) -> np.ndarray:
+    """Scores [texts] for a question, higher is better: a reranker's logits, an encoder's similarity, or BM25."""
+    if not texts:
+        return np.zeros(0)
+    if scoring == "bm25":
+        return bm25(question, texts)
+    if scoring == "reranker":
+        return np.asarray(tools.reranker().score(question, texts), dtype=float)
+    encoder = tools.encoder()
+    (query,) = encoder.encode([question], "query")
+    return np.asarray(encoder.similarity(query, encoder.encode(texts, "passage")), dtype=float)
+
+
+def distinct_documents(documents: Sequence[Document]) -> list[int]:
+    """Indexes of the documents with different texts: of equal ones the first."""
+    first: dict[str, int] = {}
+    for number, document in enumerate(documents):
+        first.setdefault(document.text, number)
+    return list(first.values())
