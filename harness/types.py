@@ -168,6 +168,6 @@ def lacks_only_scores(error: Mapping[str, str] | None) -> bool:
     return error is not None and error.get("stage") == SCORING["stage"]
 
 
-def has_answer(row: Mapping[str, Any]) -> bool:
+def has_answer(record: Mapping[str, Any]) -> bool:
     """Whether a record holds an answer, scored or not."""
-    return row["error"] is None or lacks_only_scores(row["error"])
+    return record["error"] is None or lacks_only_scores(record["error"])

@@ -56,12 +56,12 @@ class Progress:
         """Add `count` questions to the total."""
         self._total += count
 
-    def seen(self, row: dict[str, Any]) -> None:
+    def seen(self, record: dict[str, Any]) -> None:
         """Count a record: add its keys COUNTED to the counts, sums and the mean score that `line` shows."""
         self._done += 1
-        self._failed += row["error"] is not None
-        self._score += row["scores"].get(self._headline) or 0.0
-        spent = sum_phases([row["usage"]])
+        self._failed += record["error"] is not None
+        self._score += record["scores"].get(self._headline) or 0.0
+        spent = sum_phases([record["usage"]])
         self._tokens += tokens_of(spent)
         self._flops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT]
         self._uncounted |= bool(spent.get("uncounted"))
@@ -71,10 +71,10 @@ class Progress:
         """How many questions are not recorded yet."""
         return self._total - self._done
 
-    def done(self, row: dict[str, Any]) -> None:
+    def done(self, record: dict[str, Any]) -> None:
         """Count a record of this start and redraw the line."""
         with self._lock:
-            self.seen(row)
+            self.seen(record)
             self._done_now += 1
             self._part = ""
             self._draw()

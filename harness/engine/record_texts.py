@@ -19,7 +19,7 @@ _ORDER = tuple(field.name for field in fields(Record))
 
 
 def with_texts(
-    row: Mapping[str, Any], example: Example, documents: Mapping[str, Document]
+    record: Mapping[str, Any], example: Example, documents: Mapping[str, Document]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The record with question, options, gold, lengths of the documents and texts of the spans that were shown.
 
@@ -27,14 +27,14 @@ def with_texts(
     """
     question = example.question
     out = {
-        **{name: row.get(name) for name in _ORDER},
-        **row,
+        **{name: record.get(name) for name in _ORDER},
+        **record,
         "question": question.text,
         "options": None if question.options is None else list(question.options),
         "gold": json_values(example.gold, lost=[]),
         "document_characters": [len(documents[d].text) for d in question.document_ids],
-        "shown": [dict(piece) for piece in row["shown"]],
-        "steps": [{**step, "shown": step["shown"] and dict(step["shown"])} for step in row["steps"]],
+        "shown": [dict(piece) for piece in record["shown"]],
+        "steps": [{**step, "shown": step["shown"] and dict(step["shown"])} for step in record["steps"]],
     }
     texts = {}
     for piece in shown_pieces(out):
@@ -51,27 +51,27 @@ def with_texts(
     return out, texts
 
 
-def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
+def without_texts(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record without question, options, gold and shown texts, generated ones too: they reveal the document."""
 
     def bare(piece: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in piece.items() if key != POINTER} | {"text": ""}
 
-    out = {name: row.get(name) for name in _ORDER} | dict(row) | dict.fromkeys(("question", "options", "gold"))
-    out["shown"] = [bare(piece) for piece in row["shown"]]
-    out["steps"] = [{**step, "shown": step["shown"] and bare(step["shown"])} for step in row["steps"]]
-    if judges := (row.get("notes") or {}).get(JUDGES):  # a judge's reply may repeat what it was shown
+    out = {name: record.get(name) for name in _ORDER} | dict(record) | dict.fromkeys(("question", "options", "gold"))
+    out["shown"] = [bare(piece) for piece in record["shown"]]
+    out["steps"] = [{**step, "shown": step["shown"] and bare(step["shown"])} for step in record["steps"]]
+    if judges := (record.get("notes") or {}).get(JUDGES):  # a judge's reply may repeat what it was shown
         verdicts = {
             name: {key: value for key, value in judgement.items() if key != "reply"}
             for name, judgement in judges.items()
         }
-        out["notes"] = {**row["notes"], JUDGES: verdicts}
+        out["notes"] = {**record["notes"], JUDGES: verdicts}
     return out
 
 
-def gold_of(row: Mapping[str, Any]) -> Gold | None:
+def gold_of(record: Mapping[str, Any]) -> Gold | None:
     """The gold answers and supporting marks that a record holds; None if it holds none."""
-    gold = row.get("gold")
+    gold = record.get("gold")
     if gold is None:
         return None
     marks = tuple(Support(s["document_id"], s["start"], s["end"]) for s in gold["supporting"])
@@ -84,19 +84,21 @@ def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[
     Records of older versions lack them. With `keep`, questions not in `dataset` stay as they are. Raises SaveError.
     """
     examples = {example.question.id: example for example in dataset.examples}
-    rows = {row["question_id"]: row for row in store.lines(RECORDS)}
+    records = {record["question_id"]: record for record in store.lines(RECORDS)}
     texts: dict[str, str] = {}
     changed = 0
-    for name, row in rows.items():
-        if keep and row.get("gold") is None and name in examples:
-            rows[name], long_texts = with_texts(row, examples[name], dataset.documents)
+    for name, record in records.items():
+        if keep and record.get("gold") is None and name in examples:
+            records[name], long_texts = with_texts(record, examples[name], dataset.documents)
             texts |= long_texts
-        elif not keep and (row.get("gold") is not None or any(p["text"] or p.get(POINTER) for p in shown_pieces(row))):
-            rows[name] = without_texts(row)
-        changed += rows[name] is not row
+        elif not keep and (
+            record.get("gold") is not None or any(p["text"] or p.get(POINTER) for p in shown_pieces(record))
+        ):
+            records[name] = without_texts(record)
+        changed += records[name] is not record
     if changed:
         store.keep_texts(texts)
-        store.replace(rows.values())
+        store.replace(records.values())
         note(f"texts of the data set were {'added to' if keep else 'taken out of'} {changed} records")
     if not keep:
         store.drop_texts()

@@ -27,41 +27,41 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
 
     # 1. Scores of other scorers, or other versions of them.
     before, now = manifest.get("scorers") or {}, {name: scorers.version(name) for name in dataset.scorers}
-    alike = before == now and all(_scored_by(row, now) for row in store.lines(RECORDS))
-    lacking = retry_failed and any(lacks_only_scores(row["error"]) for row in store.lines(RECORDS))
-    rows = {} if alike and not lacking else {row["question_id"]: row for row in store.lines(RECORDS)}
-    if rows:
-        store.replace(rescored(rows.values(), dataset, _gold_by_id(plan, rows)))
+    alike = before == now and all(_scored_by(record, now) for record in store.lines(RECORDS))
+    lacking = retry_failed and any(lacks_only_scores(record["error"]) for record in store.lines(RECORDS))
+    records = {} if alike and not lacking else {record["question_id"]: record for record in store.lines(RECORDS)}
+    if records:
+        store.replace(rescored(records.values(), dataset, _gold_by_id(plan, records)))
         if not alike:
             was, by = (", ".join(f"{name} {version}" for name, version in each.items()) for each in (before, now))
-            note(f"the records were of {was or 'scorers that are not recorded'}: {len(rows)} scored again by {by}")
+            note(f"the records were of {was or 'scorers that are not recorded'}: {len(records)} scored again by {by}")
     if manifest and before != now:
         store.write(MANIFEST, {**manifest, "scorers": now})
 
     # 2. Answers that a stopped run left unscored.
     if unscored:
-        for row in rescored(unscored.values(), dataset, _gold_by_id(plan, unscored)):
-            store.append_record(row)
+        for record in rescored(unscored.values(), dataset, _gold_by_id(plan, unscored)):
+            store.append_record(record)
         note(f"answers of a run that was stopped, scored now: {len(unscored)}")
 
     # 3. Texts that older versions did not keep, or that are no longer to be kept.
     update_texts(store, plan.dataset, dataset.keep_texts, note)
 
 
-def _gold_by_id(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
-    """Gold answers by question id; of all questions if `rows` (by question id) go beyond the plan's limit."""
+def _gold_by_id(plan: Plan, records: Mapping[str, Any]) -> dict[str, Gold]:
+    """Gold answers by question id; of all questions if `records` (by question id) go beyond the plan's limit."""
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
-    if rows.keys() <= gold.keys():
+    if records.keys() <= gold.keys():
         return gold
     return {example.question.id: example.gold for example in datasets.load(plan.config.dataset, None).examples}
 
 
-def _scored_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
+def _scored_by(record: dict[str, Any], names: Mapping[str, str]) -> bool:
     """Whether a record has a score or flag by each scorer of `names` (-> version), and others by judges only."""
-    notes = row.get("notes") or {}
-    held = row["scores"].keys() - (notes.get(JUDGES) or {}).keys()
+    notes = record.get("notes") or {}
+    held = record["scores"].keys() - (notes.get(JUDGES) or {}).keys()
     flagged = notes.get("flags") or {}
-    return held <= names.keys() and (row["error"] is not None or names.keys() <= held | flagged.keys())
+    return held <= names.keys() and (record["error"] is not None or names.keys() <= held | flagged.keys())
 
 
 def answered_ids(
@@ -81,19 +81,21 @@ def answered_ids(
     asked = {example.question.id for example in examples}
     # The last record of a question counts; only what is counted of a record is held in memory.
     keys = (*COUNTED, "notes")
-    rows = {row["question_id"]: {key: row[key] for key in keys} for row in store.lines(RECORDS, merged=True)}
+    records = {
+        record["question_id"]: {key: record[key] for key in keys} for record in store.lines(RECORDS, merged=True)
+    }
     tried = {}
-    for question_id in [question_id for question_id in rows if question_id in asked]:
-        sent = budget.spend_record(row := rows[question_id])
-        if retry_failed and not has_answer(row):  # an answer that could not be scored was paid for
+    for question_id in [question_id for question_id in records if question_id in asked]:
+        sent = budget.spend_record(record := records[question_id])
+        if retry_failed and not has_answer(record):  # an answer that could not be scored was paid for
             tried[question_id] = sent
         else:
-            progress.seen(row)
-    if kept := len(rows.keys() & asked - tried.keys()):
+            progress.seen(record)
+    if kept := len(records.keys() & asked - tried.keys()):
         # Another writer's records may be there at the first start of this one.
         days = [start["started"][:10] for start in starts]
         when = " on " + " to ".join(dict.fromkeys([days[0], days[-1]])) if days else " by other shards"
         progress.note(f"{kept} of {len(asked)} answers were stored{when}")
-    if beyond := len(rows.keys() - asked):
+    if beyond := len(records.keys() - asked):
         progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
-    return rows.keys() - tried.keys(), tried
+    return records.keys() - tried.keys(), tried

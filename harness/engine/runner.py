@@ -120,7 +120,7 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
     if options.parallel is not None and options.parallel < 1:
         raise UserError(f"--parallel {options.parallel}: at least one question must be in flight.")
     for name, text in plan.awaits.items():
-        raise UserError(f"method.{name}={text} has no number yet; run the row that gives it first.")
+        raise UserError(f"method.{name}={text} has no number yet; run what gives it first.")
     seen: set[str] = set()
     for example in plan.dataset.examples:  # an id alone identifies a question
         question = example.question
@@ -264,7 +264,7 @@ class Job:
             if earlier := self.tried.get(question.id):
                 notes["earlier"] = earlier
             question = example.question
-            row = {
+            record = {
                 "question_id": question.id,
                 "document_ids": list(question.document_ids),
                 "document_characters": [len(plan.dataset.documents[d].text) for d in question.document_ids],
@@ -277,30 +277,32 @@ class Job:
             }
             # 6. The answer is on disk before it is scored.
             if keep_texts:
-                row, texts = with_texts(row, example, plan.dataset.documents)
+                record, texts = with_texts(record, example, plan.dataset.documents)
                 store.keep_texts(texts)
             else:
-                row = without_texts(row)
+                record = without_texts(record)
             if meter.requests:
                 store.keep_requests(request_rows(meter.requests, {"question_id": question.id}))
-            store.keep_answer(row)
-            return example, row
+            store.keep_answer(record)
+            return example, record
 
         def score_and_record(outcome: tuple[Example, dict[str, Any]] | None) -> None:
             if outcome is None:
                 return
             # 7. The scores: only here does gold meet the answer.
             example, kept = outcome
-            row = scored_record(kept, config.dataset, example.gold)
+            record = scored_record(kept, config.dataset, example.gold)
             # 8. One line in records.jsonl.
-            store.append_record(row)
+            store.append_record(record)
             self.recorded += 1
-            self.progress.done(row)
+            self.progress.done(record)
             # 9. The first prompts of each model go into the manifest.
             if keep_texts:
                 self.keep_first_prompts(self.models.first_prompts())
-            if self.asking.fail_fast and (failure := row["error"]) is not None:
-                sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {one_line(failure)}"
+            if self.asking.fail_fast and (failure := record["error"]) is not None:
+                sentence = (
+                    f"question '{record['question_id']}' failed, and --fail-fast stops there: {one_line(failure)}"
+                )
                 raise FirstFailure(sentence, failure.get("traceback", ""))
 
         def ask_all(examples: Sequence[Example]) -> None:

@@ -7,7 +7,7 @@ verdict.notes     {"flags": {scorer: why}}           if a scorer flags the answe
                   {"counts": {scorer: [...]}}        if sums over all answers give a score of the corpus (BLEU)
 
 unanswered_verdict(config.dataset, gold)             the same for a question without an answer: every score is 0
-scored_record(row, config.dataset, gold)             a record with the scores of its answer, or of none
+scored_record(record, config.dataset, gold)             a record with the scores of its answer, or of none
 """
 
 import math
@@ -82,24 +82,26 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
         return None
 
 
-def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()) -> dict[str, Any]:
-    """The record `row` with new scores and flags; those by `keep` stay and come first. `error` has three states:
+def scored_record(
+    record: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The record `record` with new scores and flags; those by `keep` stay and come first. `error` has three states:
 
     None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
     "stage": "scoring": answered, but not scored (NOT_YET) or a scorer failed; cleared, or replaced by a scorer's error.
     Any other: the question was not answered; it scores 0, and the error stays.
     """
-    error = row["error"]
+    error = record["error"]
     if error is not None and not lacks_only_scores(error):
         verdict = unanswered_verdict(dataset, gold)
     else:
         try:
-            verdict = score_reply(dataset, row["prediction"], list(map(parse_shown, row["shown"])), gold)
+            verdict = score_reply(dataset, record["prediction"], list(map(parse_shown, record["shown"])), gold)
             error = None
         except STOPS:
             raise
         except Exception as broken:  # a scorer of the user may raise anything
-            sentence = f"question '{row['question_id']}' could not be scored, and no record was changed"
+            sentence = f"question '{record['question_id']}' could not be scored, and no record was changed"
             if error is None and any(":" in name for name in dataset.scorers):
                 raise UserError(f"{sentence}: {one_line(describe_failure(broken))}") from broken
             if error is None:
@@ -107,27 +109,31 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep:
                 raise
             verdict, error = unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING}
     # Scores of judges and of other tools stay too; flags and counts stay with their scores.
-    stay = {*(row["notes"].get(JUDGES) or {}), *keep, *(name for name in row["scores"] if name.startswith(LOGGED))}
-    scores = {**verdict.scores, **{name: value for name, value in row["scores"].items() if name in stay}}
-    notes = {key: value for key, value in row["notes"].items() if key not in SCORING_NOTES} | verdict.notes
+    stay = {
+        *(record["notes"].get(JUDGES) or {}),
+        *keep,
+        *(name for name in record["scores"] if name.startswith(LOGGED)),
+    }
+    scores = {**verdict.scores, **{name: value for name, value in record["scores"].items() if name in stay}}
+    notes = {key: value for key, value in record["notes"].items() if key not in SCORING_NOTES} | verdict.notes
     for key in ("flags", COUNTS):
-        if kept := {name: value for name, value in (row["notes"].get(key) or {}).items() if name in stay}:
+        if kept := {name: value for name, value in (record["notes"].get(key) or {}).items() if name in stay}:
             notes[key] = {**notes.get(key, {}), **kept}
-    return {**row, "scores": {n: scores[n] for n in [*keep, *scores] if n in scores}, "error": error, "notes": notes}
+    return {**record, "scores": {n: scores[n] for n in [*keep, *scores] if n in scores}, "error": error, "notes": notes}
 
 
 def rescored(
-    rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None, keep: Sequence[str] = ()
+    records: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None, keep: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """Yield the records with new scores. gold: by question id, or None to use those in the records themselves.
 
     keep: scorers whose scores stay. Raises UserError for a question that the data set does not have any more.
     """
-    for row in rows:
-        answers = gold_of(row) if gold is None else gold.get(row["question_id"])
+    for record in records:
+        answers = gold_of(record) if gold is None else gold.get(record["question_id"])
         if answers is None:
-            raise UserError(f"question '{row['question_id']}' is not in the data set any more")
-        yield scored_record(row, dataset, answers, keep)
+            raise UserError(f"question '{record['question_id']}' is not in the data set any more")
+        yield scored_record(record, dataset, answers, keep)
 
 
 def silent_scorers(names: Sequence[str], summary: Mapping[str, Any]) -> list[str]:

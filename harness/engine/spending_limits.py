@@ -58,8 +58,8 @@ class Budget:
         took = (datetime.fromisoformat(b) - datetime.fromisoformat(a) for a, b in ends)
         self._earlier += sum(each.total_seconds() for each in took) / 3600
         self._indexes.clear()
-        for row in read_lines(folder / DOCUMENTS, "document_id"):
-            self.spend_index(row)
+        for line in read_lines(folder / DOCUMENTS, "document_id"):
+            self.spend_index(line)
         for judge in (read_json(folder / MANIFEST).get("judges") or {}).values():
             own = {"model": {"price": judge.get("price")}}
             self._add(sent({"answer": judge.get("usage") or {}}, judge.get("earlier")), config=own)
@@ -72,9 +72,9 @@ class Budget:
         self._add(sent(usage), sign)
         return usage
 
-    def spend_record(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def spend_record(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Count and return what a stored record's question sent, earlier tries included."""
-        self._add(spent := sent(row["usage"], (row.get("notes") or {}).get("earlier")))
+        self._add(spent := sent(record["usage"], (record.get("notes") or {}).get("earlier")))
         return spent
 
     def _add(self, spent: Mapping[str, Any], sign: int = 1, config: Mapping[str, Any] | None = None) -> None:
@@ -83,12 +83,12 @@ class Budget:
             self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
             self._money += sign * (costs.money(spent, config or self._config) or 0.0)
 
-    def spend_index(self, row: Mapping[str, Any]) -> None:
-        """Count the cost of an index, once a run, and of each try that failed; row: its line of documents.jsonl."""
-        key = (str(row["document_id"]), str(row.get("question_id")), str(row.get("key")))
-        if row["status"] == "failed" or key not in self._indexes:
-            self.spend(row["usage"])
-        if row["status"] != "failed":
+    def spend_index(self, line: Mapping[str, Any]) -> None:
+        """Count the cost of an index, once a run, and of each try that failed; line: its line of documents.jsonl."""
+        key = (str(line["document_id"]), str(line.get("question_id")), str(line.get("key")))
+        if line["status"] == "failed" or key not in self._indexes:
+            self.spend(line["usage"])
+        if line["status"] != "failed":
             self._indexes.add(key)
 
     def spent(self) -> dict[str, float]:

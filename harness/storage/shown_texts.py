@@ -4,7 +4,7 @@
 {"kind": "span", "document_id": "d", "start": 0, "end": 9000, "text": "", "text_sha256": "9f…"}    a longer one
 {"sha256": "9f…", "text": "Ann …"}                                                   its line in texts.jsonl
 
-read_texts(folder, rows)     the texts that some records point to, with their checksums
+read_texts(folder, records)     the texts that some records point to, with their checksums
 """
 
 import hashlib
@@ -25,15 +25,15 @@ def checksum(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def shown_pieces(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def shown_pieces(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the pieces of text, as above, that a record shows: those for the reader, then those of search steps."""
-    yield from row["shown"]
-    yield from (step["shown"] for step in row["steps"] if step["shown"])
+    yield from record["shown"]
+    yield from (step["shown"] for step in record["steps"] if step["shown"])
 
 
-def text_pointers(row: Mapping[str, Any]) -> list[str]:
+def text_pointers(record: Mapping[str, Any]) -> list[str]:
     """The checksums of the long texts that a record points to."""
-    return [piece[POINTER] for piece in shown_pieces(row) if piece.get(POINTER)]
+    return [piece[POINTER] for piece in shown_pieces(record) if piece.get(POINTER)]
 
 
 def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
@@ -47,9 +47,9 @@ def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
     return f"{lost} of {len(wanted)} long texts that were shown are missing from {TEXTS}" if lost else None
 
 
-def read_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def read_texts(folder: Path, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield (checksum, text) of the texts that records point to and the folder has. Raises DataError for damage."""
-    hashes = {pointer for row in rows for pointer in text_pointers(row)}
+    hashes = {pointer for record in records for pointer in text_pointers(record)}
     path = folder / TEXTS
     for line in read_with_older(path, "sha256") if hashes else ():
         if line["sha256"] in hashes:
