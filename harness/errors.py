@@ -183,7 +183,7 @@ class WorkerLost(QuestionError):
     """Worker processes ended, one after the other, while they answered this question (scale/ray_engine.py)."""
 
 
-class RowWaits(HarnessError):
+class RunWaits(HarnessError):
     """A row cannot run yet: another one, which it needs a number of, did not run to its end."""
 
 

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from harness.stats.rng import derived_seed
-
-
-class Queue(Protocol):
-    """The part of a session that its spans call."""
-
-    def flush(self) -> None:
-        """Run the model on the tokens that are queued."""
 
 
 @dataclass(eq=False)
@@ -23,12 +16,12 @@ class Span:
     """Tokens [start, end) of a session's context.
 
     `attention[i]` is the mean attention (over heads, layers and both token sets) of these tokens, as queries, to the
-    i-th span of the `watch` list given to `feed`. Reading it runs what is still queued.
+    i-th span of the `watch` list given to `feed`. Reading it runs what is still queued (`flush` of `session`).
     """
 
     start: int
     end: int
-    session: Queue | None = field(default=None, repr=False)
+    session: Any = field(default=None, repr=False)
     _attention: tuple[float, ...] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:

@@ -24,9 +24,9 @@ from __future__ import annotations
 import abc
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ __all__ = [
 CAPABILITIES = ("attention", "cache", "probe", "score", "adapters", "sampling")
 
 
-class Session(abc.ABC):
+class Session(AbstractContextManager["Session"], abc.ABC):
     """One growing context; see the module's docstring. Used as a context manager it closes itself.
 
     The public methods keep the order of turns and check window and capabilities. A back end implements `length` and the
@@ -71,7 +71,7 @@ class Session(abc.ABC):
 
     # -- the context ---------------------------------------------------------------------------------------------------
 
-    def begin_text(self) -> None:  # noqa: B027 - most back ends have nothing to do
+    def begin_text(self) -> None:
         """Put BOS (else EOS) before the first turn where neither chat template nor tokenizer begins with it."""
 
     def system(self, text: str) -> Span:
@@ -102,7 +102,7 @@ class Session(abc.ABC):
         self._need_user_turn("reply")
         return self._begin_turn("reply", text)
 
-    def flush(self) -> None:  # noqa: B027 - some back ends queue nothing
+    def flush(self) -> None:
         """Run the model on the tokens that are queued: those of `feed` wait for the next request."""
 
     @contextmanager
@@ -270,7 +270,7 @@ class Session(abc.ABC):
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         """Let the model write the reply whose turn is open, and append it to the context; watch: as for `write`."""
 
-    def _skip_thinking(self) -> None:  # noqa: B027 - most models do not think
+    def _skip_thinking(self) -> None:
         """Begin a reasoning model's reply with an empty thinking, so that what follows is the answer."""
 
     def _text(self) -> str:
@@ -290,7 +290,7 @@ class Session(abc.ABC):
         event = Event(self._role, self._name, self._meter.current_phase, kind, new, cached, **counts)
         self._meter.record(event, self._shape)
 
-    def _require(self, capability: str) -> None:  # noqa: B027 - a back end may have all
+    def _require(self, capability: str) -> None:
         """Raise CannotRun where the model lacks `capability`, one of CAPABILITIES."""
 
     def _text_if_probed(self, after: str) -> str:
@@ -335,9 +335,6 @@ class Session(abc.ABC):
         if any(first is None for first in firsts) or len(set(firsts)) < len(firsts):
             raise ValueError(f"labels {list(labels)} do not have distinct first tokens for '{self._name}'")
         return firsts
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()

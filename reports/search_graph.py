@@ -41,7 +41,7 @@ class Graph:
                 nodes.sort(key=places.__getitem__)
         return rows
 
-    def row_name(self, level: int) -> str:
+    def run_name(self, level: int) -> str:
         """What a row is called: "chunks" for the lowest, where all of its nodes are parts of the text."""
         nodes = [node for node, found in enumerate(self.level) if found == level]
         lowest = level == min(self.level) and all(self.place(node) is not None for node in nodes)

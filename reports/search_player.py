@@ -164,7 +164,7 @@ def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], f
             x = _LEFT + (i + 0.5) * cell
             middle = y + high / 2 + (i % lines - (lines - 1) / 2) * _DOT_CELL
             spots[node] = [round(x, 1), round(middle, 1), box, _BOX_HIGH if boxed[level] else 2 * _DOT]
-        bands.append([graph.row_name(level), round(y + high / 2, 1)])
+        bands.append([graph.run_name(level), round(y + high / 2, 1)])
         y += high + _GAP
     height = (y - _GAP if rows else y) + _MARGIN
     return [spots[i] for i in range(len(graph.text))], bands, round(_LEFT + width + _MARGIN, 1), round(height, 1)

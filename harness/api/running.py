@@ -15,13 +15,13 @@ from harness.config.schema import digest
 from harness.config.sweep import check_axes
 from harness.engine import runner
 from harness.engine.command_limits import LimitHook
-from harness.engine.expand_command import command_rows, plan_all, with_seeds
+from harness.engine.expand_command import command_runs, plan_all, with_seeds
 from harness.engine.parameters_from_rows import NumbersFromRows
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress, Silent
 from harness.engine.recorded_stops import with_stops
 from harness.engine.repeats import distinct_repeats
-from harness.engine.rows_in_turn import in_turn
+from harness.engine.runs_in_turn import in_turn
 from harness.engine.spending_limits import Budget
 from harness.errors import HarnessError, UserError
 from harness.method import Method
@@ -158,7 +158,7 @@ def run(
     )
     show = default_progress() if progress else Silent()
     shared, axes = with_seeds(shared, check_axes(sweep or {}, "sweep"), repeat)
-    wanted = distinct_repeats(command_rows(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note)
+    wanted = distinct_repeats(command_runs(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note)
     wanted = with_stops(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show.note)
     limits = {"tokens": max_tokens, "tflops": max_tflops, "hours": max_hours, "money": max_money}
     budget = Budget(limits, price_per_gpu_hour)
@@ -190,7 +190,7 @@ def _run_rows(
     planned = plan_all(wanted, note)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         note(f"warning: {warning}")
-    runs = Runs(lost={lost.row: lost.why for lost in planned.lost})
+    runs = Runs(lost={lost.run: lost.why for lost in planned.lost})
 
     def execute(plan: Plan) -> runner.RunResult:
         return runner.run(plan, out, command=[*_COMMAND], progress=make_progress(), budget=budget, **options)
@@ -202,8 +202,8 @@ def _run_rows(
             assert error is not None  # no result: it is there
             if single or options["fail_fast"] or not isinstance(error, HarnessError):
                 raise error
-            runs.lost[outcome.plan.row_name] = str(error)
-            note(f"error: {outcome.plan.row_name}: {error}")
+            runs.lost[outcome.plan.run_name] = str(error)
+            note(f"error: {outcome.plan.run_name}: {error}")
             continue
         runs.append(Run(outcome.result.folder, tuple(outcome.result.save_problems)))
         for problem in outcome.result.save_problems:

@@ -21,9 +21,9 @@ from harness.cost.flops import DEFAULT
 from harness.cost.units import money, short_count
 from harness.engine.expand_command import plan_all
 from harness.engine.forecast import Forecast, forecast
-from harness.engine.parameters_from_rows import RowKey, row_key, with_numbers
+from harness.engine.parameters_from_rows import RunKey, run_key, with_numbers
 from harness.engine.plan import Plan
-from harness.errors import HarnessError, RowWaits
+from harness.errors import HarnessError, RunWaits
 
 NOTES = (
     "tokens and TFLOPs (convention {}) of what is still to be answered, indexes as if none were in the cache;\n"
@@ -117,14 +117,14 @@ def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) 
 def row_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
     """The forecast of each row, by stored runs or by what its method declares."""
 
-    before: dict[RowKey, Plan] = {}
+    before: dict[RunKey, Plan] = {}
     made = []
     for plan in planned:
         try:
-            before[row_key(plan.choices)] = ready = with_numbers(plan, before, options.folder)
+            before[run_key(plan.choices)] = ready = with_numbers(plan, before, options.folder)
             made.append(forecast(ready, options.folder, options.convention or DEFAULT))
         except HarnessError as e:
-            how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.awaits.items())
-            how = how if isinstance(e, RowWaits) else str(e)
+            how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.pending.items())
+            how = how if isinstance(e, RunWaits) else str(e)
             made.append(Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how))
     return made

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.output import say
-from harness.engine.rows_in_turn import Hook
+from harness.engine.runs_in_turn import Hook
 from harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -75,20 +75,20 @@ class Gate(Hook):
         """Expect the run. Raises UserError for a limit on a score that it does not have."""
         if unknown := self._limits.keys() - set(plan.config.dataset.scorers):
             known = ", ".join(plan.config.dataset.scorers)
-            raise UserError(f"--fail-under: {plan.row_name} has no score '{min(unknown)}' (it has {known})")
-        self._waiting.append(plan.row_name)
+            raise UserError(f"--fail-under: {plan.run_name} has no score '{min(unknown)}' (it has {known})")
+        self._waiting.append(plan.run_name)
         return plan
 
     def ended(self, plan: Plan, result: RunResult) -> None:
         """Make the checks of a run that ended."""
-        self._waiting.remove(plan.row_name)
+        self._waiting.remove(plan.run_name)
         for score, least in self._limits.items():
             mean = 100 * result.summary["scores"][score]["mean"]
             self._checks.append(
-                Check(plan.row_name, f"{score} at least {least:g}", mean >= least, f"{mean:.1f} points")
+                Check(plan.run_name, f"{score} at least {least:g}", mean >= least, f"{mean:.1f} points")
             )
         if self._baseline is not None:
-            self._checks.append(_beside_baseline(plan.row_name, result.folder, self._baseline, self._drop))
+            self._checks.append(_beside_baseline(plan.run_name, result.folder, self._baseline, self._drop))
 
     def closed(self) -> int:
         """Print and write the checks; returns 4 if one failed. A run that did not end fails its checks."""

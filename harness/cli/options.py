@@ -138,7 +138,7 @@ class Selection(RowOptions):
         """Each method on each data set at each point of `swept` ("KEY=A,B") with `repeat` seeds. Raises UserError."""
         from harness.cli.output import say
         from harness.config.layers import FOLDER
-        from harness.engine.expand_command import command_rows, with_seeds
+        from harness.engine.expand_command import command_runs, with_seeds
 
         axes = {}
         if swept:
@@ -147,7 +147,7 @@ class Selection(RowOptions):
             axes = parse_axes(swept)
         shared, axes = with_seeds(self.choices(), axes, repeat)  # type: ignore[assignment]
         datasets = split_names(self.dataset) or [FOLDER] * bool(self.documents)
-        chosen = command_rows(shared, split_names(self.method), datasets, axes, say)
+        chosen = command_runs(shared, split_names(self.method), datasets, axes, say)
         if repeat is None:
             return chosen
         from harness.engine.repeats import distinct_repeats

@@ -37,8 +37,8 @@ def say(line: str) -> None:
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
-    from harness.engine.rows_in_turn import Lost
     from harness.engine.runner import RunResult
+    from harness.engine.runs_in_turn import Lost
 
 
 def failure_text(result: RunResult, row: str, debug: bool) -> str:
@@ -120,5 +120,5 @@ def rows_lost_sentence(total: int, lost: Sequence[Lost]) -> str:
     """Which of `total` rows did not run whole, and why: the last words of a command with several rows."""
     if not lost:
         return f"all {total} rows ran whole"
-    lines = [f"{len(lost)} of {total} rows did not run whole:", *(f"  {row.row}: {row.why}" for row in lost)]
+    lines = [f"{len(lost)} of {total} rows did not run whole:", *(f"  {one.run}: {one.why}" for one in lost)]
     return "\n".join(lines)

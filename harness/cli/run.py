@@ -22,8 +22,8 @@ from harness.cli.run_hooks import hooks_of_plans, only_plan, trackers_and_checks
 from harness.cli.run_options import Execution, WorkerOptions
 from harness.cli.stopping import print_resume_command, until_interrupted
 from harness.engine.expand_command import bug_sentence, plan_all
-from harness.engine.rows_in_turn import Lost, Outcome, in_turn
-from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
+from harness.engine.runs_in_turn import Lost, Outcome, in_turn
+from harness.errors import FirstFailure, HarnessError, RunWaits, UserError
 from harness.storage.files import check_home
 
 # Exit codes, the worst last: a command's is its worst, with 3 for 2 once a row ran; 4: a check failed (gate.py).
@@ -69,13 +69,13 @@ def run_selection(
         for number, outcome in enumerate(in_turn(plans, execute, hooks), 1):
             row_code, why = _print_one(outcome, len(plans) > 1, options)
             code = max(code, row_code, key=_BY_SEVERITY.index)
-            waits = isinstance(outcome.error, RowWaits)
+            waits = isinstance(outcome.error, RunWaits)
             started, waiting = started or (row_code != 2 and not waits), waiting or waits
             if ran is not None and outcome.result:
                 ran.append(outcome.result.folder)
-            planned.lost += [Lost(outcome.plan.row_name, why)] if why else []
+            planned.lost += [Lost(outcome.plan.run_name, why)] if why else []
             if options.fail_fast and why:
-                planned.lost += [Lost(p.row_name, "not started, as --fail-fast asks") for p in plans[number:]]
+                planned.lost += [Lost(p.run_name, "not started, as --fail-fast asks") for p in plans[number:]]
                 break
     code = 3 if started and code == 2 else code
     if len(rows) > 1 and (planned.lost or suite is not None):
@@ -87,7 +87,7 @@ def run_selection(
 
 def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int, str | None]:
     """Print a row's result, named if there are `several`. Returns its exit code, and why it did not finish or None."""
-    name, result, error = outcome.plan.row_name, outcome.result, outcome.error
+    name, result, error = outcome.plan.run_name, outcome.result, outcome.error
     if isinstance(error, HarnessError):
         if options.debug and isinstance(error, FirstFailure):
             say(error.traceback.rstrip())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import say
 from harness.config.layers import Choices
-from harness.engine.rows_in_turn import Hook
+from harness.engine.runs_in_turn import Hook
 from harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def hooks_of_plans(
         from harness.engine.command_limits import LimitHook
 
         hooks.append(LimitHook(scaling.budget, plans, options.folder, command, say))
-    if any(plan.awaits for plan in plans):
+    if any(plan.pending for plan in plans):
         from harness.engine.parameters_from_rows import NumbersFromRows
 
         hooks.append(NumbersFromRows(options.folder, say))

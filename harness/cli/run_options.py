@@ -222,8 +222,8 @@ class WorkerOptions:
 
         def execute(plan: Plan) -> RunResult:
             if several and not sys.stderr.isatty():  # a live line begins with the row's name
-                say(f"--- {plan.row_name}")
-            progress = Progress(name=plan.row_name if several else "", quiet=options.quiet)
+                say(f"--- {plan.run_name}")
+            progress = Progress(name=plan.run_name if several else "", quiet=options.quiet)
             if self.shard is None:
                 return runner.run(plan, options.folder, progress=progress, **asking)
             from harness.scale.shard import parse_shard, run_shard

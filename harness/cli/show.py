@@ -181,7 +181,7 @@ def _print_notes(notes: dict[str, Any]) -> None:
 
 def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
     """Values with origins, a method's prompts and what its parameters mean. parts: path -> part, as in Resolution."""
-    from harness.engine.plan import awaited_params, make_method
+    from harness.engine.plan import make_method, pending_params
     from harness.method import MethodConfig
 
     values: dict[str, Any] = {}
@@ -195,7 +195,7 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
             own = [c for c in type(made.config).__mro__ if issubclass(c, MethodConfig) and "__doc__" in vars(c)]
             texts = [inspect.cleandoc(c.__doc__ or "") for c in reversed(own) if c is not MethodConfig]
             parameters = [line for text in texts for line in text.splitlines()]
-            params = made.config.model_dump(mode="json", exclude={"prompts"}) | awaited_params(type(made), part.params)
+            params = made.config.model_dump(mode="json", exclude={"prompts"}) | pending_params(type(made), part.params)
             part = part.model_copy(update={"params": params})
         inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
         if isinstance(part, ModelConfig):

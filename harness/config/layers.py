@@ -44,7 +44,7 @@ class Choices:
     """The user's choices. sets: "method.k" -> value (a Raw is parsed as YAML); files: config files in order.
 
     suite: its settings hold where nothing else is set; its lists of names are ignored. point: the swept keys with this
-    row's values, which are in `sets` already (config/sweep.py).
+    run's values, which are in `sets` already (config/sweep.py).
     """
 
     method: str | None = None
@@ -163,7 +163,7 @@ def _received_settings(label: str, values: dict[str, Any], sets: Mapping[str, An
 def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str, Any]:
     """Turn a --set key and value into a layer: "method.k", 3 -> {"method": {"params": {"k": 3}}}; its code is trusted.
 
-    A Raw value stays as typed: Tree.merge parses it. origin: for messages, "--set"; method: of the row, for hints.
+    A Raw value stays as typed: Tree.merge parses it. origin: for messages, "--set"; method: of the run, for hints.
     Raises UserError for a key that cannot be set, and for a value that is no YAML.
     """
     root, _, rest = key.partition(".")

@@ -1,7 +1,7 @@
 """Sweeps: every combination of the values of some settings, each combination an ordinary run.
 
     axes = parse_axes(["method.k=1,3", "seed=0,1"])       {"method.k": ("1", "3"), "seed": ("0", "1")}
-    expand_rows([Choices(method="bm25", ...)], axes)     four Choices; sets of the first: {"method.k": "1", "seed": "0"}
+    expand_runs([Choices(method="bm25", ...)], axes)     four Choices; sets of the first: {"method.k": "1", "seed": "0"}
 
 A key is what `--set` takes. A method without a swept parameter is run once for it, as a reference for the others.
 """
@@ -30,7 +30,7 @@ _OTHERWISE = {
     "profile": "run the command once for each profile",
 }
 _OPEN, _CLOSE = "[{(", "]})"
-_TAKEN = "from:"  # a number that another row gives (engine/parameters_from_runs.py)
+_TAKEN = "from:"  # a number that another run gives (engine/parameters_from_runs.py)
 
 
 def parse_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
@@ -64,34 +64,34 @@ def suite_axes(suite: Suite, model: str | None, sets: Mapping[str, Any]) -> dict
     return check_axes({key: values for key, values in axes.items() if key not in given}, f"suite {suite.name}")
 
 
-def expand_rows(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
-    """The rows at every point of a sweep over `axes`, and a sentence for each method that lacks a swept parameter.
+def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
+    """The runs at every point of a sweep over `axes`, and a sentence for each method that lacks a swept parameter.
 
-    Raises UserError for a parameter that no method of the rows has, and for a key that `--set` sets too.
+    Raises UserError for a parameter that no method of the runs has, and for a key that `--set` sets too.
     """
     for key in axes:
-        if any(key in row.sets for row in rows) or (key == "model" and any(row.model is not None for row in rows)):
+        if any(key in run.sets for run in runs) or (key == "model" and any(run.model is not None for run in runs)):
             raise UserError(f"'{key}' is swept and set to one value; leave one of the two out")
     out: list[Choices] = []
     known: dict[str, set[str]] = {}
     lacking: dict[str, list[str]] = {key: [] for key in axes}
-    for row in rows:
-        found, takes = method_of(row), False
+    for run in runs:
+        found, takes = method_of(run), False
         own = {key for key in axes if found is None or _parameter(key) in ("", *found[1])}
         if found is not None:
-            method, known[str(row.method)] = found
+            method, known[str(run.method)] = found
             takes = any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
             for key in axes.keys() - own:
-                lacking[key].append(str(row.method))
-        # A row that takes a number from another one has as many points as that one may have.
+                lacking[key].append(str(run.method))
+        # A run that takes a number from another one has as many points as that one may have.
         varied = axes if takes else {key: axes[key] for key in axes if key in own}
         for values in itertools.product(*varied.values()):
             point = dict(zip(varied, values, strict=True))
             sets = {key: value for key, value in point.items() if key in own and key != "model"}
-            model = str(point["model"]) if "model" in point else row.model
-            out.append(replace(row, model=model, sets={**row.sets, **sets}, point={**row.point, **point}))
-    if "model" in axes:  # a model is loaded once for all its rows
-        out.sort(key=lambda row: [str(value) for value in axes["model"]].index(str(row.model)))
+            model = str(point["model"]) if "model" in point else run.model
+            out.append(replace(run, model=model, sets={**run.sets, **sets}, point={**run.point, **point}))
+    if "model" in axes:  # a model is loaded once for all its runs
+        out.sort(key=lambda run: [str(value) for value in axes["model"]].index(str(run.model)))
     notes = []
     for key, methods in ((key, list(dict.fromkeys(names))) for key, names in lacking.items()):
         if methods and set(methods) == {*known}:
@@ -102,10 +102,10 @@ def expand_rows(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     return out, notes
 
 
-def method_of(row: Choices) -> tuple[MethodChoice, set[str]] | None:
-    """A row's method and the names of its parameters; None for a row with a mistake, which planning will report."""
+def method_of(run: Choices) -> tuple[MethodChoice, set[str]] | None:
+    """A run's method and the names of its parameters; None for a run with a mistake, which planning will report."""
     try:
-        method: MethodChoice = resolve_part("methods", row).parts["method"]
+        method: MethodChoice = resolve_part("methods", run).parts["method"]
         return method, set(method_class(method.implementation).Config.model_fields)
     except UserError:
         return None

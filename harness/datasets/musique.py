@@ -8,7 +8,6 @@ The official schema (StonyBrookNLP/musique), and the same with `paragraphs` and 
 column-wise, as Hugging Face `datasets` may do. Unknown fields are left alone.
 """
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -41,19 +40,6 @@ class _MusiqueRow(StrictRow):
     question_decomposition: Records[_Hop] | None = None
 
 
-def _positions(row: _MusiqueRow) -> dict[int, int]:
-    """Map each paragraph's idx to its position. Raises RowError if one is repeated, or a hop's is no paragraph's."""
-    repeated = [idx for idx, n in Counter(p.idx for p in row.paragraphs).items() if n > 1]
-    if repeated:
-        raise RowError("paragraphs", f"idx {repeated[0]} is used twice")
-    positions = {paragraph.idx: at for at, paragraph in enumerate(row.paragraphs)}
-    for number, hop in enumerate(row.question_decomposition or ()):
-        if hop.paragraph_support_idx is not None and hop.paragraph_support_idx not in positions:
-            name = f"question_decomposition[{number}].paragraph_support_idx"
-            raise RowError(name, f"{hop.paragraph_support_idx} is not the idx of one of the paragraphs")
-    return positions
-
-
 def parse_row(raw: dict[str, Any]) -> Row | Skip:
     """One MuSiQue row. Gold.extra: what the official scorer needs (`idx` of supporting paragraphs, all aliases, hops).
 
@@ -62,8 +48,16 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
     row = _MusiqueRow.read(raw)
     if not row.answerable:
         return Skip(UNANSWERABLE)
+    positions: dict[int, int] = {}  # paragraph's idx -> its place
+    for at, paragraph in enumerate(row.paragraphs):
+        if paragraph.idx in positions:
+            raise RowError("paragraphs", f"idx {paragraph.idx} is used twice")
+        positions[paragraph.idx] = at
+    for number, hop in enumerate(row.question_decomposition or ()):
+        if hop.paragraph_support_idx not in (None, *positions):
+            name = f"question_decomposition[{number}].paragraph_support_idx"
+            raise RowError(name, f"{hop.paragraph_support_idx} is not the idx of one of the paragraphs")
     aliases = row.answer_aliases or []
-    positions = _positions(row)
     supporting = [p.idx for p in row.paragraphs if p.is_supporting]
     hops = [hop.model_dump() for hop in row.question_decomposition or ()]
     extra: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """Cost limits of a command: once one is hit, no further question is begun; the same command with a higher one resumes.
 
-hooks.append(LimitHook(budget, plans, out, command, note))    rows are counted (spending_limits.py), or not begun
+hooks.append(LimitHook(budget, plans, out, command, note))    runs are counted (spending_limits.py), or not begun
 """
 
 import shlex
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import Plan
-from harness.engine.rows_in_turn import Hook
+from harness.engine.runs_in_turn import Hook
 from harness.engine.spending_limits import Budget
 from harness.errors import LimitReached, UserError
 from harness.storage.paths import masked
@@ -17,7 +17,7 @@ from harness.storage.run_files import RUN
 
 
 class LimitHook(Hook):
-    """Count what the rows of a command have spent, begin none once a limit is hit, and say how to go on."""
+    """Count what the runs of a command have spent, begin none once a limit is hit, and say how to go on."""
 
     def __init__(
         self, budget: Budget, plans: Sequence[Plan], out: Path, command: Sequence[str], note: Callable[[str], None]
@@ -27,7 +27,7 @@ class LimitHook(Hook):
         for plan in plans if "tflops" in budget.limits else ():
             if unknown := sorted(role for role in plan.identities if shape_of_role(plan, role) is None):
                 raise UserError(
-                    f"--max-tflops: the FLOPs of the {unknown[0]} of {plan.row_name} are not counted, as its sizes are "
+                    f"--max-tflops: the FLOPs of the {unknown[0]} of {plan.run_name} are not counted, as its sizes are "
                     "unknown; give them (model.shape), or use --max-tokens"
                 )
         for plan in plans if "money" in budget.limits and not budget.price else ():
@@ -49,8 +49,8 @@ class LimitHook(Hook):
         return plan
 
     def started(self, plan: Plan) -> None:
-        """Count what earlier starts of the row spent."""
-        self._budget.open_row(self._out / plan.folder, plan.config.model_dump())
+        """Count what earlier starts of the run spent."""
+        self._budget.open_run(self._out / plan.folder, plan.config.model_dump())
 
     def closed(self) -> int:
         """Print the command that resumes, where a limit was hit. Returns 0."""

@@ -1,7 +1,7 @@
-"""The rows of one call: every method on every data set, planned before any of them runs.
+"""The runs of one call: every method on every data set, planned before any of them runs.
 
 names and keys wrong anywhere    UserError, nothing is run
-a row that cannot be planned     its mistakes go to `note`, the other rows remain
+a run that cannot be planned     its mistakes go to `note`, the other runs remain
 
 `harness run`, `harness validate` and harness.run() share it.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config import presets
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import resolve
-from harness.engine.rows_in_turn import Lost
+from harness.engine.runs_in_turn import Lost
 from harness.errors import ConfigError, UserError, raise_all
 
 if TYPE_CHECKING:
@@ -26,32 +26,32 @@ if TYPE_CHECKING:
 Swept = Mapping[str, Sequence[Any]]
 """The axes of a sweep: key -> values."""
 Note = Callable[[str], None]
-_MAX_REPEATS = 3  # rows that may share a sentence before it is said once for all of them
+_MAX_REPEATS = 3  # runs that may share a sentence before it is said once for all of them
 
 
 @dataclass
 class Planned:
-    """The plans of the rows that can be run; lost: the other rows, with why; code: the exit code so far."""
+    """The plans of the runs that can be run; lost: the other runs, with why; code: the exit code so far."""
 
     plans: list[Plan] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     code: int = 0
 
 
-def command_rows(
+def command_runs(
     shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note
 ) -> list[Choices]:
-    """The rows of a command: every method on every data set, by default those of the suite, at each point of the sweep.
+    """The runs of a command: every method on every data set, by default those of the suite, at each point of the sweep.
 
-    shared: settings of all rows, with the suite; swept: axes beside those of the suite; note: gets a sentence for each
+    shared: settings of all runs, with the suite; swept: axes beside those of the suite; note: gets a sentence for each
     method that lacks a swept parameter. Raises UserError, also for a setting of a data set that is not run.
     """
     suite = shared.suite
     named = datasets or (suite.datasets if suite else ())
-    run = {presets.fold(name) for name in named}
+    folded = {presets.fold(name) for name in named}
     for setting in shared.sets:
         root, _, rest = setting.partition(".")
-        if root == "datasets" and run and presets.fold(name := rest.partition(".")[0]) not in run:
+        if root == "datasets" and folded and presets.fold(name := rest.partition(".")[0]) not in folded:
             raise UserError(f"'{setting}' is set, but '{name}' is not run; the data sets are {', '.join(named)}")
     if shared.data is not None and len(named) > 1:
         raise UserError(
@@ -60,14 +60,14 @@ def command_rows(
         )
     if suite is None or not suite.parts:
         return _cross(shared, methods, datasets, swept, note)
-    from harness.engine.suite_parts import distinct_rows, parts_to_run
+    from harness.engine.suite_parts import distinct_runs, parts_to_run
 
     notes: dict[str, None] = {}
-    runs = parts_to_run(suite, methods, datasets)
-    rows = [_cross(replace(shared, suite=part), m, d, swept, notes.setdefault) for part, m, d in runs]
+    parts = parts_to_run(suite, methods, datasets)
+    runs = [_cross(replace(shared, suite=part), m, d, swept, notes.setdefault) for part, m, d in parts]
     for line in notes:
         note(line)
-    return distinct_rows(suite, [row for part in rows for row in part])
+    return distinct_runs(suite, [run for of_part in runs for run in of_part])
 
 
 def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
@@ -85,7 +85,7 @@ def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swe
         return choices
     from harness.config import sweep
 
-    choices, notes = sweep.expand_rows(choices, axes)
+    choices, notes = sweep.expand_runs(choices, axes)
     for line in notes:
         note(f"note: {line}")
     return choices
@@ -102,10 +102,10 @@ def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choic
 
 
 def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) -> Planned:
-    """Plan every row; the mistakes of single rows go to `note` and give exit code 2 while the others go on.
+    """Plan every run; the mistakes of single runs go to `note` and give exit code 2 while the others go on.
 
     elsewhere: as for plan_choices.
-    Raises UserError when a name or key is wrong, or when no row at all can be planned.
+    Raises UserError when a name or key is wrong, or when no run at all can be planned.
     """
     from harness.engine.plan import plan_choices
 
@@ -113,13 +113,13 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
     if len(choices) == 1:
         planned.plans, _ = _in_order([plan_choices(choices[0], elsewhere)], choices)
         return planned
-    raise_all([problem for row in choices for problem in resolve(row).problems])
+    raise_all([problem for run in choices for problem in resolve(run).problems])
     wrong: list[tuple[str, str]] = []
     absent: list[tuple[str, str]] = []
-    for row in choices:
-        name = f"{' '.join(filter(None, [row.method, point_text(row.point)]))} on {row.dataset}"
+    for run in choices:
+        name = f"{' '.join(filter(None, [run.method, point_text(run.point)]))} on {run.dataset}"
         try:
-            planned.plans.append(plan_choices(row, elsewhere))
+            planned.plans.append(plan_choices(run, elsewhere))
         except UserError as e:
             wrong += [(sentence, name) for sentence in e.sentences if sentence not in e.missing]
             absent += [(sentence, name) for sentence in e.missing]
@@ -129,9 +129,9 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
             planned.lost.append(Lost(name, bug_sentence(e)))
             planned.code = 1
     planned.plans, waiting = _in_order(planned.plans, choices)
-    problems = _grouped([*wrong, *((lost.why, lost.row) for lost in waiting)])
+    problems = _grouped([*wrong, *((lost.why, lost.run) for lost in waiting)])
     planned.lost += waiting
-    missing = _grouped(absent, 1)  # one thing to get, however many rows lack it
+    missing = _grouped(absent, 1)  # one thing to get, however many runs lack it
     problems += missing
     if not planned.plans and not planned.code:
         raise ConfigError(problems, missing)
@@ -142,8 +142,8 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
 
 
 def _in_order(plans: list[Plan], choices: Sequence[Choices]) -> tuple[list[Plan], list[Lost]]:
-    """The plans, each behind those that it takes a number from, and the rows without such a plan. Raises UserError."""
-    if not any(plan.awaits for plan in plans):
+    """The plans, each behind those that it takes a number from, and the runs without such a plan. Raises UserError."""
+    if not any(plan.pending for plan in plans):
         return plans, []
     from harness.engine.parameters_from_rows import order_by_source
 
@@ -151,15 +151,15 @@ def _in_order(plans: list[Plan], choices: Sequence[Choices]) -> tuple[list[Plan]
 
 
 def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) -> list[str]:
-    """One line for each (sentence, row name) of `wrong`; a sentence of more than `max_repeats` rows has one for all."""
-    rows: dict[str, list[str]] = {}
+    """One line for each (sentence, run name) of `wrong`; a sentence of more than `max_repeats` runs has one for all."""
+    runs: dict[str, list[str]] = {}
     for sentence, name in wrong:
-        rows.setdefault(sentence, []).append(name)
-    alike = {sentence: names for sentence, names in rows.items() if len(names) > max_repeats}
+        runs.setdefault(sentence, []).append(name)
+    alike = {sentence: names for sentence, names in runs.items() if len(names) > max_repeats}
     grouped = [f"{len(names)} rows ({names[0]}, ...): {sentence}" for sentence, names in alike.items()]
     return grouped + [f"{name}: {sentence}" for sentence, name in wrong if sentence not in alike]
 
 
 def bug_sentence(error: Exception) -> str:
-    """The sentence for a row that a bug ended; the caller has printed the traceback."""
+    """The sentence for a run that a bug ended; the caller has printed the traceback."""
     return f"a bug, see the traceback above ({type(error).__name__})"

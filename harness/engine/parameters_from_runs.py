@@ -60,7 +60,7 @@ def plan_with_amounts(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> 
     runs: setting -> (name of the run in notes, the run).
     Raises UserError for a run that has no such number, and what planning with the number raises.
     """
-    amounts = {name: _amount(plan, name, *runs[name]) for name in plan.awaits}
+    amounts = {name: _amount(plan, name, *runs[name]) for name in plan.pending}
     sets = {f"method.{name}": amount["value"] for name, amount in amounts.items()}
     made = plan_choices(replace(plan.choices, sets={**plan.choices.sets, **sets}))
     method = made.config.method.model_copy(update={"mark": plan.config.method.mark})  # numbers of a run do not mark it

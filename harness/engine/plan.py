@@ -31,7 +31,7 @@ _PARAMS = "method.params."
 FROM = "from:"
 """Begins the value of a parameter that another run gives (from:PRESET or from:RUN_FOLDER), such as the budget it spent.
 
-Until that run is finished, the plan awaits the number and cannot run.
+Until that run is finished, the number is pending and the plan cannot run.
 """
 
 
@@ -53,7 +53,7 @@ class Plan:
     code: dict[str, str] = field(default_factory=dict)  # hashes of the user's own code (storage/own_code_hash)
     choices: Choices = field(default_factory=Choices)  # what the plan was made from
     # Parameter of the method -> "from:SOURCE" while its number is unknown, and the plan cannot run.
-    awaits: dict[str, str] = field(default_factory=dict)
+    pending: dict[str, str] = field(default_factory=dict)
     amounts: dict[str, dict[str, Any]] = field(default_factory=dict)  # parameter -> {"value", ...} that a run gave
     missing: tuple[str, ...] = ()  # not on this machine, so that it cannot run here: "weights of owner/name"
 
@@ -69,8 +69,8 @@ class Plan:
         return " ".join(filter(None, [self.config.method.name, point_text(self.choices.point)]))
 
     @property
-    def row_name(self) -> str:
-        """How messages call the row: "bm25 k=3 on musique"."""
+    def run_name(self) -> str:
+        """How messages call the run: "bm25 k=3 on musique"."""
         return f"{self.method_name} on {self.config.dataset.name}"
 
 
@@ -94,7 +94,7 @@ def _plan(r: Resolution, elsewhere: bool) -> Plan:
     #    fetched or looked for.
     method = attempt(r.problems, make_method, r) if "method" in r.parts else None
     if method is not None:
-        params = method.config.model_dump(mode="json") | awaited_params(type(method), r.parts["method"].params)
+        params = method.config.model_dump(mode="json") | pending_params(type(method), r.parts["method"].params)
         r.parts["method"] = r.parts["method"].model_copy(update={"params": params})
         for leaf in flatten(params, "method.params"):
             r.origins.setdefault(leaf, "default")
@@ -150,13 +150,13 @@ def _plan(r: Resolution, elsewhere: bool) -> Plan:
     used = {"roles": {role: config for role, config in r.config.roles.items() if role in method.needs}}
     used |= {role: encoders.get(role) for role in ("encoder", "reranker")}  # type: ignore[misc]
     config, task = r.config.model_copy(update=used), answer_prefix.task(r.parts["dataset"])
-    awaits = awaited_params(type(method), choice.params)
+    pending = pending_params(type(method), choice.params)
     code: dict[str, str] = {}
     if choice.implementation not in registry.shipped("methods"):
         from harness.storage.own_code_hash import own_code
 
         code = own_code(type(method), choice.params.values())
-    hash8 = "pending" if awaits else run_hash(config, method, dataset, task, identities, code)
+    hash8 = "pending" if pending else run_hash(config, method, dataset, task, identities, code)
     return Plan(
         config=config,
         origins=dict(sorted(r.origins.items())),
@@ -171,7 +171,7 @@ def _plan(r: Resolution, elsewhere: bool) -> Plan:
         warnings=tuple(dict.fromkeys(r.warnings)),
         code=code,
         choices=r.choices,
-        awaits=awaits,
+        pending=pending,
         missing=tuple(dict.fromkeys(problem.thing for problem in absent)),
     )
 
@@ -193,7 +193,7 @@ def make_method(r: Resolution) -> Method:
     if wrong := misdeclared(cls):
         raise UserError(f"the method '{choice.implementation}' has {wrong} (docs/extending.md)")
     tree = Tree()
-    tree.values = {**choice.params, **dict.fromkeys(awaited_params(cls, choice.params), 1)}
+    tree.values = {**choice.params, **dict.fromkeys(pending_params(cls, choice.params), 1)}
     tree.origins = {k.removeprefix(_PARAMS): v for k, v in r.origins.items() if k.startswith(_PARAMS)}
     tree.raw = {k.removeprefix(_PARAMS): v for k, v in r.raw.items() if k.startswith(_PARAMS)}
     method = cls(build(cls.Config, tree, "method.params"))
@@ -203,7 +203,7 @@ def make_method(r: Resolution) -> Method:
     return method
 
 
-def awaited_params(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
+def pending_params(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
     """The parameters (of `params`, name -> value) whose number another run gives: {"max_nodes": "from:pecan"}."""
     return {name: params[name] for name in cls.from_other_runs if str(params.get(name)).startswith(FROM)}
 

@@ -1,4 +1,4 @@
-"""Leave out repeats (--repeat) that would answer as the row's first one: greedy rows of methods that draw nothing."""
+"""Leave out repeats (--repeat) that would answer as the run's first one: greedy runs of methods that draw nothing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,25 +9,25 @@ from harness.config.resolve import resolve_part
 from harness.errors import UserError
 
 
-def distinct_repeats(rows: Sequence[Choices], repeat: int | None, note: Callable[[str], None]) -> list[Choices]:
-    """The rows with one repeat of each row whose answers no seed changes; `note` gets a sentence about these.
+def distinct_repeats(runs: Sequence[Choices], repeat: int | None, note: Callable[[str], None]) -> list[Choices]:
+    """The runs with one repeat of each run whose answers no seed changes; `note` gets a sentence about these.
 
-    repeat: the number of seeds of each row, which are in the points of the rows; None leaves the rows as they are.
+    repeat: the number of seeds of each run, which are in the points of the runs; None leaves the runs as they are.
     """
     if repeat is None or repeat == 1:
-        return list(rows)
+        return list(runs)
     equal: dict[str, bool] = {}
     kept: dict[str, Choices] = {}
     names: dict[str, None] = {}
-    for row in rows:
-        alike = repr(replace(row, point={**row.point, "seed": None}, sets={**row.sets, "seed": None}))
+    for run in runs:
+        alike = repr(replace(run, point={**run.point, "seed": None}, sets={**run.sets, "seed": None}))
         if alike not in equal:
-            equal[alike], takes = _draws_nothing(row)
+            equal[alike], takes = _draws_nothing(run)
             if takes and not equal[alike]:
-                return list(rows)  # it takes a number of another row with the same seed
+                return list(runs)  # it takes a number of another run with the same seed
         if equal[alike] and alike in kept:
-            names.setdefault(str(row.method))
-        kept.setdefault(alike if equal[alike] else repr(row), row)
+            names.setdefault(str(run.method))
+        kept.setdefault(alike if equal[alike] else repr(run), run)
     if names:
         note(
             f"note: {', '.join(names)}: greedy, so all {repeat} repeats would be equal and one is run; "
@@ -36,14 +36,14 @@ def distinct_repeats(rows: Sequence[Choices], repeat: int | None, note: Callable
     return list(kept.values())
 
 
-def _draws_nothing(row: Choices) -> tuple[bool, bool]:
-    """(whether no seed changes the row's answers, whether it takes a number from another row).
+def _draws_nothing(run: Choices) -> tuple[bool, bool]:
+    """(whether no seed changes the run's answers, whether it takes a number from another run).
 
-    (False, False) for a row with a mistake, which is reported when it is planned.
+    (False, False) for a run with a mistake, which is reported when it is planned.
     """
     try:
-        method = resolve_part("methods", row).parts["method"]
-        model = resolve_part("models", row).parts["model"]
+        method = resolve_part("methods", run).parts["method"]
+        model = resolve_part("models", run).parts["model"]
         own = vars(method_class(method.implementation)).get("draws", True)
     except UserError:
         return False, False

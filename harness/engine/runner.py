@@ -119,7 +119,7 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
     options = AskOptions(**asking)
     if options.parallel is not None and options.parallel < 1:
         raise UserError(f"--parallel {options.parallel}: at least one question must be in flight.")
-    for name, text in plan.awaits.items():
+    for name, text in plan.pending.items():
         raise UserError(f"method.{name}={text} has no number yet; run what gives it first.")
     seen: set[str] = set()
     for example in plan.dataset.examples:  # an id alone identifies a question

@@ -1,6 +1,6 @@
-"""What the rows of a command spend, against its limits.
+"""What the runs of a command spend, against its limits.
 
-A run asks `Budget.may_continue` before each question (AskOptions.budget); command_limits.py asks it before each row and
+A run asks `Budget.may_continue` before each question (AskOptions.budget); command_limits.py asks it before each run and
 says how to go on.
 
 Tokens and TFLOPs (convention all-params) are those of the tables, the whole cost of what was answered, indexes and
@@ -29,10 +29,10 @@ from harness.storage.run_files import DOCUMENTS, MANIFEST, read_json
 
 
 class Budget:
-    """The limits of one command, and what its rows have spent; any thread may call it.
+    """The limits of one command, and what its runs have spent; any thread may call it.
 
     limits: "tokens", "tflops", "hours" or "money" -> the most of it, None for no limit; price: money of an hour. hit:
-    the first limit that was reached, with what was spent, once a question or a row was left out for it.
+    the first limit that was reached, with what was spent, once a question or a run was left out for it.
     Raises UserError for a limit that means nothing.
     """
 
@@ -42,15 +42,15 @@ class Budget:
         if nothing := next((name for name, limit in self.limits.items() if limit <= 0), None):
             raise UserError(f"--max-{nothing} {number_text(self.limits[nothing])}: should be more than 0")
         self._tokens, self._tflops, self._money, self._earlier = 0.0, 0.0, 0.0, 0.0
-        self._config: Mapping[str, Any] = {"model": {}}  # of the row that is open
+        self._config: Mapping[str, Any] = {"model": {}}  # of the run that is open
         self._begun = time.monotonic()
         self._indexes: set[tuple[str, ...]] = set()
         self._lock = threading.RLock()
 
-    def open_row(self, folder: Path, config: Mapping[str, Any]) -> None:
-        """Count what a row's run folder has cost so far: the hours of its earlier starts, and its indexes.
+    def open_run(self, folder: Path, config: Mapping[str, Any]) -> None:
+        """Count what a run folder has cost so far: the hours of its earlier starts, and its indexes.
 
-        config: of the row, whose prices hold for it.
+        config: of the run, whose prices hold for it.
         """
         self._config = config
         starts = read_json(folder / MANIFEST).get("starts") or ()

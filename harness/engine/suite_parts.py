@@ -1,4 +1,4 @@
-"""Suites of several parts (harness/config/suites.py): what of a command each part runs, and which rows are the same."""
+"""Suites of several parts (harness/config/suites.py): what of a command each part runs, and which runs are the same."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.engine.parameters_from_rows import row_key
+from harness.engine.parameters_from_rows import run_key
 
 if TYPE_CHECKING:
     from harness.config.suites import Suite
-    from harness.engine.parameters_from_rows import RowKey
+    from harness.engine.parameters_from_rows import RunKey
 
 
 def parts_to_run(
@@ -29,29 +29,29 @@ def parts_to_run(
     return [(part, names, sets) for part, names, sets in runs if names and sets]
 
 
-def distinct_rows(suite: Suite, rows: Iterable[Choices]) -> list[Choices]:
-    """The rows of all parts; a row that two parts would run alike is run once.
+def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
+    """The runs of all parts; a run that two parts would run alike is run once.
 
-    Of other rows that two parts name alike, the later one gets its part's settings as a point of a sweep.
+    Of other runs that two parts name alike, the later one gets its part's settings as a point of a sweep.
     """
     made: dict[str, Choices] = {}
-    for row in rows:
-        part = row.suite or suite
-        settings = (part.sets, part.params.get(str(row.method)), part.profile, part.limit)
-        made.setdefault(repr((row.method, row.dataset, row.model, row.point, settings)), row)
-    # Keys that all parts set to the same value distinguish no rows.
+    for run in runs:
+        part = run.suite or suite
+        settings = (part.sets, part.params.get(str(run.method)), part.profile, part.limit)
+        made.setdefault(repr((run.method, run.dataset, run.model, run.point, settings)), run)
+    # Keys that all parts set to the same value distinguish no runs.
     common = {name for name, _ in set.intersection(*(set(part.sets.items()) for part in suite.parts))}
-    taken: set[RowKey] = set()
+    taken: set[RunKey] = set()
     out = []
-    for row in made.values():
-        for name, value in row.suite.sets.items() if row.suite else ():
+    for run in made.values():
+        for name, value in run.suite.sets.items() if run.suite else ():
             if name in common:
                 continue
-            if row_key(row) not in taken:
+            if run_key(run) not in taken:
                 break
-            row = replace(row, point={**row.point, name: value})
-        taken.add(row_key(row))
-        out.append(row)
+            run = replace(run, point={**run.point, name: value})
+        taken.add(run_key(run))
+        out.append(run)
     return out
 
 

@@ -1,6 +1,6 @@
 """Log the runs of one command to MLflow while they go on, in a thread of the command's process.
 
-trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/rows_in_turn.py
+trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/runs_in_turn.py
 trackers.started(plan); runner.run(...); trackers.ended(plan, result)
 trackers.missed()                      waits for the last pass; a sentence for what was not logged
 
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.engine.rows_in_turn import Hook
+from harness.engine.runs_in_turn import Hook
 from harness.errors import ConfigError, HarnessError
 from harness.storage.paths import masked
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY

@@ -181,7 +181,7 @@ def test_a_source_that_cannot_be_planned_costs_its_row_alone(here, configs):
 def test_a_plan_without_its_number_cannot_run(here, tmp_path):
     here("list")  # sets the folder and the environment
     plan = plan_choices(Choices(method="walks-fixed", dataset="pocket/musique", limit=1))
-    assert (plan.awaits, plan.hash8) == ({"max_nodes": "from:walks"}, "pending")
+    assert (plan.pending, plan.hash8) == ({"max_nodes": "from:walks"}, "pending")
     with pytest.raises(UserError, match="method.max_nodes=from:walks has no number yet"):
         run(plan, tmp_path / "out", command=[], progress=Silent())
     assert not (tmp_path / "out").exists()

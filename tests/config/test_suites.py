@@ -7,7 +7,7 @@ from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
 from harness.config.yaml_tree import Raw
-from harness.engine.expand_command import command_rows, plan_all
+from harness.engine.expand_command import command_runs, plan_all
 from harness.errors import ConfigError, UnknownName, UserError, raise_all
 from tests.cli.conftest import configs, environment, here
 
@@ -148,7 +148,7 @@ def table(own) -> suites.Suite:
 
 
 def listed(suite: suites.Suite, methods: list[str], datasets: list[str]) -> list[tuple[object, ...]]:
-    made = command_rows(Choices(suite=suite), methods, datasets, {}, lambda line: None)
+    made = command_runs(Choices(suite=suite), methods, datasets, {}, lambda line: None)
     return [(r.method, str(r.dataset).removeprefix("pocket/"), r.model, resolve(r).config.method.params.get("k"))
             for r in made]  # fmt: skip
 
@@ -158,7 +158,7 @@ def test_a_part_has_what_it_does_not_say_from_above(table: suites.Suite) -> None
     parts = (("random", 1), ("pocket-llama", 1), ("pocket-llama", 2))
     echo = [("echo", dataset, model, k) for model, k in parts for dataset in ("musique", "qasper")]
     assert listed(table, [], []) == [*echo, ("dice", "quality", None, 1)]
-    made = command_rows(Choices(suite=table), ["echo"], ["pocket/musique"], {}, lambda line: None)
+    made = command_runs(Choices(suite=table), ["echo"], ["pocket/musique"], {}, lambda line: None)
     second = {"model": "pocket-llama"}
     assert [dict(row.point) for row in made[1:]] == [second, {**second, "method.k": "2"}]
 
@@ -168,30 +168,30 @@ def test_names_are_run_in_the_parts_that_have_them_and_others_in_all(table: suit
     assert [row[:2] for row in listed(table, [], ["pocket/quality"])] == [("dice", "quality")]
     assert len(listed(table, ["walks"], [])) == 7
     one = Choices(suite=table, model="random")
-    assert len(command_rows(one, ["echo"], ["pocket/musique"], {}, lambda line: None)) == 2  # with k=1 and with k=2
+    assert len(command_runs(one, ["echo"], ["pocket/musique"], {}, lambda line: None)) == 2  # with k=1 and with k=2
 
 
 def test_a_setting_of_one_data_set(table: suites.Suite) -> None:
     sets = {"datasets.pocket/musique.questions": Raw("3"), "datasets.pocket/musique.data": Raw("x")}
-    made = command_rows(Choices(suite=table, sets=sets), [], [], {}, lambda line: None)
+    made = command_runs(Choices(suite=table, sets=sets), [], [], {}, lambda line: None)
     found = {str(row.dataset): resolve(row).parts["dataset"] for row in made}
     assert [one.options["questions"] for one in found.values()] == [3, 20, 20]
     assert [one.data for one in found.values()] == ["x", None, None]
     told = r"'datasets.nq.data' is set, but 'nq' is not run; the data sets are pocket/mus"
     with pytest.raises(UserError, match=told):
-        command_rows(Choices(suite=table, sets={"datasets.nq.data": "x"}), [], [], {}, lambda line: None)
+        command_runs(Choices(suite=table, sets={"datasets.nq.data": "x"}), [], [], {}, lambda line: None)
     for key, told in (
         ("datasets.nq", "--set: datasets.nq must be a mapping of its settings"),
         ("datasets.hopotqa.data", "unknown data set"),
     ):
         assert told in str(resolve(Choices(method="echo", dataset="nq", sets={key: "x"})).problems[0])
     with pytest.raises(UserError, match="--set datasets.pocket/musique.data=PATH datasets.pocket/qasper.data=PATH"):
-        command_rows(Choices(suite=table, data="x"), ["echo"], [], {}, lambda line: None)
+        command_runs(Choices(suite=table, data="x"), ["echo"], [], {}, lambda line: None)
 
 
 def test_a_setting_that_a_data_set_does_not_have_is_named_once(table: suites.Suite) -> None:
     shared = Choices(suite=table, model="random")
-    made = command_rows(shared, ["echo"], ["musique", "qasper"], {}, lambda line: None)
+    made = command_runs(shared, ["echo"], ["musique", "qasper"], {}, lambda line: None)
     with pytest.raises(ConfigError) as told:
         plan_all(made, lambda line: None)
     assert told.value.sentences == ["unknown key 'dataset.tokens' (suite table). Did you mean 'max_answer_tokens'?"]

@@ -31,7 +31,7 @@ def points(rows: list[Choices]) -> list[tuple[str | None, str]]:
 def test_every_combination_is_a_row_and_sets_its_values() -> None:
     axes = sweep.parse_axes(["method.k=1,3", "seed=0,1"])
     assert axes == {"method.k": ("1", "3"), "seed": ("0", "1")}
-    rows, notes = sweep.expand_rows([ECHO], axes)
+    rows, notes = sweep.expand_runs([ECHO], axes)
     assert points(rows) == [("echo", f"k={k} seed={s}") for k in (1, 3) for s in (0, 1)]
     assert not notes
     last = resolve(rows[-1])
@@ -44,13 +44,13 @@ def test_commas_within_brackets_part_nothing() -> None:
 
 
 def test_a_method_without_the_parameter_runs_once_and_the_user_is_told() -> None:
-    rows, notes = sweep.expand_rows([ECHO, OTHER], sweep.parse_axes(["method.k=1,3"]))
+    rows, notes = sweep.expand_runs([ECHO, OTHER], sweep.parse_axes(["method.k=1,3"]))
     assert points(rows) == [("echo", "k=1"), ("echo", "k=3"), ("other", "")]
     assert notes == ["method.k is not swept for other: no such parameter"]
 
 
 def test_rows_of_one_model_stand_together() -> None:
-    rows, _ = sweep.expand_rows([ECHO, OTHER], {"model": ("a", "b")})
+    rows, _ = sweep.expand_runs([ECHO, OTHER], {"model": ("a", "b")})
     assert [(row.model, row.method) for row in rows] == [(m, name) for m in "ab" for name in ("echo", "other")]
     assert "model" not in rows[0].sets  # a name of a folder or hub id is resolved as after --model
 
@@ -83,7 +83,7 @@ def test_a_mistake_in_what_is_swept_is_one_sentence(typed: list[str], sentence: 
 
 def test_a_parameter_that_no_method_has_is_a_mistake_with_the_nearest_name() -> None:
     with pytest.raises(UserError, match=r"no method .* has the parameter 'worde'.* did you mean method\.word"):
-        sweep.expand_rows([ECHO, OTHER], sweep.parse_axes(["method.worde=a,b"]))
+        sweep.expand_runs([ECHO, OTHER], sweep.parse_axes(["method.worde=a,b"]))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_parameter_that_no_method_has_is_a_mistake_with_the_nearest_name() -> 
 )
 def test_a_key_is_swept_or_set(row: Choices, axes) -> None:
     with pytest.raises(UserError, match="is swept and set to one value"):
-        sweep.expand_rows([row], axes)
+        sweep.expand_runs([row], axes)
 
 
 def test_a_suite_sweeps_and_the_command_line_replaces_its_axes() -> None:

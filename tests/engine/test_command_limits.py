@@ -75,7 +75,7 @@ def test_hours_of_earlier_starts_count(tmp_path):
     told = {"starts": [{"started": a, "finished": b} for a, b in starts]}
     (tmp_path / "manifest.json").write_text(json.dumps(told))
     budget = Budget({"hours": 1.0, "money": 100.0}, price=4.0)
-    budget.open_row(tmp_path, {"model": {}})
+    budget.open_run(tmp_path, {"model": {}})
     assert budget.spent()["hours"] == pytest.approx(1.5, abs=0.01)
     assert budget.spent()["money"] == pytest.approx(6.0, abs=0.05)
     assert not budget.may_continue()
@@ -88,7 +88,7 @@ def test_indexes_that_failed_and_judges_count(tmp_path):
     (tmp_path / "documents.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (tmp_path / "manifest.json").write_text(json.dumps({"judges": {"judge.m": {"usage": {"tokens_in": 40}}}}))
     budget = Budget({"tokens": 1e6})
-    budget.open_row(tmp_path, {"model": {}})
+    budget.open_run(tmp_path, {"model": {}})
     assert budget.spent()["tokens"] == 3 * 107 + 40
 
 
@@ -121,7 +121,7 @@ def test_money_is_that_of_requests_and_of_hours(tmp_path):
         (3600.0, {"price": None}, 0.0),
     ]:
         budget = Budget({"money": 100.0}, price)
-        budget.open_row(tmp_path, {"model": config})
+        budget.open_run(tmp_path, {"model": config})
         budget.spend({"answer": billed})
         assert most <= budget.spent()["money"] < most + 2
 

@@ -81,7 +81,7 @@ def source(plan, tokens, flops, uncounted=0):
 
 def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not():
     plan = planned("bm25-topx")
-    assert plan.awaits == {"k": "from:pecan"}
+    assert plan.pending == {"k": "from:pecan"}
     run = source(plan, (400, 600), 1.25e9)
     made = plan_with_amounts(plan, {"k": ("pecan", run)})
     amount = made.amounts["k"]
@@ -127,4 +127,4 @@ def test_printed_numbers_say_so():
     note = "k = 7, printed in the paper (configs/methods/bm25-topx.yaml, by_dataset)"
     assert describe(alone)["amounts"] == {"k": {"value": 7, "note": note}}
     other = plan_choices(Choices(method="bm25-topx", dataset="pocket/quality", limit=1))
-    assert (other.awaits, describe(other).get("amounts")) == ({"k": "from:pecan"}, None)
+    assert (other.pending, describe(other).get("amounts")) == ({"k": "from:pecan"}, None)

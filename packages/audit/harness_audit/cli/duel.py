@@ -20,8 +20,8 @@ from harness.cli.output import print_warnings, say
 from harness.cli.stopping import print_resume_command
 from harness.cli.table_output import columns
 from harness.cost.units import duration
-from harness.engine.parameters_from_rows import order_by_source, row_key, with_numbers
-from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
+from harness.engine.parameters_from_rows import order_by_source, run_key, with_numbers
+from harness.errors import HarnessError, RunWaits, UserError, attempt, raise_all
 from harness.storage.files import check_home
 from harness.storage.paths import local_folder
 
@@ -97,11 +97,11 @@ def duel(
 
 def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[Plan]:
     """A plan for each method, with the numbers that it takes from run folders. Raises UserError with every mistake."""
-    from harness.engine.expand_command import command_rows
+    from harness.engine.expand_command import command_runs
     from harness.engine.plan import plan_choices
 
     names = split_names([*methods, *selection.method])
-    chosen = command_rows(selection.choices(), names, split_names(selection.dataset), {}, say)
+    chosen = command_runs(selection.choices(), names, split_names(selection.dataset), {}, say)
     if len(chosen) < 2:
         raise UserError("a duel needs two methods or more: harness duel pecan bm25 --dataset musique")
     problems: list[HarnessError] = []
@@ -110,8 +110,8 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     order_by_source(plans, chosen)  # raises for a number of a method that is not in the duel
     check_home()
     try:
-        return [with_numbers(plan, {row_key(p.choices): p for p in plans}, folder) for plan in plans]
-    except RowWaits as e:
+        return [with_numbers(plan, {run_key(p.choices): p for p in plans}, folder) for plan in plans]
+    except RunWaits as e:
         advice = "run that method first, then duel again, or name its folder: --set method.NAME=from:RUN_FOLDER"
         raise UserError(f"{e}; {advice}") from e
 

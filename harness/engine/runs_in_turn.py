@@ -1,6 +1,6 @@
-"""The rows of one command, run in turn: one that fails never loses the others.
+"""The runs of one command, run in turn: one that fails never loses the others.
 
-Everything else a command does is a Hook, called in this order: what a row waits for, who follows its folder, what is
+Everything else a command does is a Hook, called in this order: what a run waits for, who follows its folder, what is
 said when it ends.
 """
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 
 class Hook:
-    """Base of what a command does around its rows; a subclass overrides the calls that it needs."""
+    """Base of what a command does around its runs; a subclass overrides the calls that it needs."""
 
     def ready(self, plan: Plan) -> Plan:
-        """The plan as it can run, called before the row runs. Raises RowWaits where it cannot yet, UserError."""
+        """The plan as it can run, called before it runs. Raises RunWaits where it cannot yet, UserError."""
         return plan
 
     def started(self, plan: Plan) -> None:
-        """Called when the row is about to write its run folder."""
+        """Called when the run is about to write its run folder."""
 
     def ended(self, plan: Plan, result: RunResult) -> None:
-        """Called when the row ran to its end; some questions may have failed."""
+        """Called when the run ran to its end; some questions may have failed."""
 
     def closed(self) -> int:
-        """Called when all rows have had their turn; returns the exit code that this hook asks for, 0 for none."""
+        """Called when all runs have had their turn; returns the exit code that this hook asks for, 0 for none."""
         return 0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A row that had its turn: its result, or the exception that ended it."""
+    """A run that had its turn: its result, or the exception that ended it."""
 
     plan: Plan
     result: RunResult | None = None
@@ -44,9 +44,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Lost:
-    """A row that did not run, or not whole, and why in a sentence."""
+    """A run that was not begun, or did not end, and why in a sentence."""
 
-    row: str
+    run: str
     why: str
 
 
@@ -64,7 +64,7 @@ def in_turn(
             result = execute(ready)
             for hook in hooks:
                 hook.ended(ready, result)
-        except Exception as error:  # noqa: BLE001 - a bug in one row must not lose the others
+        except Exception as error:  # noqa: BLE001 - a bug in one run must not lose the others
             yield Outcome(plan, error=error)
         else:
             yield Outcome(plan, result)
