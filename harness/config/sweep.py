@@ -95,8 +95,8 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     notes = []
     for key, methods in ((key, list(dict.fromkeys(names))) for key, names in lacking.items()):
         if methods and set(methods) == {*known}:
-            lacks = f"parameter '{_parameter(key)}' (--sweep): no method of this command has it"
-            raise unknown(lacks, _parameter(key), set().union(*known.values()))
+            what = f"key '{key}' (--sweep): no method of this command has it"
+            raise unknown(what, _parameter(key), set().union(*known.values()))
         if methods:
             notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
     return out, notes

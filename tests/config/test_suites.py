@@ -199,7 +199,7 @@ def test_a_setting_that_a_data_set_does_not_have_is_named_once(table: suites.Sui
     assert left is not None
     assert [list(part.sets) for part in left.parts] == [["method.k"]] * 3
     assert suites.chosen_suite(None) is None
-    mistake = "--unset dataset.tokns: suite table does not set it; did you mean 'dataset.tok"
+    mistake = "unknown setting 'dataset.tokns' of suite table .--unset.. Did you mean 'dataset.tokens'"
     with pytest.raises(UserError, match=mistake):
         suites.chosen_suite("table", ["dataset.tokns"])
     with pytest.raises(UserError, match="leaves out settings of a suite; name one with --suite"):
