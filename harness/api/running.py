@@ -223,8 +223,8 @@ def _names(named: Methods | Names | None) -> list[str]:
             target = registry.register_target(one)
             registry.plugins(registry.GROUPS["methods"])[names[-1]] = target  # a preset of this process
             if (preset := presets.read("methods", names[-1])[-1][0]) != target:
-                told = f"the class {one.__name__} is called like the preset {preset}"
-                raise UserError(f"{told}: give the class another name, or run the preset with '{names[-1]}'")
+                clash = f"the class {one.__name__} is called like the preset {preset}"
+                raise UserError(f"{clash}: give the class another name, or run the preset with '{names[-1]}'")
     return names
 
 

@@ -83,17 +83,17 @@ def judge_run(
         raise UserError(f"{folder} has no answered question yet")
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(folder, rows_of, progress.note) as store:
-        rows = {row["question_id"]: row for row in store.lines(RECORDS)}
+        by_question = {record["question_id"]: record for record in store.lines(RECORDS)}
         shown = "shown" in judge.places
         if shown and not stored.config["dataset"].get("keep_texts", True):
             raise UserError(
                 f"{folder} keeps no texts, so what was shown cannot be judged; run it with --keep-texts yes"
             )
-        texts = stored.texts(rows.values()) if shown else {}
-        answered = [row for row in rows.values() if has_answer(row)]
-        cases = [_case(folder, row, examples, judge.published is not None) for row in answered]
+        texts = stored.texts(by_question.values()) if shown else {}
+        answered = [record for record in by_question.values() if has_answer(record)]
+        cases = [_case(folder, record, examples, judge.published is not None) for record in answered]
         if shown:
-            cases = [replace(case, shown=_shown(row, texts)) for case, row in zip(cases, answered, strict=True)]
+            cases = [replace(case, shown=_shown(record, texts)) for case, record in zip(cases, answered, strict=True)]
         work = _JudgeWork(judge, progress, len(cases))
         add_usage(work.judged.lost, ((stored.manifest.get("judges") or {}).get(judge.name) or {}).get("earlier") or {})
         try:
@@ -104,31 +104,31 @@ def judge_run(
         finally:
             progress.stop()
             if work.judged.replied or len(work.judged.judgements) == len(cases):
-                failed = (row["question_id"] for row in rows.values() if not has_answer(row))
+                failed = (record["question_id"] for record in by_question.values() if not has_answer(record))
                 work.judged.judgements |= {name: Judgement(name, FAILED) for name in failed}
-                _store_judgements(store, stored, rows, judge, work.judged)
+                _store_judgements(store, stored, by_question, judge, work.judged)
             elif work.judged.lost.get("tokens"):  # limits count what was sent, also where nothing came back
                 before = (stored.manifest.get("judges") or {}).get(judge.name) or _price_of(judge)
                 _write_entry(store, judge, {**before, "earlier": work.judged.lost})
     return work.judged
 
 
-def _shown(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[str, ...]:
+def _shown(record: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[str, ...]:
     """The texts that the reader of a record was shown; texts: the long ones by checksum."""
-    whole = (texts.get(piece.get(POINTER, ""), piece["text"]) for piece in row["shown"])
+    whole = (texts.get(piece.get(POINTER, ""), piece["text"]) for piece in record["shown"])
     return tuple(text for text in whole if text.strip())
 
 
-def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example], published: bool) -> Case:
+def _case(folder: Path, record: Mapping[str, Any], examples: Mapping[str, Example], published: bool) -> Case:
     """The judge's input for an answer; of a reply with an answer prefix only the text after it, as for scorers.
 
-    row: a record; published: whether the judge uses prompts of the data set's authors, which see their own question.
+    record: a record; published: whether the judge uses prompts of the data set's authors, which see their own question.
     """
-    name = row["question_id"]
+    name = record["question_id"]
     if name not in examples:
         raise UserError(f"question '{name}' of {folder} is not in the data set any more")
     question, gold = examples[name].question, examples[name].gold
-    answer = (row.get("notes") or {}).get("scored", row["prediction"])
+    answer = (record.get("notes") or {}).get("scored", record["prediction"])
     if not published:
         return Case(name, question.text, question.options, gold.answers, str(answer))
     asked, prompt = gold.extra.get("question", question.text), gold.extra.get("judge", "")
@@ -187,21 +187,21 @@ class _JudgeWork:
 
 
 def _store_judgements(
-    store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], judge: Judge, judged: Judged
+    store: RunStore, stored: StoredRun, by_question: dict[str, dict[str, Any]], judge: Judge, judged: Judged
 ) -> None:
-    """Write the judge's description into the manifest, then `rows` (by question id) with the judgements, the summary.
+    """Write the judge's description into the manifest, then `by_question` (the records by question id) with the judgements, the summary.
 
     After a kill between the two the same command writes the records, from the cache.
     """
     before = (stored.manifest.get("judges") or {}).get(judge.name) or {}
     keep_texts = bool(stored.config["dataset"].get("keep_texts", True))
     records = []
-    for name, row in rows.items():
+    for name, record in by_question.items():
         if name in judged.judgements:
-            row = _with_judgement(row, judge.name, judged.judgements[name], keep_texts)
+            record = _with_judgement(record, judge.name, judged.judgements[name], keep_texts)
         elif before.get("version") != judge.version:  # a mean over two prompts or two models would be meaningless
-            row = _without_judgement(row, judge.name)
-        records.append(row)
+            record = _without_judgement(record, judge.name)
+        records.append(record)
     _write_entry(store, judge, _manifest_entry(judge, judged))
     store.replace(records)
     numbers = summarise_with(stored.config, records, store.lines(DOCUMENTS))
@@ -209,27 +209,27 @@ def _store_judgements(
     store.write(SUMMARY, judged.summary)
 
 
-def _with_judgement(row: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool) -> dict[str, Any]:
+def _with_judgement(record: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool) -> dict[str, Any]:
     """The record with what judge `name` said; its reply only where texts may be kept."""
-    notes, entry = dict(row.get("notes") or {}), {"verdict": judgement.verdict}
+    notes, entry = dict(record.get("notes") or {}), {"verdict": judgement.verdict}
     if judgement.reply is not None and keep_texts:
         entry["reply"] = judgement.reply
     notes[JUDGES] = {**(notes.get(JUDGES) or {}), name: entry}
     flags = {**(notes.pop("flags", None) or {}), name: judgement.flag}
     if flags := {key: flag for key, flag in flags.items() if flag is not None}:
         notes["flags"] = flags
-    return {**row, "scores": {**row["scores"], name: judgement.score}, "notes": notes}
+    return {**record, "scores": {**record["scores"], name: judgement.score}, "notes": notes}
 
 
-def _without_judgement(row: dict[str, Any], name: str) -> dict[str, Any]:
+def _without_judgement(record: dict[str, Any], name: str) -> dict[str, Any]:
     """The record without the score, verdict and flag of judge `name`."""
 
     def without(values: Mapping[str, Any] | None) -> dict[str, Any]:
         return {key: value for key, value in (values or {}).items() if key != name}
 
-    notes = row.get("notes") or {}
+    notes = record.get("notes") or {}
     parts = {key: without(notes[key]) for key in ("flags", JUDGES) if key in notes}
-    return {**row, "scores": without(row["scores"]), "notes": {**notes, **parts}}
+    return {**record, "scores": without(record["scores"]), "notes": {**notes, **parts}}
 
 
 def _write_entry(store: RunStore, judge: Judge, entry: dict[str, Any]) -> None:

@@ -126,7 +126,7 @@ def _rescore_folder(
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     known = rows_of if dataset is None or corrected else dataset.fingerprint
     with RunStore.open(stored.path, known, note) as store:
-        keep = [name for name, told in versions.items() if told and not name.startswith(LOGGED)]
+        keep = [name for name, stated in versions.items() if stated and not name.startswith(LOGGED)]
         gold = None if dataset is None else {example.question.id: example.gold for example in dataset.examples}
         rows = rescored(StreamedRecords(stored.path / RECORDS), config, gold, keep)
         if corrected and gold is not None:
@@ -137,7 +137,7 @@ def _rescore_folder(
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
             update_texts(store, dataset, config.keep_texts, note)
-        manifest = {**store.manifest(), "scorers": {n: told or version(n) for n, told in versions.items()}}
+        manifest = {**store.manifest(), "scorers": {n: stated or version(n) for n, stated in versions.items()}}
         if corrected and dataset is not None:
             means = {name: score.get("mean") for name, score in stored.summary["scores"].items()}
             file = Path(config.data or dataset.source).name
@@ -148,8 +148,8 @@ def _rescore_folder(
         changed = {"scorers": list(versions), "data": config.data}
         store.describe({**stored.config, "dataset": {**stored.config["dataset"], **changed}}, stored.origins)
         store.write(SUMMARY, summary)
-    for told in silent_scorers(config.scorers, summary):
-        note(told)
+    for sentence in silent_scorers(config.scorers, summary):
+        note(sentence)
     if corrected:
         note(f"{stored.path}: gold answers of {len(corrected)} questions are corrected; the scores of before are kept")
         if stored.manifest.get(JUDGES):

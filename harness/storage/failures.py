@@ -41,7 +41,9 @@ def describe_failure(error: Exception) -> dict[str, str]:
     if isinstance(error, Failed):
         return error.error
     name = type(error).__name__
-    out_of_memory = _is_out_of_memory(error)
+    # By name and words: torch is not imported here, and for the main memory it raises a plain RuntimeError.
+    out_of_memory = isinstance(error, MemoryError) or any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
+    out_of_memory |= isinstance(error, RuntimeError) and _NO_MEMORY in str(error)
     if out_of_memory and type(error) is RuntimeError:
         name = "OutOfMemoryError"  # what torch calls it on a GPU
     message = sentence_without_home(str(error))
@@ -51,12 +53,6 @@ def describe_failure(error: Exception) -> dict[str, str]:
     elif not isinstance(error, QuestionError):
         described["traceback"] = _traceback(error)
     return described
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Judge by name and words: torch is not imported here, and for the main memory it raises a plain RuntimeError."""
-    named = any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
-    return named or isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY in str(error))
 
 
 def _free_memory(error: Exception) -> None:
