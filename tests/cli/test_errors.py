@@ -89,7 +89,7 @@ CASES = [
     (["run", *MINE, "--set", "dataset.tokns=500"], ["unknown key 'dataset.tokns' (--set)"]),
     (["run", *MINE, "--method", "echo-loud", "--set", "dataset.tokns=500"], ["unknown key 'dataset.tokns' (--set)"]),
     (["run", *ECHO, "--data", "rows.jsonl"], ["dataset.data: 'pocket/musique' is made up, not read; leave it out"]),
-    (["run", *ECHO, "--sweep", "method.kk=1,2"], ["unknown key 'method.kk' (--sweep): no method of this command has it. Did you mean 'k'?"]),
+    (["run", *ECHO, "--sweep", "method.kk=1,2"], ["unknown key 'method.kk' (--sweep)"]),
     (["run", *ECHO, "--set", "dataset.answer_prefix=' '"], ["error: dataset.answer_prefix="]),
     (["run", *ECHO, "--keep-texts", "maybe"], ["--keep-texts maybe: should be yes or no"]),
     (["run", *ECHO, "--keep-texts", "no", "--set", "dataset.keep_texts=true"], ["'dataset.keep_texts' is given twice"]),
