@@ -1,6 +1,7 @@
 """Cutting a document by the model's own tokens (docs/methods/shared.md#chunks), by words, or down to its ends.
 
 fixed_chunks      "abcdefgh", 3 tokens a chunk ──► spans (start, end) of characters that tile the text
+overlapping_chunks   the same, each with the end of the one before it
 word_chunks       so many words a chunk
 kept_spans        (spans, tokens of the text): its first, its last, or its first and its last tokens
 shown_spans       spans of a document as what the reader saw
@@ -38,6 +39,13 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
     """
     offsets = model.offsets(text)
     return tiles(0, [start for start, _ in offsets[size::size]], len(text)) if offsets else []
+
+
+def overlapping_chunks(text: str, size: int, overlap: int, model: MeteredModel) -> list[Span]:
+    """Chunks of `size` tokens, each with the last `overlap` tokens of the one before it."""
+    offsets = model.offsets(text)
+    starts = range(0, len(offsets), size - overlap)
+    return [(offsets[i][0], offsets[i : i + size][-1][1]) for i in starts]
 
 
 def word_chunks(text: str, count: int) -> list[Span]:

@@ -31,6 +31,7 @@ from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.chunks import Span
+from methods.extraction import keep_each
 from methods.packing import sentences
 from methods.reading import request_skill
 from methods.retry import Retry, ask_parsed, numbers_in, window_of
@@ -209,13 +210,10 @@ class Gist(reading.ReadingMethod):
         most, prompt = self._gist_tokens(len(spans), model), SUMMARY.of(config)
 
         def gist(number: int) -> str:
-            """The gist of page `number`, on one line."""
-            text = document.text[spans[number][0] : spans[number][1]].strip()
-            summarised = tools.keep(f"gist {number}", lambda: summary.summarise([text], model, most, prompt))
-            tools.progress(number + 1, len(spans), "gists")
-            return " ".join(str(summarised).split())
+            text = document.text[slice(*spans[number])].strip()
+            return summary.summarise([text], model, most, prompt)
 
-        gists = tools.map(gist, range(len(spans)))
+        gists = [" ".join(text.split()) for text in keep_each(gist, len(spans), "gist", tools)]  # each on one line
         return {"pages": [list(s) for s in spans], "gists": gists, "notes": pages.notes}
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:

@@ -11,18 +11,18 @@ Where the model keeps no triple, passages are ranked by similarity alone. Source
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import Field
 
-from harness.method import Index, Indexes, MethodConfig, Needs, Tools
-from harness.models import MeteredModel
+from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.prompts import Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from harness.words import as_phrase
 from methods import reading
 from methods.chunks import shown_spans
+from methods.extraction import ExtractingMethod, keep_each
 from methods.packing import passage_chunks
 from methods.retrieval import best_first
 from methods.retry import Retry, ask_parsed, numbers_in, parse_list, window_of
@@ -53,7 +53,7 @@ _PARTS = ("subject", "relation", "predicate", "object")  # names of a triple's p
 T = TypeVar("T")
 
 
-class HippoRAG(reading.ReadingMethod):
+class HippoRAG(ExtractingMethod):
     """Passages ranked by PageRank in a graph of phrases and passages, from the triples that fit the question."""
 
     class Config(MethodConfig):
@@ -73,26 +73,28 @@ class HippoRAG(reading.ReadingMethod):
         window: int | None = Field(default=None, gt=0)
 
     summary = "triples and passages in one graph, passages ranked by personalised PageRank (HippoRAG 2)"
-    draws = False
-    needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset(), "builder": frozenset()}
-    encoders = ("encoder",)
-    scope = "document"
     index_version = "3"
-    index_roles = ("builder", "encoder")
     index_fields = ("chunk_tokens", "reply_tokens", "synonyms", "window")
     own_prompts = (ENTITIES, TRIPLES, FILTER, FACT)
 
     def index(self, document: Document, tools: Tools) -> Index:
         """Passages, distinct triples, the triples of each passage, similar phrases, vectors of triples and passages."""
-        spans = passage_chunks(document, self.config.chunk_tokens, tools.model("builder"))
+        config, model = self.config, tools.model("builder")
+        spans = passage_chunks(document, config.chunk_tokens, model)
         texts = [document.text[a:b].strip() for a, b in spans]
 
-        def triples(number: int) -> list[Fact]:
-            found = tools.keep(f"passage {number}", lambda: self._triples(texts[number], tools.model("builder")))
-            tools.progress(number + 1, len(texts), "passages read")
-            return [(s, r, o) for s, r, o in found]
+        def asked(prompt: Prompt, parse: Callable[[str], list[T] | None], **values: list[str]) -> list[T]:
+            pieces, retry = prompt.of(config).fill(**values), Retry(retries=0, window=config.window)
+            room = window_of(config.window, model) - prompt_tokens(pieces, model)
+            return ask_parsed(model, pieces, max(1, min(config.reply_tokens, room)), parse, retry).found or []
 
-        of_passages = tools.map(triples, range(len(texts)))
+        def triples(number: int) -> list[Fact]:
+            """The triples of a passage, in small letters; [] where the reply has none. What is cut off is left out."""
+            names = asked(ENTITIES, parse_list, text=[texts[number]])
+            entities = ", ".join(dict.fromkeys(names)) or "none"
+            return asked(TRIPLES, triples_in, text=[texts[number]], entities=[entities])
+
+        of_passages = [[(s, r, o) for s, r, o in found] for found in keep_each(triples, len(texts), "passage", tools)]
         facts = list(dict.fromkeys(fact for found in of_passages for fact in found))
         number = {fact: i for i, fact in enumerate(facts)}
         encoder = tools.encoder()
@@ -104,23 +106,6 @@ class HippoRAG(reading.ReadingMethod):
             "fact_vectors": encoder.encode([str(fact) for fact in facts], "passage"),
             "passage_vectors": encoder.encode(texts, "passage"),
         }
-
-    def _triples(self, text: str, model: MeteredModel) -> list[Fact]:
-        """The triples of a passage, in small letters; [] where the reply has none. What is cut off is left out."""
-        names = self._asked(ENTITIES, text, "", model, parse_list)
-        return self._asked(TRIPLES, text, ", ".join(dict.fromkeys(names)) or "none", model, triples_in)
-
-    def _asked(
-        self, prompt: Prompt, text: str, entities: str, model: MeteredModel, parse: Callable[[str], list[T] | None]
-    ) -> list[T]:
-        """The reply to `prompt` about a passage as `parse` reads it, [] where it cannot; entities: its names, or "".
-
-        Raises WindowExceeded without room.
-        """
-        pieces = prompt.of(self.config).fill(text=[text], entities=[entities])
-        room = window_of(self.config.window, model) - prompt_tokens(pieces, model)
-        limit = max(1, min(self.config.reply_tokens, room))
-        return ask_parsed(model, pieces, limit, parse, Retry(retries=0, window=self.config.window)).found or []
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Link the question to triples, rank the passages, read the best."""

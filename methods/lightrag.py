@@ -8,19 +8,20 @@ Entities, relations and chunks of both levels are read. Source: docs/methods/ret
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, chain
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from harness.method import Index, Indexes, MethodConfig, Needs, Tools
-from harness.models import MeteredModel
+from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
-from methods.chunks import shown_spans
+from methods.chunks import overlapping_chunks, shown_spans
+from methods.extraction import ExtractingMethod, keep_each
 from methods.retrieval import best_first
 from methods.retry import Retry, ask_parsed, fit_lines, require_room
 from methods.self_route import REFUSAL
@@ -52,9 +53,10 @@ GRAPH = Prompt(
 )
 SEPARATOR = "<SEP>"  # as in the released code, between descriptions of one name
 JOIN_TOKENS = 500  # likewise: descriptions of as many are joined by the model, into as many at most
+LEVELS = {"hybrid": ("high", "low"), "local": ("low",), "global": ("high",)}  # of keywords
 
 
-class LightRAG(reading.ReadingMethod):
+class LightRAG(ExtractingMethod):
     """Entities and relations by keywords of two levels, with the chunks that they come from."""
 
     class Config(MethodConfig):
@@ -79,11 +81,6 @@ class LightRAG(reading.ReadingMethod):
             return self
 
     summary = "a graph of described entities and relations, found by keywords of two levels (LightRAG)"
-    draws = False
-    needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset(), "builder": frozenset()}
-    encoders = ("encoder",)
-    scope = "document"
-    index_roles = ("builder", "encoder")
     index_fields = ("segment_tokens", "overlap", "gleanings", "reply_tokens")
     own_prompts = (EXTRACT, MORE, JOIN, KEYWORDS, GRAPH)
 
@@ -93,19 +90,25 @@ class LightRAG(reading.ReadingMethod):
         "chunks": as [start, end] in characters; "items": of each entity and relation its names, one or two, its
         description, its type or keywords, its weight and its chunks; "vectors": of the items that can be found.
         """
-        model, config, encode = tools.model("builder"), self.config, tools.encoder().encode
-        offsets = model.offsets(document.text)
-        starts = range(0, len(offsets), config.segment_tokens - config.overlap)
-        spans = [(offsets[i][0], offsets[i : i + config.segment_tokens][-1][1]) for i in starts]
+        model, config = tools.model("builder"), self.config
+        spans = overlapping_chunks(document.text, config.segment_tokens, config.overlap, model)
+        more, join = [MORE.of(config).fill()] * config.gleanings, JOIN.of(config)
 
         def records(number: int) -> list[list[Any]]:
-            text = document.text[slice(*spans[number])].strip()
-            found: list[list[Any]] = tools.keep(f"chunk {number}", lambda: self._extract(text, model))
-            tools.progress(number + 1, len(spans), "chunks read")
+            turns = [EXTRACT.of(config).fill(text=[document.text[slice(*spans[number])].strip()]), *more]
+            used, found = sum(prompt_tokens(turn, model) for turn in turns), list[list[Any]]()
+            require_room(used + len(turns), model, None)
+            with model.session() as s:
+                for turn in turns:
+                    feed(s, turn)
+                    written = s.write(min(config.reply_tokens, (model.window - used) // len(turns)))
+                    if (new := records_in(written.text)) is None:
+                        s.unread(written)
+                    found += new or []
             return found
 
         said: dict[tuple[str, ...], list[Any]] = defaultdict(list)  # of an entity, or of the two of a relation
-        for number, found in enumerate(tools.map(records, range(len(spans)))):
+        for number, found in enumerate(keep_each(records, len(spans), "chunk", tools)):
             for names, *fields in found:
                 said[tuple(sorted(names))].append([*fields, number])
 
@@ -114,7 +117,10 @@ class LightRAG(reading.ReadingMethod):
             distinct, name = sorted(set(texts)), " and ".join(names)
             text, label = SEPARATOR.join(distinct), SEPARATOR.join(sorted(set(labels)))
             if model.count(text) >= JOIN_TOKENS:
-                text = tools.keep(f"description of {name}", lambda: self._join(name, distinct, model))
+                filled = [join.fill(name=name, texts="\n".join(distinct[:n])) for n in range(len(distinct) + 1)]
+                turn, _ = fit_lines(filled.__getitem__, len(distinct), model.window - JOIN_TOKENS, model)
+                asked = partial(ask_parsed, model, turn, JOIN_TOKENS, str.strip, Retry(retries=0))
+                text = tools.keep(f"description of {name}", lambda: asked().text.strip())
             if len(names) == 1:
                 label = Counter(labels).most_common(1)[0][0]
             return [list(names), text, label, sum(weights), list(dict.fromkeys(chunks))]
@@ -123,52 +129,27 @@ class LightRAG(reading.ReadingMethod):
         keys = [f"{label}{''.join(names)}{text}" if names[1:] else names[0] + text for names, text, label, *_ in items]
         unlisted = {n: [[n], i[1], "UNKNOWN", 0.0, i[4]] for i in reversed(items) for n in i[0] if (n,) not in said}
         items += unlisted.values()  # named by relations alone: shown beside these, but not found
-        return {"chunks": [list(span) for span in spans], "items": items, "vectors": encode(keys, "passage")}
-
-    def _extract(self, text: str, model: MeteredModel) -> list[list[Any]]:
-        """The records of a chunk, those of later turns included. Raises WindowExceeded without room for replies."""
-        turns = [EXTRACT.of(self.config).fill(text=[text]), *[MORE.of(self.config).fill()] * self.config.gleanings]
-        used = sum(prompt_tokens(turn, model) for turn in turns)
-        require_room(used + len(turns), model, None)
-        found: list[list[Any]] = []
-        with model.session() as s:
-            for turn in turns:
-                feed(s, turn)
-                written = s.write(min(self.config.reply_tokens, (model.window - used) // len(turns)))
-                records = records_in(written.text)
-                if records is None:
-                    s.unread(written)
-                found += records or []
-        return found
-
-    def _join(self, name: str, texts: Sequence[str], model: MeteredModel) -> str:
-        """One description of `name`, which the model writes from as many of the `texts` as fit."""
-        prompt, room = JOIN.of(self.config), model.window - JOIN_TOKENS
-        pieces, _ = fit_lines(lambda n: prompt.fill(name=name, texts="\n".join(texts[:n])), len(texts), room, model)
-        return ask_parsed(model, pieces, JOIN_TOKENS, str.strip, Retry(retries=0)).text.strip()
+        return {"chunks": [list(s) for s in spans], "items": items, "vectors": tools.encoder().encode(keys, "passage")}
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Find entities and relations by the question's keywords, read them with their chunks."""
         (document,), (index,) = documents, indexes
-        model, mode = tools.model(), self.config.mode
+        model, config, search = tools.model(), self.config, _Search(index, document, self.config, tools)
         with tools.phase("search"):
-            pieces = KEYWORDS.of(self.config).fill(question=[reading.question_text(question)])
+            pieces = KEYWORDS.of(config).fill(question=[reading.question_text(question)])
             response = ask_parsed(tools.model("searcher"), pieces, 512, keywords_in, Retry(retries=0))
-            words, search = response.found or {"high": [], "low": []}, _Search(index, document, self.config, tools)
-            levels = [search.high(words["high"])] if mode != "local" else []
-            levels += [search.low(words["low"])] if mode != "global" else []
+            found = [search.find(level, (response.found or {}).get(level, [])) for level in LEVELS[config.mode]]
         step = Step("keywords", tokens=response.tokens, flops=tools.meter.flops(), note=response.text)
-        nodes, edges, chunks = (list(dict.fromkeys(chain(*parts))) for parts in zip(*levels, strict=True))
+        nodes, edges, chunks = (list(dict.fromkeys(chain(*parts))) for parts in zip(*found, strict=True))
         # As in the released code: by both levels the model is asked also where nothing is found.
-        if response.found is None or not (nodes or mode == "hybrid"):
+        if response.found is None or not (nodes or config.mode == "hybrid"):
             return Answer(REFUSAL, (), "nothing found", (step,))
-        request = reading.Reading(tools.task, config=self.config)
+        request = reading.Reading(tools.task, config=config)
         room = reading.room_for_text(question, tools, model, request)
         texts = [search.chunks[i] for i in chunks]
+        if reading.how_many_fit([search.written(nodes, edges), *texts], room, model) <= len(texts):
+            nodes, edges = (search.first(part, search.rows, room // 3) for part in (nodes, edges))
         graph = search.written(nodes, edges)
-        if reading.how_many_fit([graph, *texts], room, model) <= len(texts):
-            nodes, edges = search.first(nodes, search.row, room // 3), search.first(edges, search.row, room // 3)
-            graph = search.written(nodes, edges)
         text, count = reading.ask_fitting(question, [graph, *texts], tools, request)
         spans = [(int(a), int(b)) for a, b in index["chunks"]]
         chunks, flops = chunks[: max(0, count - 1)], tools.meter.flops()
@@ -188,66 +169,48 @@ class _Search:
 
     def __init__(self, index: Index, document: Document, config: LightRAG.Config, tools: Tools) -> None:
         self.items, self.vectors, self.config, self.tools = index["items"], index["vectors"], config, tools
-        self.chunks = [document.text[a:b].strip() for a, b in index["chunks"]]
-        self.pairs = [i for i, item in enumerate(self.items) if len(item[0]) == 2]
-        self.node = {item[0][0]: i for i, item in enumerate(self.items) if len(item[0]) == 1}
-        self.degree = Counter(name for i in self.pairs for name in self.items[i][0])
+        self.texts, self.chunks = [i[1] for i in self.items], [document.text[a:b].strip() for a, b in index["chunks"]]
+        number = {names[0]: i for i, (names, *_) in enumerate(self.items) if not names[1:]}
+        self.joined: list[list[int]] = [[] for _ in self.items]  # an entity's relations, a relation's two entities
+        for i, (names, *_) in enumerate(self.items):
+            for entity in [number[name] for name in names if names[1:]]:
+                self.joined[i].append(entity)
+                self.joined[entity].append(i)
+        # How many relations an entity has, or both entities of a relation together.
+        self.rank = [sum(len(self.joined[number[name]]) for name in names) for names, *_ in self.items]
+        fields = [(*names, text, label, *([f"{w:g}"] if names[1:] else [])) for names, text, label, w, _ in self.items]
+        self.rows = [" | ".join([*row, str(rank)]) for row, rank in zip(fields, self.rank, strict=True)]
 
-    def low(self, words: Sequence[str]) -> tuple[list[int], list[int], list[int]]:
-        """The nearest entities, their relations, and their chunks: those first that more of their neighbours share."""
-        nodes = self._nearest(words, 1)
-        edges: list[int] = []
+    def find(self, level: str, words: Sequence[str]) -> tuple[list[int], list[int], list[int]]:
+        """The nearest relations with their entities and chunks, or by "low" the nearest entities with theirs.
+
+        Near are the `k` most similar ones of a cosine of `least` or more. Relations are in the order of rank, then
+        weight; of an entity's chunks those come first that more of its neighbours share.
+        """
+        low, tools, nearest = level == "low", self.tools, list[int]()
+        those = [i for i, item in enumerate(self.items[: len(self.vectors)]) if (len(item[0]) == 1) == low]
+        if words and those:
+            vectors, (query,) = np.asarray(self.vectors)[those], tools.encoder().encode([", ".join(words)], "query")
+            scores = vectors @ query / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(query))
+            nearest = [those[i] for i in best_first(scores)[: self.config.k] if scores[i] >= self.config.least]
+        edges = [i for node in nearest for i in self.joined[node]] if low else nearest
+        edges = self.first(sorted(edges, key=lambda i: (-self.rank[i], -self.items[i][3])), self.texts)
+        nodes = nearest if low else self.first([node for i in edges for node in self.joined[i]], self.texts)
         chunks: list[int] = []
-        for (name,), *_, places in (self.items[node] for node in nodes):
-            own = [i for i in self.pairs if name in self.items[i][0]]
-            ends = [self.items[i][0] for i in own]
-            others = [self.items[self.node[b if a == name else a]][4] for a, b in ends]
-            edges += own
-            chunks += sorted(places, key=lambda place: -sum(place in other for other in others))
-        return nodes, self._heaviest(dict.fromkeys(edges)), self.first(dict.fromkeys(chunks), self.chunks.__getitem__)
+        for i in nearest if low else edges:
+            others = [self.items[other][4] for edge in self.joined[i] for other in self.joined[edge] if other != i]
+            chunks += sorted(self.items[i][4], key=lambda place: -sum(place in other for other in others) if low else 0)
+        return nodes, edges, self.first(chunks, self.chunks)
 
-    def high(self, words: Sequence[str]) -> tuple[list[int], list[int], list[int]]:
-        """The nearest relations, the entities that they join, and their chunks."""
-        edges = self._heaviest(self._nearest(words, 2))
-        nodes = dict.fromkeys(self.node[name] for i in edges for name in self.items[i][0])
-        chunks = dict.fromkeys(chunk for i in edges for chunk in self.items[i][4])
-        return self.first(nodes, self._text), edges, self.first(chunks, self.chunks.__getitem__)
-
-    def _nearest(self, words: Sequence[str], names: int) -> list[int]:
-        """The `k` most similar items of so many names, of a cosine of `least` or more; none without words."""
-        places = [i for i, item in enumerate(self.items[: len(self.vectors)]) if len(item[0]) == names]
-        if not words or not places:
-            return []
-        (query,), vectors = self.tools.encoder().encode([", ".join(words)], "query"), np.asarray(self.vectors)[places]
-        scores = vectors @ query / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(query))
-        return [places[i] for i in best_first(scores)[: self.config.k] if scores[i] >= self.config.least]
-
-    def _heaviest(self, edges: Iterable[int]) -> list[int]:
-        """The relations by rank, then weight, within the budget."""
-        return self.first(sorted(edges, key=lambda i: (-self._rank(i), -self.items[i][3])), self._text)
-
-    def first(self, numbers: Iterable[int], text: Callable[[int], str], budget: int | None = None) -> list[int]:
-        """The first of `numbers` whose texts stay within a budget of tokens, by default that of a list."""
-        numbers, limit = list(numbers), self.config.budget if budget is None else budget
-        ends = accumulate(self.tools.model().count(text(number)) for number in numbers)
-        return [number for number, end in zip(numbers, ends, strict=True) if end <= limit]
-
-    def _text(self, item: int) -> str:
-        return str(self.items[item][1])
-
-    def _rank(self, item: int) -> int:
-        """How many relations the entity has, or both entities of the relation together."""
-        return sum(self.degree[name] for name in self.items[item][0])
+    def first(self, numbers: Iterable[int], texts: Sequence[str], budget: int | None = None) -> list[int]:
+        """The first of `numbers`, each once, whose texts stay within a budget of tokens, by default that of a list."""
+        numbers, limit = list(dict.fromkeys(numbers)), self.config.budget if budget is None else budget
+        return numbers[: reading.how_many_fit([texts[i] for i in numbers], limit, self.tools.model(), "")]
 
     def written(self, nodes: Iterable[int], edges: Iterable[int]) -> str:
         """These entities and relations as the prompt shows them."""
-        entities, relations = ("\n".join(map(self.row, items)) for items in (nodes, edges))
+        entities, relations = ("\n".join(self.rows[i] for i in items) for items in (nodes, edges))
         return "".join(GRAPH.of(self.config).fill(entities=entities, relations=relations))
-
-    def row(self, item: int) -> str:
-        """The line of an entity or a relation."""
-        names, text, label, weight, _ = self.items[item]
-        return " | ".join([*names, text, label, *([f"{weight:g}"] if names[1:] else []), str(self._rank(item))])
 
 
 def records_in(reply: str) -> list[list[Any]] | None:
@@ -271,6 +234,5 @@ def keywords_in(reply: str) -> dict[str, list[str]] | None:
     """The keywords "high" and "low" of a reply, None where it has neither."""
     for value in values_in(reply):
         if isinstance(value, dict) and {"high", "low"} & {*value}:
-            lists = {level: value.get(level) for level in ("high", "low")}
-            return {level: list(strings_in(found)) if isinstance(found, list) else [] for level, found in lists.items()}
+            return {level: [*strings_in(words)] for level, words in value.items() if isinstance(words, list)}
     return None

@@ -91,11 +91,11 @@ def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading
     return min(window, reading.window or window) - used
 
 
-def how_many_fit(texts: Sequence[str], room: int, model: MeteredModel) -> int:
-    """How many of `texts`, from the first on without a gap, fit `room` tokens together, with SEPARATOR between two."""
-    separator = model.count(SEPARATOR)
+def how_many_fit(texts: Sequence[str], room: int, model: MeteredModel, separator: str = SEPARATOR) -> int:
+    """How many of `texts`, from the first on without a gap, fit `room` tokens, with `separator` between two."""
+    between = model.count(separator)
     for number, text in enumerate(texts):
-        room -= model.count(text) + (separator if number else 0)
+        room -= model.count(text) + (between if number else 0)
         if room < 0:
             return number
     return len(texts)
