@@ -213,10 +213,13 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             self._book("decode", 0, reply=written.problem)
         return written
 
-    def unread(self, written: Written) -> None:
-        """Count `written` as a reply that the method could not read, unless it counts as empty or refused already."""
+    def count_reply(self, written: Written, kind: str = "unread") -> None:
+        """Count `written` as a reply of this kind, unless it counts as empty or refused already.
+
+        kind: "unread" (the method could not read it) or "unsearched" (the method let the model search, and it did not).
+        """
         if written.problem in ("", "unfinished"):
-            self._book("decode", 0, reply="unread")
+            self._book("decode", 0, reply=kind)
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 

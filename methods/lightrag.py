@@ -103,7 +103,7 @@ class LightRAG(ExtractingMethod):
                     feed(s, turn)
                     written = s.write(min(config.reply_tokens, (model.window - used) // len(turns)))
                     if (new := records_in(written.text)) is None:
-                        s.unread(written)
+                        s.count_reply(written)
                     found += new or []
             return found
 

@@ -112,7 +112,7 @@ def sample_until_parsed(
         response.found = parse(response.text)
         if response.found is not None:
             return response
-        s.unread(written)
+        s.count_reply(written)
         response.refused.append(response.text)
     return response
 

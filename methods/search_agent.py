@@ -99,10 +99,12 @@ class SearchAgent(Method):
         with tools.phase("search"), model.session() as s:
             feed(s, asked)
             for number in range(1, config.max_loops + 1):
-                reply = s.write(config.reply_tokens).text
-                called = [value for value in values_in(reply) if isinstance(value, dict) and "tool" in value]
+                written = s.write(config.reply_tokens)
+                called = [value for value in values_in(written.text) if isinstance(value, dict) and "tool" in value]
                 if not called:
                     reason = f"answered in reply {number}"
+                    if number == 1:
+                        s.count_reply(written, "unsearched")
                     break
                 results = "\n\n".join(map(calls.result, called))
                 length = s.length() + model.count(results)
@@ -111,12 +113,12 @@ class SearchAgent(Method):
                     feed(s, [results])
                     continue
                 feed(s, [results, "\n\n", *force] if fits else force)
-                reply = s.write(config.reply_tokens).text
+                written = s.write(config.reply_tokens)
                 limit = "window" if not fits else "budget" if length > config.budget else "max_loops"
                 reason = f"told to answer: {limit}"
                 break
-        given = _ANSWER.search(reply)
-        text = tools.task.answer_in(given.group(1) if given else reply)
+        given = _ANSWER.search(written.text)
+        text = tools.task.answer_in(given.group(1) if given else written.text)
         return Answer(text, calls.shown(), reason, tuple(calls.steps))
 
 
@@ -190,11 +192,9 @@ class _Calls:
 
 def _sentences(text: str, chunk: Span) -> Iterable[Span]:
     """Spans of a chunk's sentences without the marks that end them, as the released code cuts them."""
-    spans = (trimmed(text, *match.span()) for match in _SENTENCE.finditer(text, *chunk))
-    return [(a, b) for a, b in spans if a < b]
+    return [span for m in _SENTENCE.finditer(text, *chunk) if (span := trimmed(text, *m.span()))[0] < span[1]]
 
 
 def _strings(value: Any) -> list[str]:
     """The texts and numbers of a list, or the one that `value` is."""
-    values = value if isinstance(value, list) else [value]
-    return [str(item) for item in values if isinstance(item, (str, int)) and str(item)]
+    return [str(v) for v in (value if isinstance(value, list) else [value]) if isinstance(v, (str, int)) and str(v)]

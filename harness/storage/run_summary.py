@@ -120,7 +120,7 @@ def summarise_with(
 
 
 def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Replies without an answer by `Written.problem`, cut ones in phase "answer" alone, and those that are "unread"."""
+    """Replies without an answer by `Written.problem`, cut ones in phase "answer" alone, and those that a method counts."""
     found: Counter[str] = Counter()
     for phase, spent in usage.items():
         counts = (spent.get("replies") or {}).items()
@@ -139,6 +139,7 @@ def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> li
         "thought": f"replies whose limit went into thinking: {{}}; {raised}",
         "empty": "empty replies: {}",
         "unread": "replies that the method could not read: {}",
+        "unsearched": "answers without a single tool call: {}",
         "unfinished": f"replies cut at their limit ({'='.join(str(part) for part in cut_by if part)}): {{}}",
     }
     return [words.format(replies[kind]) for kind, words in sentences.items() if replies.get(kind)]

@@ -162,7 +162,7 @@ def select_titles(
         written = s.write(config.selection_tokens)
         titles = prompts.parse_titles(written.text)
         if titles is None:
-            s.unread(written)
+            s.count_reply(written)
     selected = titles or frozenset()
     known = selected & frozenset[str]().union(*map(selectable_titles, tree.nodes))
     note = f"{document.title or document.id}: {prompts.titles_reply(sorted(known))}"

@@ -183,7 +183,7 @@ class Walk:
                 if response.found is not None:
                     return response
                 self._invalid += 1
-                s.unread(written)
+                s.count_reply(written)
                 response.notes.append(f"invalid reply {written.text[:60]!r}")
         self._why = f"{config.strikes} invalid replies"
         return response

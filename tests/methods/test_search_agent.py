@@ -104,6 +104,14 @@ def test_the_answer_stands_behind_its_label_or_is_the_reply(reply, text):
     assert asked(reply)[0].text == text
 
 
+@pytest.mark.parametrize(
+    ("replies", "counted"),
+    [(["Kelford"], {"unsearched": 1}), ([""], {"empty": 1}), ([SEARCH, "Kelford"], None)],
+)
+def test_an_answer_without_a_tool_call_is_counted(replies, counted):
+    assert asked(*replies)[1].meter.usage()["search"].get("replies") == counted
+
+
 def test_several_tools_may_be_called_in_one_reply():
     answer, tools, _ = asked(f"First {json.dumps(SEARCH)} then {json.dumps(READ)}", "I say Kelford.")
     assert f"{SNIPPETS}\n\n{WHOLE}" in tools.reader.prompts[-1]

@@ -211,10 +211,13 @@ class TestRows:
             frame([stored(tmp_path, [])])
 
 
-def test_replies_that_a_method_could_not_read_are_in_the_notes_and_the_summary(tmp_path):
-    spent = [{**usage(1.0), "replies": {"unread": count}} for count in (1, 2)]
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [("unread", "replies that the method could not read: 3"), ("unsearched", "answers without a single tool call: 3")],
+)
+def test_replies_that_a_method_counts_are_in_the_notes_and_the_summary(kind, sentence, tmp_path):
+    spent = [{**usage(1.0), "replies": {kind: count}} for count in (1, 2)]
     index = built("d0", 1.0, usage={"index": spent[1]})
     run = read_run(write_run(tmp_path, [record(0, 1.0, usage={"answer": spent[0]})], documents=[index]))
-    assert summarise(run.records, run.documents)["replies"] == {"unread": 3}
-    (told,) = [text for text in frame([run])["notes"][0] if "could not read" in text]
-    assert told == "replies that the method could not read: 3"
+    assert summarise(run.records, run.documents)["replies"] == {kind: 3}
+    assert sentence in frame([run])["notes"][0]
