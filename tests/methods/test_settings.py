@@ -59,6 +59,12 @@ def test_presets(name):
     assert kind.Config(**found.params) == kind.Config(**changed)
 
 
+@pytest.mark.parametrize("dataset", ["longbench-v2", "longbench-v2-cot"])
+def test_the_answer_stands_beside_the_prompt_that_longbench_v2_allows(dataset):
+    config = resolve(Choices(method="full-context-longbench-v2", dataset=dataset)).config
+    assert config.method.params["window"] - config.dataset.max_answer_tokens == 120_000
+
+
 BLIND = {"progress_control": False}
 OBSERVED = {"rule": "observed", "budget": 100, "last": 32, "width": 7}
 REFUSED = [
