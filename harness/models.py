@@ -43,6 +43,8 @@ __all__ = [
     "Span", "Written",
 ]  # fmt: skip
 
+# A model is loaded for each of the first five, an encoder or reranker for the last two.
+ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
 CAPABILITIES = ("attention", "cache", "probe", "score", "adapters", "sampling")
 
 

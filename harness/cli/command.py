@@ -168,7 +168,7 @@ class Group(TyperGroup):
         if entry := self.entries.get(cmd_name):  # "curves" of `report` is report_curves in report.py
             word = re.sub("[ -]", "_", entry.name)
             module = importlib.import_module(f"{entry.package}.{entry.name.partition(' ')[0].replace('-', '_')}")
-            own = as_command(getattr(module, word, None) or getattr(module, f"{word}_"), cmd_name)
+            own = as_command(getattr(module, f"{word}_", None) or getattr(module, word), cmd_name)
         below = {name: entry for name, entry in self.entries.items() if name.startswith(f"{cmd_name} ")}
         if below:
             made = group(cmd_name, {name.partition(" ")[2]: entry for name, entry in below.items()})

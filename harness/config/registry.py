@@ -143,7 +143,8 @@ def import_target(target: str) -> Any:
         raise problem from e
     if not hasattr(module, name):
         public = [n for n in vars(module) if not n.startswith("_")]
-        raise UnknownName(f"name in module '{module_name}'", name, close_matches(name, public) or public)
+        where = getattr(module, "__file__", "built in")
+        raise UnknownName(f"name in module '{module_name}' ({where})", name, close_matches(name, public) or public)
     return getattr(module, name)
 
 

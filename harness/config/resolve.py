@@ -22,9 +22,10 @@ from pydantic import create_model
 from harness.config import presets, registry
 from harness.config.layers import SCALARS, Choices, read_layers, settings_by_name, with_prompts
 from harness.config.registry import method_class
-from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
+from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.config.yaml_tree import Layer, Tree, build, flatten, origin_of
 from harness.errors import HarnessError, UserError, attempt, close_matches, raise_all, unknown
+from harness.models import ROLES
 
 # In the order of resolving: a default model follows from the data set, an encoder from the method. A layer that has
 # the last key describes the part by itself, so that its name need not be a preset.
@@ -40,7 +41,7 @@ _FIELDS: dict[str, Any] = {
     k: (v.annotation, v) for k, v in RunConfig.model_fields.items() if k in (*SCALARS, "profile")
 }
 _Scalars = create_model("_Scalars", **_FIELDS)
-_LANGUAGE_ROLES = tuple(r for r in ROLES if r not in ("reader", "encoder", "reranker"))
+_LANGUAGE_ROLES = ROLES[1:5]
 # Settings of how a model or encoder is run; they stay when a later layer chooses another one.
 _EXECUTION = {
     "models": {"dtype", "device", "device_map", "attention", "window", "prefill_chunk", "memory_fraction"}

@@ -20,9 +20,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from harness.storage.paths import expanded
 
-ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
-
-
 # A file or folder, or what is none (a hub id, "package:..."): a leading ~ is the home folder from here on.
 PathOrName = Annotated[str, AfterValidator(expanded)]
 

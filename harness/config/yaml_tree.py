@@ -236,7 +236,8 @@ def error_sentences(error: ValidationError, model: type[BaseModel], path: str, o
         elif e["type"] == "missing":
             sentences.append(f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else ""))
         else:
-            wish = re.sub(r"^Value error, |^Input |, unable to parse.*", "", e["msg"]).replace("tuple", "list")
+            wish = re.sub(r"^Value error, |^Input |, unable to parse.*", "", e["msg"])
+            wish = re.sub("[Tt]uple", "list", wish)
             listed = re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"]))
             several = f"; several values: --sweep {key}=1,2,3" if listed else ""
             sentences.append(f"{key}={e['input']!r}{source}: {wish[:1].lower()}{wish[1:]}{several}")

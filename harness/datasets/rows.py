@@ -201,8 +201,8 @@ def assemble(row: Row) -> tuple[Example, Document]:
         pieces.append(piece)
         at += len(piece) + len(SEPARATOR)
     document = Document(id=row.id, text=SEPARATOR.join(pieces), passages=tuple(passages))
-    if wrong := [i for i in row.supporting if not 0 <= i < len(passages)]:
-        raise RowError("supporting", f"{wrong[0]} is no paragraph's number, 0 to {len(passages) - 1}")
+    if wrong := [i for i in row.supporting if i not in range(len(passages))]:
+        raise RowError("supporting", f"{wrong[0]!r} is no paragraph's number, 0 to {len(passages) - 1}")
     spans = (passages[i] for i in sorted(set(row.supporting)))
     supporting = tuple(Support(row.id, span.start, span.end) for span in spans)
     question = Question(id=row.id, text=row.question, document_ids=(row.id,))

@@ -124,6 +124,9 @@ def _plan(r: Resolution, elsewhere: bool) -> Plan:
                 f"{without} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, so "
                 f"'{choice.name}' answers them from an empty text"
             )
+    if dataset is not None:
+        golds = [example.gold for example in dataset.examples]
+        r.problems += map(UserError, scorers.lacking_inputs(r.parts["dataset"].scorers, golds))
     # 3. The models and encoders, by what the method needs of them.
     identities: dict[str, dict[str, Any]] = {}
     r.problems += map(UserError, attempt(r.problems, method.problems) or ())

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.errors import unknown
 from harness.method.hooks import MethodHooks
 from harness.method.tools import Encoder, IndexTools, Reranker, Task, Tools
+from harness.models import CAPABILITIES, ROLES
 from harness.prompts import Prompt, Replaced, turn_texts
 from harness.types import Answer, Document, Question
 
@@ -115,11 +116,16 @@ def misdeclared(cls: type[Method]) -> str | None:
         return f"scope {scope!r}; it should be 'document', 'question' or 'none'"
     if cls.index is not Method.index and next(c for c in cls.__mro__ if "scope" in vars(c)) is Method:
         return "an index; say to what it belongs: scope = 'document', or 'question'"
-    roles, fields = {*cls.needs, *cls.encoders}, {*cls.Config.model_fields} - {"prompts"}
-    for name, known in (("encoders", roles), ("index_roles", roles), ("index_fields", fields)):
-        given = getattr(cls, name) or ()
+    fields, capabilities = {*cls.Config.model_fields} - {"prompts"}, frozenset().union(*cls.needs.values())
+    for name, given, known in (
+        ("needs", cls.needs, ROLES[:5]),
+        ("needs", capabilities, CAPABILITIES),
+        ("encoders", cls.encoders, ROLES[5:]),
+        ("index_roles", cls.index_roles, [*cls.needs, *cls.encoders]),
+        ("index_fields", cls.index_fields or (), fields),
+    ):
         if isinstance(given, str):
             return f"a text as {name}; write {(given,)}"
-        for strange in sorted({*given} - known):
+        for strange in sorted({*given} - {*known}):
             return f"an {unknown(f'name in {name}, {strange!r}', strange, known)}"
     return None

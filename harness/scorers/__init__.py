@@ -154,6 +154,17 @@ def _check_call(name: str) -> None:
         raise UserError(problem) from None
 
 
+def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
+    """A sentence for each scorer with a required keyword argument that no question has: every answer would score 0."""
+    sentences, keys = [], {key for gold in golds for key in gold.extra}
+    for name, scorer in ((name, lookup(name)) for name in names):
+        if ":" in name or not isinstance(scorer.function, str):  # other packages' functions are not loaded for this
+            inputs = _extra_inputs(_load_function(scorer)).items()
+            if missing := [key for key, required in inputs if required and key not in keys]:
+                sentences.append(f"scorer '{name}' needs {', '.join(missing)}, which no question has as an extra value")
+    return sentences
+
+
 def _load_function(line: Scorer) -> Callable[..., Any]:
     loaded: Callable[..., Any] = registry.load(line.function) if isinstance(line.function, str) else line.function
     return loaded

@@ -68,7 +68,7 @@ CASES = [
     (["run", *ECHO, "--set", "dataset.scorers=[flashrag.emm]"], ["scorer 'flashrag.emm'. Did you mean 'flashrag.em'"]),
     (["run", *ECHO, "--set", "dataset.scorers=[my.own]"], ["scorer 'my.own'", "your own: module:function"]),
     (["run", *ECHO, "--set", "dataset.scorers=flashrag.em"], ["='flashrag.em' (--set): should be a valid list"]),
-    (["run", *ECHO, "--set", "dataset.scorers=[]"], ["dataset.scorers=[] (--set)", "at least 1 item"]),
+    (["run", *ECHO, "--set", "dataset.scorers=[]"], ["dataset.scorers=[] (--set): list should have at least 1 item"]),
     (["run", *ECHO, "--set", "dataset.format=musik"], ["unknown data set format 'musik'. Did you mean 'musique'?"]),
     (["run", *MINE, "--data", "nowhere.jsonl"], ["nowhere.jsonl: no such file", "from the current folder"]),
     (["run", *MINE, "--data", "broken.jsonl"], ["error: broken.jsonl, line 1: broken JSON: ", "remove the row\n"]),
@@ -178,7 +178,10 @@ CODE = {
     "divides_by_zero.py": "def half():\n    return 1 / 0\n\n\nHALF = half()\n",
 }
 WRONG = [
-    ("implementation: tests.cli.fakes:Ecko\n", ["unknown name in module 'tests.cli.fakes' 'Ecko'", "'Echo'"]),
+    (
+        "implementation: tests.cli.fakes:Ecko\n",
+        ["unknown name in module 'tests.cli.fakes' (", "fakes.py) 'Ecko'", "'Echo'"],
+    ),
     ("implementation: tests.cli.fakes:NotAMethod\n", ["is not a subclass of harness.method.Method"]),
     ("implementation: no_name:Thing\n", ["no_name.py, line 2: ImportError: cannot import name 'Methd'"]),
     ("implementation: no_module:Thing\n", ["no_module.py, line 1: ModuleNotFoundError", "named 'harness.metod'"]),

@@ -187,9 +187,9 @@ def test_rows_that_stop_the_load(tmp_path, family, rows, sentence):
         load(config(family, data=str(path)))
 
 
-@pytest.mark.parametrize("number", [2, -1])
+@pytest.mark.parametrize("number", [2, -1, "0"])
 def test_a_supporting_paragraph_that_is_not_there_is_refused(number):
-    with pytest.raises(RowError, match=f"{number} is no paragraph's number, 0 to 1"):
+    with pytest.raises(RowError, match=f"{number!r} is no paragraph's number, 0 to 1"):
         assemble(Row("q", "Who?", (("A", "one"), ("B", "two")), ("Ann",), (0, number)))
 
 

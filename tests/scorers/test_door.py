@@ -179,8 +179,22 @@ def shout(prediction, references, *, mark="!"):
     return float(any(prediction == reference + mark for reference in references))
 
 
+def of_level(prediction, references, *, level, mark="!"):
+    return float(level)
+
+
 def one_argument(prediction):
     return 1.0
+
+
+def test_a_scorer_whose_input_no_question_has_is_refused():
+    own = f"{__name__}:of_level"
+    registry.trust(own)
+    golds = [Gold(("x",), (), {}), Gold(("x",), (), {"all_classes": ["x"]})]
+    assert scorers.lacking_inputs(["longbench.classification_score", "flashrag.em"], golds) == []
+    assert scorers.lacking_inputs([own], [*golds, Gold(("x",), (), {"level": 1})]) == []
+    (sentence,) = scorers.lacking_inputs([own], golds)
+    assert sentence == f"scorer '{own}' needs level, which no question has as an extra value"
 
 
 def test_an_installed_package_can_add_a_scorer(monkeypatch):
