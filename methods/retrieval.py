@@ -119,7 +119,7 @@ class TopK(ReadingMethod):
         return self.read_best(question, document, index, tools, Reading(tools.task, config=self.config))
 
     def read_best(self, question: Question, document: Document, index: Index, tools: Tools, request: Reading) -> Answer:
-        """Answer `request` from the best chunks that fit; what ended them: k, budget, window, or all fit: exhausted."""
+        """Answer `request` from the best chunks that fit; stop_reason: k, budget, window, or exhausted (all fit)."""
         chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
         texts = [document.text[a:b] for a, b in chunks]
         with tools.phase("search"):

@@ -9,12 +9,12 @@ Columns of `frame`, in order:
     base                                method without these settings; this and the next line only where some differ
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
     headline ceiling                    name of the data set's first score; whether the evidence alone was shown
-    apart                               whether other questions were asked than by most runs: such a row has no rank
+    apart                               whether the run asked other questions than most runs; it is not ranked then
     n documents                         questions recorded, and their documents: the clusters of question_clusters.py
     failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
     left_out                            questions without a record, left out by the loader
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
-    declined                            questions that a first request left to a second one over the whole document
+    declined                            questions answered only by a second request, over the whole document
     <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/bootstrap.py);
                                         of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase

@@ -78,7 +78,7 @@ class Run:
 
 
 class Runs(list[Run]):
-    """Runs of one call, in the order in which they ran. lost: row ("bm25 k=3 on nq") -> why it did not run whole."""
+    """Runs of one call, in the order in which they ran. lost: row ("bm25 k=3 on nq") -> why it did not finish."""
 
     lost: dict[str, str]
 

@@ -4,7 +4,7 @@ rows = methods x data sets     from --method and --dataset, or from --suite
 names and keys wrong anywhere  -> nothing is run
 a row that cannot be planned   -> its mistakes on stderr, the other rows run
 a row that stops midway        -> what was answered stays on disk
-the exit code is the worst     by _BY_SEVERITY; the last lines name the rows that did not run whole
+the exit code is the worst     by _BY_SEVERITY; the last lines name the runs that did not finish
 
 Rows are planned by harness/engine/plan.py and run by harness/engine/runner.py; run_hooks.py attaches the rest.
 """
@@ -26,7 +26,7 @@ from harness.engine.runs_in_turn import Lost, Outcome, in_turn
 from harness.errors import FirstFailure, HarnessError, RunWaits, UserError
 from harness.storage.files import check_home
 
-# Exit codes, the worst last: a command's is its worst, with 3 for 2 once a row ran; 4: a check failed (gate.py).
+# Exit codes, the worst last; a command ends with its worst. 2 becomes 3 once any run started; 4: a check failed.
 _BY_SEVERITY = (0, 3, 4, 2, 1)
 SAVED = "interrupted; what was answered is saved"
 
@@ -81,7 +81,7 @@ def run_selection(
     if len(rows) > 1 and (planned.lost or suite is not None):
         say(rows_lost_sentence(len(rows), planned.lost))
     if waiting:
-        print_resume_command("rows wait for the number of another row")
+        print_resume_command("runs wait for a number from another run")
     return max([code, *(hook.closed() for hook in hooks)], key=_BY_SEVERITY.index)
 
 

@@ -1,4 +1,4 @@
-"""What the options of `harness run` attach to its rows, apart from running them, in the order in which run.py calls it.
+"""What the options of `harness run` attach to its runs:
 
 recorded stops · forecasts (forecast_table.py) · MLflow · checks (gate.py) · numbers from other rows · limits of cost
 """

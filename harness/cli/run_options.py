@@ -46,7 +46,7 @@ class Execution:
     ] = None
     deterministic: Annotated[
         bool,
-        execution("--deterministic", "Give the same answers to the bit whatever --parallel and the machine's load."),
+        execution("--deterministic", "Give bit-identical answers at any --parallel and load of the machine."),
     ] = False
     retry_failed: RetryFailed = False
     fail_fast: Annotated[bool, execution("--fail-fast", "Stop at the first question that fails.")] = False
@@ -55,7 +55,7 @@ class Execution:
     plan: Annotated[bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")] = False
     cache: Annotated[
         str | None,
-        execution("--cache replies", "Send no request that a run with this option has sent to the same model."),
+        execution("--cache replies", "Reuse stored replies to identical requests to the same model."),
     ] = None
     out: Out = "results"
     keep_texts: Annotated[

@@ -69,9 +69,9 @@ def point_text(point: Mapping[str, Any]) -> str:
 def folder_settings(
     documents: str | None, questions: str | None, data: object, datasets: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
-    """What stands for a folder of documents of one's own: (the value of `data`, settings of the data set FOLDER).
+    """Settings for --documents and --questions: (the value of `data`, settings of the data set FOLDER).
 
-    data, datasets: what else the user chose. Raises ConfigError where the two are not alone and together.
+    data, datasets: as given with --data and --dataset. Raises ConfigError unless both options are given without these.
     """
     if documents is None or questions is None or data or set(datasets) - {FOLDER}:
         raise ConfigError(["--documents DIR and --questions FILE go together, without --dataset and --data"])
@@ -189,8 +189,8 @@ def settings_by_name(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a layer's `methods` or `datasets` (kind) sets for one of them: (its settings, role -> model's name).
 
-    called: its names, folded; implementation: of a method, whose parameters alone are taken from "*", below those by
-    name. Raises UserError for an unknown name, and for what is no mapping of settings.
+    called: its names, folded. implementation: the method's class. Of "*", only parameters that this class has are
+    taken; settings by name come on top. Raises UserError for an unknown name, and for what is no mapping of settings.
     """
     origin, values = layer
     own: dict[str, Any] = {}

@@ -17,15 +17,18 @@ from harness.cost.flops import CONVENTIONS, DEFAULT, Event, ModelShape, flops
 def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str, dict[str, Any]]:
     """Sum events by phase: phase -> name -> sum. shapes: sizes of models by the keys (`Event.shape`) in the events.
 
-    tokens_in counts tokens read (prefill, probe, score, embed, rerank), tokens_cached the context that a request did
-    not have to re-send, uncounted the events of models whose shape is unknown, encoder_requests those of the requests
-    that went to an encoder or reranker; the other counts are sums of fields of Event, of which markers_broken
-    (docs/security.md#forged-turns) and recalled are left out where they are 0. `roles` splits FLOPs (convention
-    "all-params") by role. Parts of a phase that had any: `probes`, {requests, tokens, flops}, which read what closes
-    the turn; `thinking`, {tokens, unclosed, flops}, and how often it was ended at its limit; `billed`, role -> {input,
-    cached, output}, the tokens that a server takes money for (`money`); `replies`, how many of them lack an answer or
-    its end, by `Event.reply`; `unanswered`, {tokens, flops, billed} of requests without a usable reply, which nothing
-    else counts but the limits of a command.
+    tokens_in         tokens read (prefill, probe, score, embed, rerank)
+    tokens_cached     context that a request did not have to send again
+    uncounted         events of models whose shape is unknown
+    encoder_requests  requests that went to an encoder or reranker
+    roles             FLOPs (convention "all-params") by role
+    Other counts are sums of fields of Event; markers_broken (docs/security.md#forged-turns) and recalled only if not 0.
+    Only in phases that had any:
+    probes            {requests, tokens, flops} of probes, which read the words that close the turn
+    thinking          {tokens, unclosed, flops}; unclosed: how often it was ended at its limit
+    billed            role -> {input, cached, output}: tokens that a server takes money for (`money`)
+    replies           number of replies without an answer or its end, by `Event.reply`
+    unanswered        {tokens, flops, billed} of requests without a usable reply; only a command's limits count these
     """
     total: dict[str, dict[str, Any]] = {}
     for e in events:

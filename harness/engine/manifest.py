@@ -42,7 +42,7 @@ _PACKAGES = """
 accelerate datasets evaluate fvcore jieba llmlingua mlflow nltk numpy pandas peft pydantic rank-bm25 rouge rouge-score
 safetensors scikit-learn scipy sentence-transformers spacy stanza tokenizers torch transformers umap-learn
 """
-# Parts of its identity, known only later, or of one start alone.
+# Keys that `changes` does not compare: they identify the run, are known only later, or belong to one start.
 _FIXED = {"id", "method", "hash", "dataset", "amounts", "first_prompts", "command"}
 _FIXED |= {"started", "finished", "starts", "shard"}
 
@@ -165,7 +165,7 @@ def with_start(
 
 
 def changes(before: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """What in the manifest `other`, of a later start or another process, is otherwise than `before`: code, packages."""
+    """Keys of the manifest `other` (of a later start or process) that differ from `before`, with new values."""
     left_out = _FIXED if "shapes" in before else _FIXED | {"shapes"}  # older runs have the sizes of servers alone
     return {key: value for key, value in other.items() if key not in left_out and before.get(key) != value}
 

@@ -77,7 +77,7 @@ class Plan:
 def plan_choices(choices: Choices, elsewhere: bool = False) -> Plan:
     """Resolve `choices` and check them against code, data and models.
 
-    elsewhere: the run is for another machine: weights are not fetched, and what is not here is no mistake.
+    elsewhere: plan a run for another machine: no weights are fetched, and files missing here are no error.
     Raises ConfigError with every mistake (UserError for one).
     """
     if not elsewhere:
@@ -106,7 +106,7 @@ def _plan(r: Resolution, elsewhere: bool) -> Plan:
             )
     raise_all(r.problems)
     assert method is not None  # no problems: it is there
-    # 2. The rows. None: with a problem, which only `elsewhere` can take away.
+    # 2. The rows. None if loading failed; only a plan for another machine goes on then.
     choice: MethodChoice = r.parts["method"]
     dataset = attempt(r.problems, load_asked, r)
     absent = _pop_missing_here(r) if elsewhere else []  # of the data set, so that the models are checked too

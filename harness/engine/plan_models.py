@@ -60,13 +60,13 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
                 "weights; set another model.revision when they change"
             )
         if scripted := [model.name for model in models.values() if model.backend == "scripted"]:
-            r.add_problem(f"--cache replies keeps no replies of a table ('{scripted[0]}'); leave it out")
+            r.add_problem(f"--cache replies cannot be used with a scripted model ('{scripted[0]}'); leave it out")
     for path in parts:
         role = path.removeprefix("roles.")
         shared = r.origins.get(f"{path}.name", "").startswith(("suite ", "profile "))  # for those rows that use it
         if path.startswith("roles.") and role not in method.needs and not shared:
             r.warnings.append(
-                f"'{preset}' uses no {role} model, so the one set is not used; it uses: "
+                f"'{preset}' uses no {role} model, so the setting {path} is ignored; it uses: "
                 f"{', '.join(method.needs) or 'none'}"
             )
     # The papers compress with a smaller model than the reader.
@@ -202,7 +202,7 @@ def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, A
     for role in ("encoder", "reranker"):
         is_set = any(o == "--set" for path, o in r.origins.items() if path.startswith(role + "."))
         if is_set and role not in method.encoders:
-            r.warnings.append(f"'{parts['method'].name}' uses no {role}, so the one set is not used")
+            r.warnings.append(f"'{parts['method'].name}' uses no {role}, so the setting {role} is ignored")
     return encoders
 
 

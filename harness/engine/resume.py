@@ -34,7 +34,7 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
         store.replace(rescored(records.values(), dataset, _gold_by_id(plan, records)))
         if not alike:
             was, by = (", ".join(f"{name} {version}" for name, version in each.items()) for each in (before, now))
-            note(f"the records were of {was or 'scorers that are not recorded'}: {len(records)} scored again by {by}")
+            note(f"stored scores came from {was or 'unrecorded scorers'}; {len(records)} answers scored again with {by}")
     if manifest and before != now:
         store.write(MANIFEST, {**manifest, "scorers": now})
 
@@ -42,7 +42,7 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
     if unscored:
         for record in rescored(unscored.values(), dataset, _gold_by_id(plan, unscored)):
             store.append_record(record)
-        note(f"answers of a run that was stopped, scored now: {len(unscored)}")
+        note(f"scored {len(unscored)} answers that the stopped run left unscored")
 
     # 3. Texts that older versions did not keep, or that are no longer to be kept.
     update_texts(store, plan.dataset, dataset.keep_texts, note)
@@ -57,7 +57,7 @@ def _gold_by_id(plan: Plan, records: Mapping[str, Any]) -> dict[str, Gold]:
 
 
 def _scored_by(record: dict[str, Any], names: Mapping[str, str]) -> bool:
-    """Whether a record has a score or flag by each scorer of `names` (-> version), and others by judges only."""
+    """Whether a record has a score or flag by each scorer of `names` (-> version), and no others but judges'."""
     notes = record.get("notes") or {}
     held = record["scores"].keys() - (notes.get(JUDGES) or {}).keys()
     flagged = notes.get("flags") or {}

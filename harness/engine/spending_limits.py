@@ -3,13 +3,13 @@
 A run asks `Budget.may_continue` before each question (AskOptions.budget); command_limits.py asks it before each run and
 says how to go on.
 
-Tokens and TFLOPs (convention all-params) are those of the tables, the whole cost of what was answered, indexes and
-replies that a cache gave included, and what was sent beside: requests without a usable reply, tries of questions and
-indexes that failed, earlier ones included (`earlier` of a record's notes), and judges. Hours are the time of this
-command and of earlier starts that were not killed; money is that of requests to servers (harness/cost/usage.py), and
-hours times the price of one.
+tokens, tflops  the tables' whole cost of what was answered (convention all-params), with indexes and cached replies;
+                also requests without a usable reply, failed tries of questions and indexes (`earlier` of a record's
+                notes), and judges
+hours           the time of this command and of earlier starts that were not killed
+money           of requests to servers (harness/cost/usage.py), and hours times the price of one hour
 
-Workers of Ray count nothing: the process that stores their answers does.
+With Ray, the process that stores the answers counts them.
 """
 
 import threading
@@ -33,7 +33,7 @@ class Budget:
 
     limits: "tokens", "tflops", "hours" or "money" -> the most of it, None for no limit; price: money of an hour. hit:
     the first limit that was reached, with what was spent, once a question or a run was left out for it.
-    Raises UserError for a limit that means nothing.
+    Raises UserError for a limit of 0 or less.
     """
 
     def __init__(self, limits: Mapping[str, float | None], price: float | None = None) -> None:
@@ -67,7 +67,7 @@ class Budget:
     def spend(self, usage: dict[str, dict[str, Any]], sign: int = 1) -> dict[str, dict[str, Any]]:
         """Count what a question or an index sent, by phase as `usage_of` sums it; returns it unchanged.
 
-        sign: -1 takes back what was expected and is now known.
+        sign: -1 removes an estimate, once the real cost is known.
         """
         self._add(sent(usage), sign)
         return usage
@@ -78,6 +78,7 @@ class Budget:
         return spent
 
     def _add(self, spent: Mapping[str, Any], sign: int = 1, config: Mapping[str, Any] | None = None) -> None:
+        """Add `spent` (-1: subtract) to the sums; config: whose prices hold, the open run's by default."""
         with self._lock:
             self._tokens += sign * spent["tokens"]
             self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
@@ -98,7 +99,7 @@ class Budget:
         return {"tokens": self._tokens, "tflops": self._tflops, "hours": hours, "money": spent}
 
     def may_continue(self) -> bool:
-        """Whether a further question may be begun; sets `hit` at the first that may not, and none may after it."""
+        """Whether another question may be asked. Once False it stays False, and `hit` names the limit."""
         with self._lock:
             spent = self.spent()
             name = next((name for name, limit in self.limits.items() if spent[name] >= limit), None)

@@ -42,7 +42,10 @@ def seed_everything(seed: int) -> None:
 
 @contextlib.contextmanager
 def _global_draws_restored(seed: int) -> Iterator[None]:
-    """Restore the global generators after the block (a load changes no draw). seed: torch's, if imported inside."""
+    """Restore the global random generators after the block, so that loading a model changes no later random number.
+
+    seed: for torch's, if torch is first imported in the block.
+    """
     python, array = random.getstate(), np.random.get_state()
     before = sys.modules.get("torch")
     state = before.get_rng_state() if before else None
@@ -147,7 +150,10 @@ def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class IndexBuild:
-    """What building an index may use. roles: in its cache key, `key`; cache: of its parts; locks: of these."""
+    """What building an index may use.
+
+    roles: those in its cache key, `key`; cache: for parts from tools.keep and tools.share; locks: one for each part.
+    """
 
     roles: tuple[str, ...]
     cache: IndexCache
@@ -229,7 +235,7 @@ class EngineTools:
         """Return [fn(item), ...] in order; in parallel if the run has free places, else one after the other.
 
         The first exception in the order of the items is raised. Inside, `meter.flops()` counts what came before the
-        map and the item's own; with --parallel 1, where items run in turn, also the items before. Totals are alike.
+        map and the item's own; with --parallel 1, where items run in turn, also the items before. Totals are the same.
         """
         scheduler = current()
         if scheduler is None:
@@ -265,7 +271,10 @@ class EngineTools:
         return share(self._build.cache, self._build.key, name, role, needs, own, self.meter)
 
     def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return fn(), run with global generators seeded by `key`, then restored: a part must change no later draw."""
+        """Return fn(), run with global generators seeded by `key` and then restored.
+
+        So a part that comes from the cache, not from fn, changes no later random number.
+        """
         if current() is not None:
             return fn()
         seed = derived_seed(self.seed, key)

@@ -30,7 +30,7 @@ _FIXED = ("model", "messages", "n", "stream", "logprobs", "top_logprobs", "max_c
 
 
 class Backend(abc.ABC):
-    """A way to run language models; made without arguments, for each question that is asked of it."""
+    """A way to run language models. Stateless: an instance is created, without arguments, at each use."""
 
     @abc.abstractmethod
     def facts(self, config: ModelConfig) -> ModelFacts:

@@ -48,15 +48,15 @@ class Method(MethodHooks, abc.ABC):
     summary         one line for `harness list`
     needs           role -> capabilities its model must have (see harness.models.CAPABILITIES)
     encoders        roles of sentence encoders it uses
-    reads_documents whether it reads any text: one that does not answers questions without documents, too
+    reads_documents whether it reads documents; if not, it also answers questions that have none
     scope           what an index belongs to: "document", "question" (a document and a question), or "none"
     one_document    True: several documents are joined in order into one, and the record says so
     index_roles     roles whose model or encoder changes the index
     index_fields    config fields that change the index; None means all of them
     index_version   code version of the index; raise it when the same input gives another index
     one_request     whether it asks a model once a question, and not for an index: its requests may be sent as a batch
-    draws           whether anything but the reader's sampling depends on the run's seed; a class that says nothing of
-                    its own may draw, also where its base class does not
+    draws           whether anything but the reader's sampling depends on the run's seed (default True); a subclass
+                    must repeat `draws = False`
 
     For a method outside this project the files of its class, its base classes and your own modules that they import are
     hashed too (harness/storage/own_code_hash.py), so editing them makes new indexes and a new run.
@@ -89,7 +89,7 @@ class Method(MethodHooks, abc.ABC):
     def problems(self) -> list[str]:
         """Sentences that say why the method cannot run with its settings, found without loading anything.
 
-        Raises CannotRun, Missing for weights or packages that a plan can do without.
+        Raises Missing for weights or packages that only a run needs (a plan works without), CannotRun for the rest.
         """
         return []
 

@@ -39,10 +39,10 @@ class MethodHooks:
     """Base of Method: hooks with defaults.
 
     recording_fields config fields that change what is recorded besides the answer, and no prediction
-    without_adapters how to run without the adapters of `adapters`; ends the sentence that refuses a model without them
+    without_adapters how to run without `adapters`: the hint at the end of the error that a model lacks them
     heads_field      config field that names a list of attention heads, or "all"; "" for none (`harness heads`)
     from_other_runs  config field -> unit, for numbers that another run can give (method.k=from:pecan): "nodes"
-                     that its search visited, or "pieces" to show for the same cost
+                     that its search visited, or "pieces", as many chunks as cost the same to read
     """
 
     recording_fields: ClassVar[tuple[str, ...]] = ()
@@ -81,7 +81,7 @@ class MethodHooks:
         return None
 
     def piece_tokens(self) -> int | None:
-        """Tokens of a piece ("pieces" in `from_other_runs`); None if their number does not fix what is shown."""
+        """Tokens of a piece ("pieces" in `from_other_runs`); None if their number does not fix the cost."""
         return None
 
     def frame(self, question: Question, task: Task) -> str:
@@ -93,7 +93,7 @@ class MethodHooks:
         return {}
 
     def recorded_rule(self) -> dict[str, Any]:
-        """The stopping rule, as of `stop_rule`, at which recorded searches end; `replay` can tell no later stop."""
+        """The stopping rule, as in `stop_rule`, at which recorded searches end; `replay` cannot go beyond it."""
         return self.stop_rule()
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:

@@ -28,8 +28,8 @@ SHOTS = "\n\nExamples:\n\n"
 class Task(BaseModel):
     """The part of a prompt that is the same for every method.
 
-    instruction: how to answer, one sentence; max_answer_tokens: longest answer; shots: the training rows of which each
-    question is shown the nearest behind the instruction, by their hash; raw_replies: white space around a reply is part
+    instruction: how to answer, one sentence; max_answer_tokens: longest answer; shots: hash of the training rows from
+    which each question's solved examples are chosen, the nearest ones; raw_replies: white space around a reply is part
     of the answer (code); chat: the shared prompt stands in the model's chat template. Hashes leave defaults out.
     """
 

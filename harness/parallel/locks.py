@@ -30,7 +30,7 @@ class KeyedLocks:
             try:
                 with scheduler.without_slot():
                     lock.acquire()
-            except Stopped:
+            except Stopped:  # raised at the end of the block, where the lock was acquired
                 lock.release()
                 raise
         try:

@@ -1,4 +1,4 @@
-"""The door to the scorers: published metrics named by origin, equal to what the origin's own code prints.
+"""Entry point of the scorers: published metrics named by origin, equal to what the origin's own code prints.
 
     score("musique.answer_f1", "the Beatles", ["Beatles"])           -> 1.0
     score("longbench.classification_score", text, [gold], all_classes=classes)

@@ -60,9 +60,10 @@ def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequen
 
 
 def cluster_numbers(form: str, questions: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.int32]:
-    """The `question_labels` of questions (id, documents) as numbers in the order of sorted labels.
+    """A number for each question's cluster (`question_labels`), in text order of the labels.
 
-    form: the data set's format. The questions are read one by one: memory holds 4 bytes of one without documents.
+    form: the data set's format; questions: (id, documents). They are read one by one: memory holds 4 bytes of one
+    without documents.
     """
     sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
     set_of_question = array("i")  # -1: a question without documents, or about all of them
@@ -75,7 +76,8 @@ def cluster_numbers(form: str, questions: Iterable[tuple[str, Sequence[str]]]) -
     alone = np.flatnonzero(places < 0)  # their labels, "\0question 10", come before those that name a document
     order = {label: n for n, label in enumerate(sorted(set(labels)), start=len(alone))}
     numbers = np.array([order[label] for label in labels] or [0], dtype=np.int32)[places]
-    numbers[alone[np.argsort(alone.astype("S10"))]] = np.arange(len(alone), dtype=np.int32)
+    in_text_order = alone[np.argsort(alone.astype("S10"))]  # "10" before "9"
+    numbers[in_text_order] = np.arange(len(alone), dtype=np.int32)
     return numbers
 
 

@@ -37,7 +37,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def save_error(path: Path, error: OSError, place: str = "") -> SaveError:
     """A SaveError that says what could not be written and what to do.
 
-    place: the setting of its folder; "": of a run folder, which --out of harness run names only while there is none.
+    place: the setting that names the folder; "" for a run folder, where --out is suggested if there is no folder.
     """
     why, folder = error.strerror or str(error), path if os.path.isdir(path) else path.parent
     if error.errno in _FULL:
@@ -131,7 +131,7 @@ def check(value: Any, form: TypeAdapter[Any]) -> None:
     try:
         form.validate_python(value, strict=True)
     except ValidationError as e:
-        # Of the types that a value may have, the innermost and last one tells most; their names are no keys.
+        # Report the most deeply nested error, the last of several; names of types in its place are no keys.
         found = max(reversed(e.errors()), key=lambda error: len(error["loc"]))
         place = [str(key) for key in found["loc"] if key != "float" and not str(key).startswith("dict[")]
         problem = found["msg"].replace("Input should be", "should be").replace("Field required", "is missing")

@@ -23,7 +23,7 @@ from harness.errors import UserError
 # What may stand before a path in a sentence: nothing that could be a part of it.
 _BEFORE = r"(?<![\w.~/\\-])"
 _AFTER = rf"(?={re.escape(os.sep)})"
-# A user with a password may have anything but a space behind the colon, a "/" or an "@" too; one without ends there.
+# USER:PASSWORD@ is masked up to the last "@" before a space, as a password may hold "/" and "@"; USER@ up to the first.
 _USER = re.compile(r"(?<=://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
 _WHOLE = re.compile(r"^(\S*?://)[^/?#@:]*:.*@", re.DOTALL)
 _SECRET = re.compile(
@@ -95,7 +95,7 @@ def command_without_home(words: Sequence[str]) -> list[str]:
 
 
 def _home() -> str | None:
-    """The home folder; None for one that is the root, where every path would be one of its."""
+    """The home folder; None if it is the root folder, which every path begins with."""
     home = os.path.expanduser("~").rstrip(os.sep)
     return home if len(Path(home or os.sep).parts) > 1 else None
 

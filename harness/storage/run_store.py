@@ -140,7 +140,7 @@ class RunStore:
         self._replace(self.folder / name, data, sync_folder)
 
     def _replace(self, path: Path, data: bytes | Iterable[bytes], sync_folder: bool = True) -> None:
-        """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
+        """Replace a file of the run in one step. Raises SaveError, also if the folder was removed or replaced."""
         with self._lock:
             check_in_place(self._fds[RECORDS], self.folder / RECORDS)
             write_atomic(path, data, sync_folder=sync_folder)
@@ -229,7 +229,7 @@ class RunStore:
     def sort(self, order: Sequence[str]) -> None:
         """Sort records.jsonl by `order` (question ids), keeping the last record of each question. Raises SaveError.
 
-        A file in order is not written again; the unsorted one stays where the write fails.
+        A file in order is not written again. If writing fails, the unsorted file is kept.
         """
         position = {question_id: n for n, question_id in enumerate(order)}
         question_ids = [row["question_id"] for row in self.lines(RECORDS)]

@@ -94,7 +94,10 @@ CASES = [
     (["run", *ECHO, "--keep-texts", "maybe"], ["--keep-texts maybe: should be yes or no"]),
     (["run", *ECHO, "--keep-texts", "no", "--set", "dataset.keep_texts=true"], ["'dataset.keep_texts' is given twice"]),
     (["run", *CLOSED, "cache=replies", "dataset.keep_texts=false"], ["dataset.keep_texts forbids"]),
-    (["run", *CLOSED, "cache=replies", "model=scripted", "model.script=s.yaml"], ["keeps no replies of a table"]),
+    (
+        ["run", *CLOSED, "cache=replies", "model=scripted", "model.script=s.yaml"],
+        ["cannot be used with a scripted model"],
+    ),
     (["run", *CLOSED, "cache=indexes"], ["cache='indexes'"]),
     (["run", *ECHO[:-1], "carrier-pigeon://x"], ["MLflow does not know 'carrier-pigeon://'"]),
     (["duel", *ECHO[:-2]], ["a duel needs two methods or more"]),

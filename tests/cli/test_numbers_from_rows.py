@@ -164,7 +164,7 @@ def test_a_source_that_stops_midway_keeps_its_row_waiting(here):
     assert f"error: walks-fixed on pocket/musique: {why}\n" in done.stderr
     lines = done.stderr.splitlines()
     assert f"  walks-fixed on pocket/musique: {why}" in lines
-    assert lines[-2] == "rows wait for the number of another row. The same command resumes:"
+    assert lines[-2] == "runs wait for a number from another run. The same command resumes:"
     assert shlex.split(lines[-1]) == ["harness", *row]
     assert not list(Path("results").rglob("walks-fixed--*"))
 
