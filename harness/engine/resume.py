@@ -34,7 +34,7 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
         store.replace(rescored(records.values(), dataset, _gold_by_id(plan, records)))
         if not alike:
             was, by = (", ".join(f"{name} {version}" for name, version in each.items()) for each in (before, now))
-            note(f"stored scores came from {was or 'unrecorded scorers'}; {len(records)} answers scored again with {by}")
+            note(f"stored scores came from {was or 'unrecorded scorers'}; {len(records)} scored again with {by}")
     if manifest and before != now:
         store.write(MANIFEST, {**manifest, "scorers": now})
 
@@ -72,11 +72,10 @@ def answered_ids(
     budget: Budget,
     retry_failed: bool,
 ) -> tuple[set[str], dict[str, dict[str, Any]]]:
-    """(Ids of the questions that need not be asked, question to be asked again -> what its tries sent so far).
+    """(Ids of questions that need no answer, id of a question to ask again -> what its earlier tries sent).
 
-    `progress` counts those of `examples`, `budget` what they sent, those to be asked again included.
-
-    starts: earlier ones, of the manifest; retry_failed: leave out the questions without an answer.
+    `progress` counts the first, `budget` what all of them sent. starts: of the manifest; retry_failed: ask questions
+    without an answer again.
     """
     asked = {example.question.id for example in examples}
     # The last record of a question counts; only what is counted of a record is held in memory.
