@@ -106,7 +106,7 @@ def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path):
     assert (asked(plan), stored.config["dataset"]["scorers"]) == (["q0", "q1"], ["flashrag.em"])
     assert stored.manifest["scorers"] == {"flashrag.em": scorers.version("flashrag.em")}
     assert "changed" not in stored.manifest["starts"][-1], "the records are of the new scorers, all of them"
-    assert any("1 scored again by flashrag.em 1" in note for note in progress.notes)
+    assert any("1 scored again with flashrag.em 1" in note for note in progress.notes)
 
 
 def test_the_first_command_after_harness_score_has_its_headline_again(tmp_path, loaded):
