@@ -120,7 +120,7 @@ def summarise_with(
 
 
 def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Count replies by what is wrong (`Written.problem`, and what methods count); unfinished ones only when answering."""
+    """Count replies by what is wrong (`Written.problem`, what methods count); unfinished ones only when answering."""
     found: Counter[str] = Counter()
     for phase, spent in usage.items():
         counts = (spent.get("replies") or {}).items()
