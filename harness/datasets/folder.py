@@ -13,6 +13,7 @@ supports an answer.
 
 import csv
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -125,7 +126,8 @@ def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
     files: dict[str, str] = {}  # a page's id -> its file
     unread = []
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        name = path.relative_to(folder).as_posix()
+        # The name in UTF-8 whatever the locale; a byte that is none is spelled out.
+        name = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "backslashreplace")
         suffix = path.suffix.lower()
         if any(part.startswith(".") for part in Path(name).parts):
             continue

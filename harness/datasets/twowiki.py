@@ -5,29 +5,38 @@
 
 The schema of HotpotQA with two differences: sentences have no spaces around them, and the evidence is also given as
 triples (subject, relation, object), which Gold.extra keeps. Copies on the hub have columns, objects ({"fact",
-"relation", "entity"}; {"title", "content"}) or the JSON text of a field in place of these lists; all are read.
+"relation", "entity"}; {"title", "content"}) or the text of a field or entry in place of these lists; all are read.
 """
 
+import ast
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from harness.datasets import hotpotqa
 from harness.datasets.rows import Row, RowError, records_from_columns
 
-_TRIPLES = (("fact", "relation", "entity"), ("subject", "relation", "object"))
+_SUBJECTS, _RELATIONS, _OBJECTS = ("subject", "fact", "head"), ("relation", "predicate"), ("object", "entity", "tail")
 
 
 def _entries(raw: Mapping[str, Any], name: str) -> Any:
-    """The list in the field `name`, also where it is columns, or the JSON text of either; else the value as it is."""
-    value = raw[name]
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            raise RowError(name, "is a text, and no JSON") from None
-    return records_from_columns(value, name)
+    """The list in the field `name`, also where it is columns, or it or its entries are JSON or Python in a text."""
+    value = records_from_columns(_parsed(raw[name], name), name)
+    return [_parsed(entry, name) for entry in value] if isinstance(value, list) else value
+
+
+def _parsed(value: Any, name: str) -> Any:
+    """The value that a text spells, None for an empty one; another value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value or "null")
+    except ValueError:
+        with suppress(ValueError, SyntaxError):
+            return ast.literal_eval(value)
+    raise RowError(name, "is a text, and no JSON")
 
 
 def _with_sentence_spaces(paragraphs: Any) -> Any:
@@ -37,9 +46,9 @@ def _with_sentence_spaces(paragraphs: Any) -> Any:
     pairs = []
     for paragraph in paragraphs:
         pair = paragraph
-        if isinstance(pair, dict) and len(pair) == 2 and "title" in pair:
-            pair = [pair["title"], *(value for key, value in pair.items() if key != "title")]
-        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], list):
+        if isinstance(pair, dict) and "title" in pair:
+            pair = [pair["title"], *(value for value in pair.values() if isinstance(value, list))]
+        if isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[1], list):
             pair = [pair[0], [f" {s}" if at and isinstance(s, str) else s for at, s in enumerate(pair[1])]]
         pairs.append(pair)
     return pairs
@@ -47,16 +56,17 @@ def _with_sentence_spaces(paragraphs: Any) -> Any:
 
 def _checked_triples(value: Any) -> list[list[str]]:
     """The triples of `evidences` as lists, [] for None. Raises RowError for anything else."""
-    if value is None:
-        return []
     found = []
-    for triple in value if isinstance(value, list) else [value]:
-        for keys in _TRIPLES:
-            if isinstance(triple, dict) and triple.keys() == {*keys}:
-                triple = [triple[key] for key in keys]
-        if not isinstance(triple, list) or len(triple) != 3 or not all(isinstance(part, str) for part in triple):
+    for triple in value if isinstance(value, list) else [] if value is None else [value]:
+        if isinstance(triple, dict):
+            parts = [[triple[key] for key in keys if key in triple] for keys in (_SUBJECTS, _RELATIONS, _OBJECTS)]
+            triple = [part for same in parts for part in same]
+        if (
+            not isinstance(triple, list | tuple)
+            or [isinstance(part, str | int | float) for part in triple] != [True] * 3
+        ):
             raise RowError("evidences", "should be a list of [subject, relation, object]")
-        found.append(list(triple))
+        found.append([str(part) for part in triple])
     return found
 
 

@@ -89,7 +89,8 @@ def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | N
     max_bytes = _REPLY_FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
     parsed = server.post("/chat/completions", body, _reply_problem, max_bytes, tries or Tries())
     choice = parsed["choices"][0]
-    text = server.mask_key(choice["message"].get("content") or "")
+    message = choice["message"]
+    text = server.mask_key(_part(message, "text"))
     usage_sent = parsed.get("usage")
     usage: dict[str, Any] = usage_sent if isinstance(usage_sent, dict) else {}
     details = usage.get("prompt_tokens_details")
@@ -104,13 +105,14 @@ def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | N
     )
     parts = usage.get("completion_tokens_details")
     thought = parts.get("reasoning_tokens") if isinstance(parts, dict) else None
-    apart = choice["message"].get("reasoning_content") or choice["message"].get("reasoning")
+    apart = message.get("reasoning_content") or message.get("reasoning")
+    finish = server.mask_key(str(choice.get("finish_reason") or "stop"))
     return Reply(
         text=text,
-        thinking=server.mask_key(apart) if isinstance(apart, str) else "",
+        thinking=server.mask_key(apart if isinstance(apart, str) else _part(message, "thinking")),
         thinking_tokens=_token_count(thought, 0, tokens_out or 0),
-        refused=bool(choice["message"].get("refusal")),
-        finish=server.mask_key(str(choice.get("finish_reason") or "stop")),
+        refused=bool(message.get("refusal") or _part(message, "refusal")) or finish.lower() in _REFUSED,
+        finish="length" if finish.lower() in _CUT else finish,
         tokens_in=tokens_in,
         tokens_cached=_token_count(cached, 0, tokens_in or 0) or 0,
         tokens_out=tokens_out,
@@ -119,6 +121,18 @@ def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | N
     )
 
 
+def _part(message: Mapping[str, Any], kind: str) -> str:
+    """The text in a message's parts of `kind`: "text" (all of a content that is no list), "thinking" or "refusal"."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    values = [part.get(kind) for part in parts if isinstance(part, dict)]
+    inner = [part for value in values for part in (value if isinstance(value, list) else [{"text": value}])]
+    texts = [part.get("text") for part in inner if isinstance(part, dict)]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+# Words of Anthropic, Google and Mistral for "length", and of Anthropic and Google for a refusal.
+_CUT, _REFUSED = ("max_tokens", "model_length"), ("refusal", "safety")
 # Words of OpenRouter, vLLM, Zhipu and DeepSeek for a reply that an error of the server ended.
 _BROKEN_OFF = ("error", "abort", "network_error", "insufficient_system_resource")
 
@@ -133,9 +147,9 @@ def _reply_problem(reply: Any) -> str | None:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return "the reply has no choices, so it is no chat completion"
     message = choices[0].get("message")
-    if not isinstance(message, dict) or not isinstance(message.get("content") or "", str):
+    if not isinstance(message, dict) or not isinstance(message.get("content") or "", str | list):
         return "the reply has no message with a text"
-    if any("\ud800" <= sign <= "\udfff" for sign in message.get("content") or ""):
+    if any("\ud800" <= sign <= "\udfff" for sign in _part(message, "text")):
         return "the reply holds half a character, so it was garbled"
     if message.get("content") is None and message.get("tool_calls"):
         return "the reply calls a tool instead of answering"

@@ -45,7 +45,15 @@ _NO_MODEL = re.compile(
     r"model_not_found|model\b.*\b(not found|not exist|unknown)|(unknown|invalid|not a valid) model", re.I
 )
 _REFUSES_FIELD = re.compile(
-    r"unsupported|not support(ed)?\b|unknown|unrecogni[sz]ed|unexpected|not (allowed|permitted)|extra_forbidden", re.I
+    r"unsupported|n[o']t (support|allowed|permitted)|unknown|unrecogni[sz]ed|unexpected|extra_forbidden|deprecated"
+    r"|instead of|invalid (parameter|field|argument)",
+    re.I,
+)
+# Of a field with one value in all requests: a limit of tokens may be too large for one question alone.
+_REFUSES_VALUE = re.compile(
+    rf"{_REFUSES_FIELD.pattern}|n[o']t (available|offer)|fixed at"
+    r"|only\b.{1,40}\b(allowed|supported|be set)",
+    re.I,
 )
 # Codes of OpenAI and Moonshot, and words of xAI. "Quota" alone may be that of a minute.
 _USED_UP = {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "exceeded_current_quota_error"}
@@ -336,6 +344,7 @@ class Server:
             error = json.loads(text)
             error = error.get("error", error.get("detail", error)) if isinstance(error, dict) else error
             text = str(error.get("message", error) if isinstance(error, dict) else error)
+            error = error[0] if isinstance(error, list) and error else error  # pydantic lists all problems
         except (ValueError, RecursionError):
             pass
         text = " ".join(self.mask_key(text).split())
@@ -384,14 +393,15 @@ class Server:
 def _refused_field(content: bytes, words: str, error: Mapping[str, Any]) -> str | None:
     """The field of the request `content` that the server refuses by its `words` or parsed `error`; None for none."""
     fields = [name for name in json.loads(content) if name not in ("model", "messages")]
-    if not _REFUSES_FIELD.search(f"{words} {error.get('code')}"):
-        return None
-    if error.get("param") in fields:
-        return str(error["param"])
-    # "stop" is a field only in quotes: it is a word of other complaints, too.
-    named = {name: rf"['\"`]{name}['\"`]" if name == "stop" else rf"\b{re.escape(name)}\b" for name in fields}
+    # "stop" is a field only in quotes or behind a colon: it is a word of other complaints, too.
+    named = {name: rf"(?:['\"`]|: ){name}\b" if name == "stop" else rf"\b{re.escape(name)}\b" for name in fields}
     places = {name: found.start() for name in fields if (found := re.search(named[name], words))}
-    return min(places, key=places.__getitem__, default=None)
+    # OpenAI's `param`, pydantic's `loc`: ["body", "seed"].
+    given = next((name for name in (error.get("param"), *(error.get("loc") or ())) if name in fields), None)
+    field = given or min(places, key=places.__getitem__, default=None)
+    if field in (*_OTHER_NAMES, *_OTHER_NAMES.values()):
+        return field if _REFUSES_FIELD.search(f"{words} {error.get('code')}") else None
+    return field if given or _REFUSES_VALUE.search(words) else None
 
 
 def _parse_reply(kind: str, body: bytes) -> Any:

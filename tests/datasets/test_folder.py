@@ -1,7 +1,9 @@
 """A folder of documents and a file of questions: what is read, what is counted, what is refused."""
 
 import json
+import os
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -119,6 +121,12 @@ def test_a_page_that_is_not_there_is_counted(wiki):
     data = load(config(wiki, rows))
     reasons = ("page 'gone' is not in the folder", "page 'office#No such heading' is not in the folder")
     assert (len(data), data.skipped) == (1, dict.fromkeys(reasons, 1))
+
+
+def test_a_name_that_is_no_text_is_spelled_out(wiki):
+    Path(os.fsdecode(os.fsencode(wiki) + b"/br\xfccke.md")).write_text("Two bridges")
+    (example,) = load(config(wiki, [{"question": "a?", "answer": "b", "document": "br\\xfccke"}])).examples
+    assert example.question.document_ids == ("br\\xfccke",)
 
 
 def test_files_that_cannot_be_read_are_named(wiki):
@@ -288,6 +296,13 @@ def test_a_folder_is_asked_from_the_command_line(wiki, tmp_path, capsys):
     assert "flashrag.em                  100.0" in capsys.readouterr().out
     assert code_of([*words[:5], "--mlflow", "off"]) == 2
     assert "--documents DIR and --questions FILE go together" in capsys.readouterr().err
+
+
+def test_a_folder_whose_name_is_no_text_is_one_sentence(wiki, tmp_path, capsys):
+    config(wiki, [{"question": "Where?", "answer": "Turin"}])
+    wiki = wiki.rename(Path(os.fsdecode(os.fsencode(tmp_path) + b"/w\xfcki")))
+    assert code_of([*asking(wiki), *answering("Turin", tmp_path)]) == 2
+    assert "w\\udcfcki' is no text in utf-8; give it another name" in capsys.readouterr().err
 
 
 def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(wiki, tmp_path, capsys):

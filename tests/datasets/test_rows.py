@@ -193,11 +193,31 @@ def test_a_supporting_paragraph_that_is_not_there_is_refused(number):
         assemble(Row("q", "Who?", (("A", "one"), ("B", "two")), ("Ann",), (0, number)))
 
 
-TRIPLES = [["Mill A", "builder", "Ann"], ["Ann", "country", "Une"]]
-OBJECTS = [dict(zip(("subject", "relation", "object"), triple, strict=True)) for triple in TRIPLES]
+TRIPLES = [["Mill A", "opened", "1902"], ["Ann", "country", "Une"]]
+
+
+def triples(*names):
+    """The triples as objects with these keys."""
+    return [dict(zip(names, triple, strict=True)) for triple in TRIPLES]
+
+
+OBJECTS = triples("subject", "relation", "object")
 COLUMNS = {key: [triple[n] for triple in TRIPLES] for n, key in enumerate(("fact", "relation", "entity"))}
 
 
-@pytest.mark.parametrize("told", [TRIPLES, OBJECTS, COLUMNS, json.dumps(OBJECTS), json.dumps(COLUMNS)])
-def test_evidences_of_2wikimultihopqa_in_each_form_of_its_copies(told):
-    assert twowiki.parse_row(hotpot(evidences=told)).extra["evidences"] == TRIPLES
+@pytest.mark.parametrize(
+    "evidences",
+    [
+        TRIPLES,
+        OBJECTS,
+        COLUMNS,
+        json.dumps(OBJECTS),
+        json.dumps(COLUMNS),
+        [json.dumps(triple) for triple in TRIPLES],
+        [{"id": 7, **triple} for triple in triples("head", "predicate", "tail")],
+        str([tuple(triple) for triple in TRIPLES]),
+        [["Mill A", "opened", 1902], TRIPLES[1]],
+    ],
+)
+def test_evidences_of_2wikimultihopqa_in_each_form_of_its_copies(evidences):
+    assert twowiki.parse_row(hotpot(evidences=evidences)).extra["evidences"] == TRIPLES

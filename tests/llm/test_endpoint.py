@@ -259,6 +259,32 @@ def test_a_reply_without_what_was_asked_for(reply, ask, error, told):
             ask(s)
 
 
+def in_parts(*parts, finish="stop"):
+    """A reply whose content is a list of parts, each (type, its value)."""
+    return completion([{"type": kind, kind: value} for kind, value in parts], finish)
+
+
+THOUGHT = ("thinking", [{"type": "text", "text": "A city."}])
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "thinking", "problem"),
+    [
+        (in_parts(THOUGHT, ("text", "Par"), ("text", "is")), "Paris", "A city.", ""),
+        (in_parts(THOUGHT, finish="length"), "", "A city.", "thought"),
+        (in_parts(("refusal", "I cannot help.")), "", "", "refused"),
+        (in_parts(), "", "", "empty"),
+        (completion(None, "refusal"), "", "", "refused"),
+        (completion("", "SAFETY"), "", "", "refused"),
+        (completion("Par", "model_length"), "Par", "", "unfinished"),
+        (completion("", "MAX_TOKENS"), "", "", "thought"),
+    ],
+)
+def test_replies_in_the_forms_of_other_servers(reply, text, thinking, problem):
+    written, *_ = asked(reply)
+    assert (written.text, written.thinking, written.problem) == (text, thinking, problem)
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [

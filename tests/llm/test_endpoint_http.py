@@ -104,8 +104,9 @@ def refusing(*fields, words="Unsupported parameter: '{}' is not supported with t
     return lambda body: next((f"says 400 {words.format(name)}" for name in fields if name in body), completion())
 
 
-def test_a_field_with_a_new_name_is_tried_once_and_remembered():
-    with Loopback([refusing("max_tokens", words=NEW)]) as loopback:
+@pytest.mark.parametrize("words", [NEW, "max_tokens is deprecated", "use max_completion_tokens instead of max_tokens"])
+def test_a_field_with_a_new_name_is_tried_once_and_remembered(words):
+    with Loopback([refusing("max_tokens", words=words)]) as loopback:
         endpoint, tries = server(loopback.url, RetryPolicy(retries=0)), Tries()
         for _ in range(3):
             assert complete(endpoint, WHOLE, tries).text == "Paris"
@@ -116,7 +117,9 @@ def test_a_field_with_a_new_name_is_tried_once_and_remembered():
 
 
 MISTRAL = '{"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}'
+PYDANTIC = '{"detail": [{"type": "literal_error", "loc": ["body", "effort"], "msg": "Input should be low or high"}]}'
 NAMED = '{"error": {"message": "Only 1 is supported.", "param": "temperature", "code": "unsupported_value"}}'
+CODED = '{"error": {"message": "Invalid request", "param": "seed", "code": "invalid_request"}}'
 
 
 @pytest.mark.parametrize(
@@ -134,12 +137,19 @@ NAMED = '{"error": {"message": "Only 1 is supported.", "param": "temperature", "
         ("says 422 " + MISTRAL, 1, "model.extra.seed=null"),
         ("says 400 " + NAMED, 1, "model.extra.temperature=null"),
         ("says 400 Unrecognized request argument supplied: seed", 1, "model.extra.seed=null"),
+        ("says 422 " + PYDANTIC, 1, "model.extra.effort=null"),
+        ("says 400 " + CODED, 1, "model.extra.seed=null"),
+        ("says 400 invalid temperature: only 1 is allowed for this model", 1, "model.extra.temperature=null"),
+        ("says 400 temperature, top_p and n are fixed at 1", 1, "model.extra.temperature=null"),
+        ("says 400 The model doesn't support temperature.", 1, "model.extra.temperature=null"),
+        ("says 400 seed isn't available here", 1, "model.extra.seed=null"),
+        ("says 400 Unknown parameter: stop", 1, "model.extra.stop=null"),
     ],
 )
 def test_a_field_that_changes_answers_ends_the_run_with_the_setting_that_removes_it(mood, asked, setting):
     with Loopback([mood]) as loopback:
         with pytest.raises(CannotRun, match=re.escape(f"leave it out: --set {setting}") if "." in setting else setting):
-            complete(server(loopback.url), WHOLE)
+            complete(server(loopback.url), {**WHOLE, "effort": "least"})
         assert len(loopback.asked) == asked
 
 
@@ -149,6 +159,7 @@ def test_a_field_that_changes_answers_ends_the_run_with_the_setting_that_removes
         "This model's window is 512 tokens, and you asked for 600 (591 in the messages, 9 in max_tokens).",
         "max_tokens is too large: 9. This model supports at most 4 completion tokens.",
         "An unexpected error made us stop.",
+        "Invalid 'max_tokens': integer above maximum value. Expected a value <= 4, but got 9 instead.",
     ],
 )
 def test_a_request_that_is_too_long_or_unlucky_fails_alone(words):

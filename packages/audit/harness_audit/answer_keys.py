@@ -29,7 +29,7 @@ import pandas as pd
 from harness.datasets.question_kinds import answer_kind
 from harness.errors import UserError
 from harness.scorers import ScoreError, score_record
-from harness.scorers.squad import normalize_answer, token_f1
+from harness.scorers.squad import normalize_answer, spaced_words, token_f1
 from harness.storage.run_folder import StoredRun
 from harness.types import Example, Gold
 from reports import facts
@@ -135,7 +135,7 @@ def _contradiction(gold: Sequence[str]) -> str:
 
 def _without_words(gold: Gold, names: Sequence[str]) -> str:
     """What the scorers `names` make of a gold answer of which normalising leaves nothing, as text; "" for no harm."""
-    empty = next((answer for answer in gold.answers if not normalize_answer(answer)), None)
+    empty = next((answer for answer in gold.answers if spaced_words(answer).isspace()), None)
     if empty is None:
         return ""
     told = []

@@ -63,17 +63,22 @@ def test_signs(tmp_path, gold, answers, reasons):
     assert set(found.suspects) <= {"q0"}
 
 
+F1, ROUGE = (f"{name} gives 0 to the same text" for name in ("longbench.qa_f1_score", "rouge_score.rougeL"))
+ACC = "flashrag.acc gives 1 to any text"
+
+
 @pytest.mark.parametrize(
     ("gold", "told"),
     [
-        (["A"], "'A': longbench.qa_f1_score gives 0 to the same text, flashrag.acc gives 1 to any text"),
-        (["$"], "'$': longbench.qa_f1_score gives 0 to the same text, flashrag.acc gives 1 to any text"),
-        (["Kelford", "???"], "'???': longbench.qa_f1_score gives 0 to the same text, flashrag.acc gives 1 to any text"),
+        (["A"], f"'A': {F1}, {ACC}"),
+        (["\u2014"], f"'\u2014': {ROUGE}"),
+        (["$"], f"'$': {F1}, {ROUGE}, {ACC}"),
+        (["Kelford", "???"], f"'???': {F1}, {ROUGE}, {ACC}"),
         (["A mill"], None),
     ],
 )
 def test_gold_answers_of_which_nothing_is_left_are_named_with_what_scorers_make_of_them(tmp_path, gold, told):
-    names = ("longbench.qa_f1_score", "flashrag.acc", "flashrag.em", "logged.acc")
+    names = ("longbench.qa_f1_score", "rouge_score.rougeL", "flashrag.acc", "flashrag.em", "logged.acc")
     records = [record(0, 1.0, scores=dict.fromkeys(names, 1.0))]
     settings = {"dataset": {"name": "musique", "format": "musique", "scorers": [*names]}}
     run = read_run(write_run(tmp_path, records, settings=settings))
