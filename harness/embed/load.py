@@ -28,30 +28,30 @@ from harness.method import Encoder, Reranker
 from harness.parallel.members import current
 from harness.parallel.scheduler import timed
 
-_kept: dict[tuple[str, str], Any] = {}
+_kept: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
 
 
 def load_nets(config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]) -> tuple[Any, dict[str, Any]]:
-    """(what load(folder, device) returned for `config`, called once a process, its identity). what: for messages.
+    """(what load(folder, device) returned for `config`, the identity of its files), both kept for the whole process.
 
-    Raises CannotRun when it is missing, is not what it says, or cannot be loaded.
+    what: for messages. Raises CannotRun when it is missing, is not what it says, or cannot be loaded.
     """
-    with import_error_as_cannot_run():
-        import transformers
-
-    facts = encoder_facts(config)
-    if facts.problems:
-        raise CannotRun(facts.problems[0])
     key = (what, config.model_dump_json())
     if key not in _kept:
+        with import_error_as_cannot_run():
+            import transformers
+
+        facts = encoder_facts(config)
+        if facts.problems:
+            raise CannotRun(facts.problems[0])
         transformers.logging.disable_progress_bar()
         device = None if config.device == "auto" else config.device
         try:
             with import_error_as_cannot_run():
-                _kept[key] = load(str(encoder_folder(config)), device)
+                _kept[key] = load(str(encoder_folder(config)), device), facts.identity
         except (OSError, ValueError, KeyError, RuntimeError) as e:
             raise CannotRun(f"cannot load {what} '{config.name}': {str(e).splitlines()[0]}") from e
-    return _kept[key], facts.identity
+    return _kept[key]
 
 
 def with_token_counts(event: Event, lengths: Sequence[int], limit: int) -> Event:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -85,13 +86,17 @@ def _generator_states() -> dict[str, object]:
 
 
 class Models:
-    """The models of a plan by role, loaded at first use; equal configs share one. seed: of the last `reseed`."""
+    """The models of a plan by role, loaded at first use; equal configs share one.
+
+    seed: of the last `reseed`; workers: other processes that answer questions -> the slow paths of their models.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._loaded: dict[str, LanguageModel] = {}
         self._loading = KeyedLocks()
         self.seed = 0
+        self.workers: dict[Any, list[str]] = {}
 
     def reseed(self, *parts: str) -> None:
         """Seed the global generators by the run's seed and `parts`; does nothing with several questions in flight."""
@@ -110,9 +115,10 @@ class Models:
         return list({id(model): model for model in self._loaded.values()}.values())
 
     def slow_paths(self) -> list[str]:
-        """Why the batches of the loaded models ran slower than they could, a sentence each."""
+        """Why the batches of the loaded models, and of `workers`, ran slower than they could, a sentence each."""
         loaded: list[Any] = self.loaded()
-        found = [sentence for model in loaded if hasattr(model, "slow_paths") for sentence in model.slow_paths()]
+        own = [model.slow_paths() for model in loaded if hasattr(model, "slow_paths")]
+        found = list(dict.fromkeys(chain(*own, *self.workers.values())))
         if len(names := [f"'{model.name}'" for model in loaded if getattr(model, "contexts_make_room", False)]) > 1:
             found.append(f"{' and '.join(names)} shared a GPU's memory: each had room for fewer contexts than alone")
         return found

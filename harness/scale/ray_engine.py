@@ -170,6 +170,7 @@ class Workers:
                 if mine:
                     waiting.ended(number)
                     problems[worker] = answered.problems
+                    job.models.workers[worker] = answered.slow_paths
                     for note in answered.notes:
                         if note not in noted:
                             job.progress.note(note)
@@ -299,13 +300,14 @@ class _Waiting:
 class _Answered:
     """What a worker's question would have written: calls of RunStore, the last one with its answer.
 
-    manifest: of the worker, where it is new: its machine, code and first prompts.
+    manifest: of the worker, where it is new: its machine, code and first prompts; slow_paths: of its models so far.
     """
 
     calls: list[tuple[str, Any]]
     manifest: dict[str, Any] | None
     notes: list[str]
     problems: list[str]
+    slow_paths: list[str]
 
     @property
     def row(self) -> dict[str, Any]:
@@ -369,7 +371,7 @@ class _Worker:
             manifest = None if self._sent is job.manifest else job.manifest
             self._sent = job.manifest
             notes, progress.notes = progress.notes, []
-        return _Answered(made, manifest, notes, job.indexer.problems)
+        return _Answered(made, manifest, notes, job.indexer.problems, job.models.slow_paths())
 
     def _open_row(self, reference: Any) -> None:
         """Get a plan ready. Raises UserError where its weights are others than the driver's, CannotRun from loading."""

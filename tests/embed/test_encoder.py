@@ -74,6 +74,12 @@ def test_short_calls_that_wait_together_are_one(minilm, alone, calls):
         assert counts(meters[n]) == counts(meter)
 
 
+def test_the_files_of_a_loaded_encoder_are_not_read_again(minilm, monkeypatch):
+    first = load_encoder(minilm, Meter(), "encoder")
+    monkeypatch.setattr("harness.embed.load.encoder_facts", None)
+    assert load_encoder(minilm, Meter(), "encoder").identity == first.identity
+
+
 def test_a_call_that_fails_in_company_fails_alone(minilm):
     together = load_encoder(minilm, Meter(), "encoder")._net
     (vectors, lengths), error = together.run([["Mira"], [None]])

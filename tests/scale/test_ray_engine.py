@@ -72,6 +72,7 @@ def test_one_worker_indexes_a_document_and_idle_ones_help_once_it_did():
 METHOD = """
 import os, time
 from pathlib import Path
+from harness.llm.scripted import ScriptedModel
 from harness.method import Method, MethodConfig
 from harness.types import Answer
 from methods.reading import PROMPTS, Reading, ask
@@ -89,6 +90,7 @@ class Fragile(Method):
         return {"words": document.text.split()}
 
     def answer(self, question, documents, indexes, tools):
+        ScriptedModel.slow_paths = lambda self: ["a reason"]
         time.sleep(0.2 * Path(f"{question.id}.slow").exists())
         deadly = Path(f"{question.id}.deaths")
         if deadly.exists() and (left := int(deadly.read_text())):
@@ -145,6 +147,7 @@ def test_workers_that_die_lose_nothing_and_the_records_are_those_of_one_process(
     code, _, err = command(*over_ray, "--parallel", "2")
     assert code == 3, err
     assert "a worker ended; what it had is asked again" in err
+    assert err.count("slower than it could be: a reason") == 1
     found = records("ray")
     assert found[4]["error"] == {"type": "WorkerLost", "message": "3 workers ended while they answered this question"}
     assert [row for n, row in enumerate(found) if n != 4] == [row for n, row in enumerate(alone) if n != 4]
