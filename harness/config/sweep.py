@@ -76,15 +76,15 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     known: dict[str, set[str]] = {}
     lacking: dict[str, list[str]] = {key: [] for key in axes}
     for run in runs:
-        found, takes = method_of(run), False
+        found, depends = method_of(run), False
         own = {key for key in axes if found is None or _parameter(key) in ("", *found[1])}
         if found is not None:
             method, known[str(run.method)] = found
-            takes = any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
+            depends = any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
             for key in axes.keys() - own:
                 lacking[key].append(str(run.method))
         # A run that takes a number from another one has as many points as that one may have.
-        varied = axes if takes else {key: axes[key] for key in axes if key in own}
+        varied = axes if depends else {key: axes[key] for key in axes if key in own}
         for values in itertools.product(*varied.values()):
             point = dict(zip(varied, values, strict=True))
             sets = {key: value for key, value in point.items() if key in own and key != "model"}

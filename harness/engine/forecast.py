@@ -77,7 +77,7 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         how = f"unknown: the rows are not here{'; questions: as published' if plan.questions else ''}"
         return Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how)
     asked = plan.dataset.examples[: plan.config.limit]
-    recorded = {row["question_id"] for row in own.records} if own else set()
+    recorded = {record["question_id"] for record in own.records} if own else set()
     left = [example for example in asked if example.question.id not in recorded]
     head = (plan.method_name, plan.config.dataset.name, len(asked), len(asked) - len(left))
     config = plan.config.model_dump()
@@ -90,8 +90,8 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         of_question = (question.id,) if plan.method.scope == "question" else ()
         groups = [question.document_ids] if plan.method.one_document else [(one,) for one in question.document_ids]
         keys |= {(*ids, *of_question) for ids in groups}
-    answered = [row["usage"] for row in own.records if row["error"] is None] if own else []
-    built = [row["usage"] for row in own.documents if row["status"] != "failed"] if own else []
+    answered = [record["usage"] for record in own.records if record["error"] is None] if own else []
+    built = [line["usage"] for line in own.documents if line["status"] != "failed"] if own else []
     indexes = max(len(keys) - len(built), 0)
     mean, mean_index = _mean_cost(answered, convention, config), _mean_cost(built, convention, config)
     cost: Cost | None

@@ -81,20 +81,20 @@ def plan_with_amounts(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> 
 
 def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any]:
     """The number of field `name` from `run`, named `called` in notes: {"value", "note", "mean", "unit", "run", ...}."""
-    rows = [row for row in run.records if row["error"] is None]
-    if not rows:
+    records = [record for record in run.records if record["error"] is None]
+    if not records:
         raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
-    count, failed = len(rows), len(run.records) - len(rows)
+    count, failed = len(records), len(run.records) - len(records)
     where = f"mean of {count} question{'s'[: count > 1]} of {run.path.name}"
     where += f", {failed} failed and left out" if failed else ""
     if type(plan.method).from_other_runs[name] == "nodes":
-        mean, unit = sum(map(visited_nodes, rows)) / count, "nodes"
+        mean, unit = sum(map(visited_nodes, records)) / count, "nodes"
         if mean == 0:
             raise UserError(f"method.{name} cannot come from {run.path}: its records name no visited nodes")
         value = max(1, math.floor(mean + 0.5))
         note = f"{name} = {value}, as many nodes as {called} visits ({mean:.2f}, {where})"
     else:
-        value, mean, unit = _pieces_of_equal_cost(plan, name, rows)
+        value, mean, unit = _pieces_of_equal_cost(plan, name, records)
         note = f"{name} = {value}, the same {unit} as {called} ({mean:.4g} a question, {where})"
     of = {part: run.config[part]["name"] for part in _COMPARED}
     source = {"source": called, "run": str(run.path), **of, "questions": count, "failed": failed}
@@ -114,15 +114,15 @@ def nearest_count(cost: Callable[[int], float], target: float) -> int:
     return k - 1 if k > 1 and target - cost(k - 1) <= cost(k) - target else k
 
 
-def _pieces_of_equal_cost(plan: Plan, name: str, rows: Sequence[Mapping[str, Any]]) -> tuple[int, float, str]:
-    """(k, cost, unit): how many pieces cost what the answered `rows` of a run cost on average, that cost, its unit."""
+def _pieces_of_equal_cost(plan: Plan, name: str, records: Sequence[Mapping[str, Any]]) -> tuple[int, float, str]:
+    """(k, cost, unit): how many pieces cost what the answered `records` cost on average, that cost, its unit."""
     piece = plan.method.piece_tokens()
     if piece is None:
         raise UserError(f"method.{name} does not fix what is shown with these settings; give it a number")
-    usages = [row["usage"] for row in rows]
+    usages = [record["usage"] for record in records]
     spent = sum_phases(usages, "search", "answer")
-    tokens, flops = tokens_of(spent) / len(rows), spent.get("flops", {}).get(DEFAULT, 0.0) / len(rows)
-    written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(rows))
+    tokens, flops = tokens_of(spent) / len(records), spent.get("flops", {}).get(DEFAULT, 0.0) / len(records)
+    written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
     cost = _cost_by_pieces(plan, piece, written)
     if not spent.get("uncounted") and cost(1).flops is not None:
         return nearest_count(lambda k: cost(k).flops or 0.0, flops), flops / 1e12, "TFLOPs"

@@ -1,4 +1,4 @@
-"""Options of a run that set a field of the method, in the rows whose method has that field.
+"""Options of a run that set a field of the method, in the runs whose method has that field.
 
 --record-stops 8      method.record_stops=8    continue past the stop, and record the answer at each
 --record-t-p 0.9      method.record_t_p=0.9    for every confidence threshold up to this one
@@ -21,42 +21,42 @@ _STOPS, _T_P = "record_stops", "record_t_p"
 
 
 def with_stops(
-    rows: Sequence[Choices], options: Mapping[str, float | None], note: Callable[[str], None]
+    runs: Sequence[Choices], options: Mapping[str, float | None], note: Callable[[str], None]
 ) -> list[Choices]:
-    """The rows with `options` set as --set would; a sentence to `note` for each that does not apply to some methods.
+    """The runs with `options` set as --set would; a sentence to `note` for each that does not apply to some methods.
 
     options: field name -> value, None where it is not given. Of several methods, one without the field, or one that
     refuses it as it is set, is left as it is. Raises UserError where no method takes it, for a field given twice, and
-    for a t_p for which nothing is recorded. A row that cannot be resolved is left as it is: its mistake is reported
+    for a t_p for which nothing is recorded. A run that cannot be resolved is left as it is: its mistake is reported
     when it is planned.
     """
     if not (given := {name: value for name, value in options.items() if value is not None}):
-        return list(rows)
+        return list(runs)
     for name in given:
-        if any(f"method.{name}" in row.sets for row in rows):
+        if any(f"method.{name}" in run.sets for run in runs):
             raise UserError(f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one")
-    mixed = len({row.method for row in rows}) > 1
+    mixed = len({run.method for run in runs}) > 1
     out: list[Choices] = []
     refused: dict[str, list[str]] = {name: [] for name in given}
-    for row in rows:
-        found = method_of(row)
+    for run in runs:
+        found = method_of(run)
         if found is None:
-            out.append(row)
+            out.append(run)
             continue
         method, fields = found
         if _T_P in given and _STOPS not in given and _STOPS in fields and method.params.get(_STOPS) is None:
             raise UserError("--record-t-p sets up to which t_p stops are recorded; add --record-stops N")
         settings = {f"method.{name}": value for name, value in given.items() if name in fields}
-        changed = replace(row, sets={**row.sets, **settings})
-        if mixed and settings and not _is_valid(changed) and _is_valid(row):
-            settings, changed = {}, row
+        changed = replace(run, sets={**run.sets, **settings})
+        if mixed and settings and not _is_valid(changed) and _is_valid(run):
+            settings, changed = {}, run
         for name in given:
             if f"method.{name}" not in settings:
                 refused[name].append(method.name)
         out.append(changed)
     left_out = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
     for name, methods in left_out.items():
-        if not mixed or all(f"method.{name}" not in row.sets for row in out):
+        if not mixed or all(f"method.{name}" not in run.sets for run in out):
             found_by_name = ((preset, method_of(Choices(method=preset))) for preset in presets.names("methods"))
             known = [preset for preset, found in found_by_name if found is not None and name in found[1]]
             have = f"these have it: {', '.join(known)}" if known else "no method has it"
@@ -68,10 +68,10 @@ def with_stops(
     return out
 
 
-def _is_valid(row: Choices) -> bool:
-    """Whether the row's method takes its settings."""
+def _is_valid(run: Choices) -> bool:
+    """Whether the run's method takes its settings."""
     try:
-        make_method(resolve_part("methods", row))
+        make_method(resolve_part("methods", run))
     except UserError:
         return False
     return True

@@ -22,8 +22,8 @@ def distinct_repeats(runs: Sequence[Choices], repeat: int | None, note: Callable
     for run in runs:
         alike = repr(replace(run, point={**run.point, "seed": None}, sets={**run.sets, "seed": None}))
         if alike not in equal:
-            equal[alike], takes = _draws_nothing(run)
-            if takes and not equal[alike]:
+            equal[alike], depends = _draws_nothing(run)
+            if depends and not equal[alike]:
                 return list(runs)  # it takes a number of another run with the same seed
         if equal[alike] and alike in kept:
             names.setdefault(str(run.method))
@@ -47,5 +47,5 @@ def _draws_nothing(run: Choices) -> tuple[bool, bool]:
         own = vars(method_class(method.implementation)).get("draws", True)
     except UserError:
         return False, False
-    takes = any(str(value).startswith("from:") for value in method.params.values())
-    return not model.temperature and not own, takes
+    depends = any(str(value).startswith("from:") for value in method.params.values())
+    return not model.temperature and not own, depends

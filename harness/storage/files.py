@@ -34,18 +34,18 @@ from harness.errors import SaveError, UserError
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def save_error(path: Path, error: OSError, place: str = "") -> SaveError:
+def save_error(path: Path, error: OSError, setting: str = "") -> SaveError:
     """A SaveError that says what could not be written and what to do.
 
-    place: the setting that names the folder; "" for a run folder, where --out is suggested if there is no folder.
+    setting: the setting that names the folder; "" for a run folder, where --out is suggested if there is no folder.
     """
     why, folder = error.strerror or str(error), path if os.path.isdir(path) else path.parent
     if error.errno in _FULL:
         fix = "make room, then run the same command again; what was saved before is kept"
-    elif not place and os.path.isdir(folder):
+    elif not setting and os.path.isdir(folder):
         fix = f"make the folder {folder} writable, then run the same command again"
     else:
-        fix = f"choose a folder you may write to with {place or '--out'}"
+        fix = f"choose a folder you may write to with {setting or '--out'}"
     return SaveError(f"cannot write {path}: {why}; {fix}.")
 
 

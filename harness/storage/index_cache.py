@@ -124,10 +124,10 @@ class IndexCache:
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it can be built again
             reason = str(error) or type(error).__name__
         self.note(f"cache entry {folder.name[:12]} is damaged ({reason}); it is built again")
-        aside = folder.with_name(f".{folder.name}.{os.getpid()}.damaged")
+        damaged = folder.with_name(f".{folder.name}.{os.getpid()}.damaged")
         with contextlib.suppress(OSError):
-            os.rename(folder, aside)
-        shutil.rmtree(aside, ignore_errors=True)
+            os.rename(folder, damaged)
+        shutil.rmtree(damaged, ignore_errors=True)
         return None
 
     def put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
