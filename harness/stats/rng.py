@@ -51,24 +51,6 @@ class Dice:
         return out
 
 
-class Draws:
-    """The numbers 0 to n - 1 in random order, one at a time: a shuffle that costs only what is drawn."""
-
-    def __init__(self, dice: Dice, n: int) -> None:
-        self.dice, self.n, self.drawn = dice, n, 0
-        self._moved: dict[int, int] = {}
-
-    def next(self) -> int | None:
-        """The next number; None when all were drawn."""
-        if self.drawn == self.n:
-            return None
-        at = self.drawn + self.dice.below(self.n - self.drawn)
-        number = self._moved.get(at, at)
-        self._moved[at] = self._moved.pop(self.drawn, self.drawn)
-        self.drawn += 1
-        return number
-
-
 def derived_seed(seed: int, *parts: str) -> int:
     """A seed in [0, 2**32) that follows from the run's seed and `parts` (ids, names), whatever was drawn before."""
     text = json.dumps([seed, *parts])

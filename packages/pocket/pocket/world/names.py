@@ -14,7 +14,7 @@ from functools import cache
 from itertools import count
 
 from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS, split_words
-from harness.stats.rng import Dice, Draws
+from harness.stats.rng import Dice
 
 
 @cache
@@ -47,10 +47,16 @@ class Namer:
         return next(self._names.setdefault(kind, self._drawn_names(kind)))
 
     def _drawn_names(self, kind: str) -> Iterator[str]:
-        """Yield the names of the kind in random order, those with fewer middle syllables first."""
+        """Yield the names of the kind in random order, those with fewer middle syllables first.
+
+        The numbers of the names are shuffled as they are drawn: there are millions of long ones.
+        """
         for middles in count():
-            draws = Draws(self._dice, len(short_names(kind)) * len(MIDDLES) ** middles)
-            while (number := draws.next()) is not None:
+            size, moved = len(short_names(kind)) * len(MIDDLES) ** middles, dict[int, int]()
+            for drawn in range(size):
+                at = drawn + self._dice.below(size - drawn)
+                number = moved.get(at, at)
+                moved[at] = moved.pop(drawn, drawn)
                 yield _name(kind, middles, number) if middles else short_names(kind)[number]
 
 

@@ -43,23 +43,6 @@ class Relation:
     lines: dict[str, tuple[str, ...]] = field(hash=False)
 
 
-def _relations(table: str) -> dict[str, Relation]:
-    """Parse a table (its form is above): name -> relation with its lines by mark. Raises ValueError for other marks."""
-    relations: dict[str, Relation] = {}
-    for rank, block in enumerate(table.strip().split("\n\n")):
-        head, *rest = block.splitlines()
-        name, object_kind = head.split()
-        lines: dict[str, list[str]] = {}
-        for line in rest:
-            mark, _, text = line.partition(" ")
-            if mark not in _MARKS:
-                raise ValueError(f"{name}: '{mark}' is no mark")
-            lines.setdefault(mark, []).append(text)
-        kept = {mark: tuple(texts) for mark, texts in lines.items()}
-        relations[name] = Relation(name, name.partition(".")[0], object_kind, rank, kept)
-    return relations
-
-
 def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
@@ -68,11 +51,22 @@ class Schema:
     """The relations of one kind of text. of, to: kind of thing -> the relations that lead from it, and to it."""
 
     def __init__(self, name: str) -> None:
+        """Read the tables of the kind `name` (their form is above). Raises ValueError for a line without a mark."""
         self.name = name
-        self.relations = _relations("\n".join((_WORDS / f"{table}.txt").read_text("utf-8") for table in _TABLES[name]))
+        self.relations: dict[str, Relation] = {}
         self.of: dict[str, tuple[Relation, ...]] = {}
         self.to: dict[str, tuple[Relation, ...]] = {}
-        for relation in self.relations.values():
+        table = "\n".join((_WORDS / f"{table}.txt").read_text("utf-8") for table in _TABLES[name])
+        for rank, block in enumerate(table.strip().split("\n\n")):
+            head, *rest = block.splitlines()
+            key, object_kind = head.split()
+            lines: dict[str, tuple[str, ...]] = {}
+            for line in rest:
+                mark, _, text = line.partition(" ")
+                if mark not in _MARKS:
+                    raise ValueError(f"{key}: '{mark}' is no mark")
+                lines[mark] = (*lines.get(mark, ()), text)
+            relation = self.relations[key] = Relation(key, key.partition(".")[0], object_kind, rank, lines)
             self.of[relation.subject] = (*self.of.get(relation.subject, ()), relation)
             self.to[relation.object] = (*self.to.get(relation.object, ()), relation)
         self._routes: dict[int, tuple[tuple[str, ...], ...]] = {}
