@@ -12,7 +12,6 @@ T = TypeVar("T")
 class ExtractingMethod(ReadingMethod):
     """A method whose builder extracts an index from a document, which an encoder and a model search."""
 
-    draws = False
     needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset(), "builder": frozenset()}
     encoders = ("encoder",)
     scope = "document"

@@ -73,6 +73,7 @@ class HippoRAG(ExtractingMethod):
         window: int | None = Field(default=None, gt=0)
 
     summary = "triples and passages in one graph, passages ranked by personalised PageRank (HippoRAG 2)"
+    draws = False
     index_version = "3"
     index_fields = ("chunk_tokens", "reply_tokens", "synonyms", "window")
     own_prompts = (ENTITIES, TRIPLES, FILTER, FACT)

@@ -149,3 +149,4 @@ class PrintedCache(BoundedCache):
 
     Config = PrintedCacheConfig
     summary = "the whole document, a token dropped from the cache for each that is read or written"
+    draws = False

@@ -81,6 +81,7 @@ class LightRAG(ExtractingMethod):
             return self
 
     summary = "a graph of described entities and relations, found by keywords of two levels (LightRAG)"
+    draws = False
     index_fields = ("segment_tokens", "overlap", "gleanings", "reply_tokens")
     own_prompts = (EXTRACT, MORE, JOIN, KEYWORDS, GRAPH)
 

@@ -49,7 +49,11 @@ class FullContext(ReadingMethod):
         request = Reading(tools.task, config.window, config)
         room = room_for_text(question, tools, model, request)
         max_tokens = room if config.max_tokens is None else min(room, config.max_tokens)
-        spans, tokens = _spans_to_show(document.text, max_tokens, model, config.keep)
+        spans, tokens = kept_spans(document.text, max_tokens, model, config.keep)
+        limit = max_tokens  # shorter where joining the spans adds tokens at the seam
+        while len(spans) > 1 and (over := model.count(_join_spans(document.text, spans)) - max_tokens) > 0:
+            limit -= over
+            spans, _ = kept_spans(document.text, limit, model, config.keep)
         cut = spans != [(0, len(document.text))]
         kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
         text, steps = self._ask(question, [_join_spans(document.text, spans)] if spans else [], tools, request)
@@ -72,16 +76,6 @@ class FullContext(ReadingMethod):
 def _join_spans(text: str, spans: Sequence[Span]) -> str:
     """The `spans` of `text` with nothing between them, as LongBench joins the two halves of a long text."""
     return "".join(text[a:b] for a, b in spans)
-
-
-def _spans_to_show(text: str, max_tokens: int, model: MeteredModel, side: Side) -> tuple[list[Span], int]:
-    """The spans of `kept_spans`, shorter where joining them adds tokens at the seam, and the whole text's tokens."""
-    spans, tokens = kept_spans(text, max_tokens, model, side)
-    limit = max_tokens
-    while len(spans) > 1 and (over := model.count(_join_spans(text, spans)) - max_tokens) > 0:
-        limit -= over
-        spans, _ = kept_spans(text, limit, model, side)
-    return spans, tokens
 
 
 EXTRA = Prompt("sliding window", " Answer 'unanswerable' where the text does not say.", first=False)

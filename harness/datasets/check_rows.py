@@ -91,7 +91,19 @@ class Checker:
 
         Raises DataError for the first bad row, or where no row can be used.
         """
-        self._raise_errors(source.name)
+        if self.first_error is not None:
+            more = self.bad - 1
+            tail = f" (and {more} more bad row{'s' if more > 1 else ''})" if more else ""
+            advice = "mend or remove the row"
+            if more and self.bad == self.rows:
+                advice = "no row can be used: see that --data is a file of that data set, and that its parser is right"
+            place, error = self.first_error
+            raise place.error(error.field, f"{error.problem}{tail}; {advice}")
+        if not self.rows:
+            raise DataError(source.name, None, None, "the file has no rows")
+        if not self.places:
+            reasons = ", ".join(f"{n} {reason}" for reason, n in self.skipped.items()) or "they ask no question"
+            raise DataError(source.name, None, None, f"no row can be used: {reasons}")
         return Dataset(
             name=name,
             examples=tuple(examples),
@@ -104,19 +116,3 @@ class Checker:
             kinds=self.kinds,
             notes=notes,
         )
-
-    def _raise_errors(self, name: str) -> None:
-        """Raise DataError for the first bad row, or where no row can be used. name: the source, for the message."""
-        if self.first_error is not None:
-            more = self.bad - 1
-            tail = f" (and {more} more bad row{'s' if more > 1 else ''})" if more else ""
-            advice = "mend or remove the row"
-            if more and self.bad == self.rows:
-                advice = "no row can be used: see that --data is a file of that data set, and that its parser is right"
-            place, error = self.first_error
-            raise place.error(error.field, f"{error.problem}{tail}; {advice}")
-        if not self.rows:
-            raise DataError(name, None, None, "the file has no rows")
-        if not self.places:
-            reasons = ", ".join(f"{n} {reason}" for reason, n in self.skipped.items()) or "they ask no question"
-            raise DataError(name, None, None, f"no row can be used: {reasons}")

@@ -123,7 +123,15 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
     if patterns and not path.is_dir():
         raise ConfigError(["dataset.options.files: chooses among files of a folder or the hub; this is one file"])
     if path.is_dir():
-        return _folder_source(path, data, config, patterns)
+        names = [entry.name for entry in path.iterdir() if entry.is_file()]
+        below: list[str] = []
+        if not _data_files(names):
+            walked = (Path(root, name) for root, _, files in os.walk(path) for name in files if _data_files([name]))
+            below = [file.relative_to(path).as_posix() for file in walked]
+        chosen = _choose_local_files(below or names, config, patterns, data, shards_only=bool(below))
+        if is_archive(chosen[0]):
+            return Source(_members_of_split(path / chosen[0], config, patterns), chosen[0])
+        return Source(tuple(path / name for name in chosen), ", ".join(chosen))
     if not path.exists():
         way_out = "check --data, a path from the current folder, or dataset.data in the preset"
         raise DataError(data, None, None, f"no such file or folder; {way_out}")
@@ -131,22 +139,6 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
         known = ", ".join((*SUFFIXES, *ARCHIVES))
         raise DataError(data, None, None, f"not a data file by its name; known are {known}")
     return Source((path,), path.name)
-
-
-def _folder_source(folder: Path, data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
-    """The files of the split in a folder or, where none there can hold rows, in its subfolders: "data/dev.jsonl".
-
-    data: the folder as the user wrote it, for messages; patterns: dataset.options.files.
-    """
-    names = [entry.name for entry in folder.iterdir() if entry.is_file()]
-    below: list[str] = []
-    if not _data_files(names):
-        walked = (Path(root, name) for root, _, files in os.walk(folder) for name in files if _data_files([name]))
-        below = [path.relative_to(folder).as_posix() for path in walked]
-    chosen = _choose_local_files(below or names, config, patterns, data, shards_only=bool(below))
-    if is_archive(chosen[0]):
-        return Source(_members_of_split(folder / chosen[0], config, patterns), chosen[0])
-    return Source(tuple(folder / name for name in chosen), ", ".join(chosen))
 
 
 def _choose_local_files(

@@ -119,7 +119,11 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
         if row["set"] != split_name:
             continue
         try:
-            answers = _answers_of(row, kinds)
+            if row["document_id"] not in kinds:
+                raise RowError("document_id", f"'{row['document_id']}' is not a document of this set in documents.csv")
+            refuse_blank({"question": row["question"]})
+            clean_answers([row["answer1"]], "answer1")  # the second one alone will not do
+            answers = clean_answers([row["answer1"], row["answer2"]], "answer1")
             document_id = row["document_id"]
             order[document_id] = None
             hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
@@ -134,15 +138,6 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
         raise DataError("qaps.csv", None, None, why)
     hashed.update(stories.digest(order).encode())
     return examples.dataset(config, hashed.hexdigest(), source, commit)
-
-
-def _answers_of(row: dict[str, str], known: dict[str, dict[str, str]]) -> tuple[str, ...]:
-    """Check a row of qaps.csv against documents.csv (`known`, by id) and return its answers. Raises RowError."""
-    if row["document_id"] not in known:
-        raise RowError("document_id", f"'{row['document_id']}' is not a document of this set in documents.csv")
-    refuse_blank({"question": row["question"]})
-    clean_answers([row["answer1"]], "answer1")  # the second one alone will not do
-    return clean_answers([row["answer1"], row["answer2"]], "answer1")
 
 
 def _story_document(document_id: str, about: dict[str, str], stories: Stories, folder: Path) -> Document:

@@ -134,7 +134,12 @@ def problems(names: Iterable[str]) -> list[str]:
         try:
             line = lookup(name)
             if ":" in name:
-                _check_call(name)
+                function = registry.load(name)
+                try:
+                    inspect.signature(function).bind("", [], **_extra_inputs(function))
+                except (TypeError, ValueError) as error:
+                    problem = f"scorer '{name}' cannot be called ({error}); it takes the prediction and the references"
+                    raise UserError(problem) from None
         except UserError as error:
             sentences.append(str(error))
             continue
@@ -142,16 +147,6 @@ def problems(names: Iterable[str]) -> list[str]:
             sentences.append(f"scorer '{name}' does not judge a single answer; use it through harness.scorers.score")
         sentences += [f"scorer '{name}': {install_line(p)}" for p in line.packages if not installed(p)]
     return sentences
-
-
-def _check_call(name: str) -> None:
-    """Import the user's own scorer. Raises UserError for one that cannot be called as scorers are."""
-    function = registry.load(name)
-    try:
-        inspect.signature(function).bind("", [], **_extra_inputs(function))
-    except (TypeError, ValueError) as error:
-        problem = f"scorer '{name}' cannot be called ({error}); it takes the prediction and the references"
-        raise UserError(problem) from None
 
 
 def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:

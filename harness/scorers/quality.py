@@ -25,14 +25,6 @@ _LETTERS = (
 )
 
 
-def _options_by_letter(text: str, count: int) -> set[int]:
-    """The indices of the options that the text names by their letters. count: of all options."""
-    alone = _LETTERS[0].fullmatch(text)
-    letters = [alone.group(1)] if alone else [letter for form in _LETTERS[1:] for letter in form.findall(text)]
-    numbers = {ord(letter.upper()) - ord("A") for letter in letters}
-    return {number for number in numbers if number < count}
-
-
 def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
     """The indices of the options whose words stand in the text, not only inside another option's words."""
     words = f" {normalize_answer(text)} "
@@ -51,7 +43,10 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
     exact = [at for at, option in enumerate(options) if text.strip() == option.strip()]
     if len(exact) == 1:
         return exact[0]
-    choices = _options_by_letter(text, len(options)) | _options_in_text(text, options)
+    alone = _LETTERS[0].fullmatch(text)
+    letters = [alone.group(1)] if alone else [letter for form in _LETTERS[1:] for letter in form.findall(text)]
+    numbers = {ord(letter.upper()) - ord("A") for letter in letters}
+    choices = {number for number in numbers if number < len(options)} | _options_in_text(text, options)
     return choices.pop() if len(choices) == 1 else None
 
 

@@ -66,7 +66,16 @@ class LongRefiner(reading.ReadingMethod):
         kept = distinct_documents(documents)
         trees = [Tree.from_index(indexes[i]) for i in kept]
         documents = [tree.view(documents[i]) for i, tree in zip(kept, trees, strict=True)]
-        steps = [_start_step(documents, trees, len(indexes) - len(kept), tools)]
+        n_duplicates = len(indexes) - len(kept)
+        notes = [f"{d.title or d.id}: {note}" for d, t in zip(documents, trees, strict=True) for note in t.notes]
+        if n_duplicates:
+            notes.insert(0, f"{n_duplicates} documents are there twice and read once")
+        scores = {
+            "documents": float(len(trees)),
+            "nodes": float(sum(len(t.nodes) for t in trees)),
+            "structured": sum(t.structured for t in trees) / max(len(trees), 1),
+        }
+        steps = [Step("start", scores=scores, flops=tools.meter.flops(), note="; ".join(notes))]
         with tools.phase("search"):
             local = self._local_scores(question, documents, trees, tools)
             weight, shares = self._global_scores(question, documents, trees, tools, steps)
@@ -121,19 +130,6 @@ class LongRefiner(reading.ReadingMethod):
         selections = tools.map(lambda pair: select_titles(question, *pair, config, tools), pairs)
         steps += [selection.step for selection in selections]
         return weight, [global_scores(t, a.titles, config.global_rule) for t, a in zip(trees, selections, strict=True)]
-
-
-def _start_step(documents: Sequence[Document], trees: Sequence[Tree], n_duplicates: int, tools: Tools) -> Step:
-    """The first step: what there is to choose from, and what did not go as usual."""
-    notes = [f"{d.title or d.id}: {note}" for d, t in zip(documents, trees, strict=True) for note in t.notes]
-    if n_duplicates:
-        notes.insert(0, f"{n_duplicates} documents are there twice and read once")
-    scores = {
-        "documents": float(len(trees)),
-        "nodes": float(sum(len(t.nodes) for t in trees)),
-        "structured": sum(t.structured for t in trees) / max(len(trees), 1),
-    }
-    return Step("start", scores=scores, flops=tools.meter.flops(), note="; ".join(notes))
 
 
 def _steps_taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]], tools: Tools) -> list[Step]:

@@ -74,7 +74,17 @@ class Walk:
         if not text and self.config.fallback:
             text = self._answer_from_memory()
             self._why += "; answered from the working memory" if text else ""
-        self._add_last_step()
+        lengths = {i: span[1] - span[0] for i, span in enumerate(self.graph.span) if span is not None}
+        counts = {  # read: the share, by characters, of the segments; depth: of nodes, the root counted
+            "calls": self._calls,
+            "invalid": self._invalid,
+            "reverts": self._reverts,
+            "depth": self._depth,
+            "read": sum(lengths[i] for i in self._read) / max(sum(lengths.values()), 1),
+        }
+        note = "; ".join(filter(None, [*self.graph.notes, self._why]))
+        scores = {name: float(count) for name, count in counts.items()}
+        self.steps.append(Step("stop", scores=scores, flops=self.tools.meter.flops(), note=note))
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
     def _walk(self) -> str:
@@ -236,21 +246,3 @@ class Walk:
         flops, level = self.tools.meter.flops(), self.graph.level[node]
         step = detail or Step("")
         self.steps.append(replace(step, action=action, node=node, level=level, scores=scores or {}, flops=flops))
-
-    def _add_last_step(self) -> None:
-        """The last step: what the walk took, and why it has no answer.
-
-        read: share of the document's segments (by characters) that were read; depth: nodes on the longest way down,
-        the root counted.
-        """
-        lengths = {i: span[1] - span[0] for i, span in enumerate(self.graph.span) if span is not None}
-        counts = {
-            "calls": self._calls,
-            "invalid": self._invalid,
-            "reverts": self._reverts,
-            "depth": self._depth,
-            "read": sum(lengths[i] for i in self._read) / max(sum(lengths.values()), 1),
-        }
-        note = "; ".join(filter(None, [*self.graph.notes, self._why]))
-        scores = {name: float(count) for name, count in counts.items()}
-        self.steps.append(Step("stop", scores=scores, flops=self.tools.meter.flops(), note=note))

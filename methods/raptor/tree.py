@@ -34,7 +34,6 @@ import numpy as np
 
 from harness.errors import CannotRun, QuestionError
 from harness.method import Tools
-from harness.models import MeteredModel
 from harness.storage.files import home
 from harness.types import Document
 from methods import summary
@@ -202,7 +201,15 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
     Raises QuestionError where the builder's window leaves no room for text, CannotRun where UMAP is missing.
     """
     model, encoder = tools.model("builder"), tools.encoder()
-    max_tokens = _max_cluster_tokens(config, model)
+    frame = summary.frame_tokens(model, summary.DETAILED.of(config))
+    room = model.window - frame - config.summary_tokens
+    if room < config.chunk_tokens:
+        raise QuestionError(
+            f"the window of '{model.name}' ({model.window} tokens) does not hold a chunk of {config.chunk_tokens} "
+            f"tokens beside the prompt ({frame}) and the summary ({config.summary_tokens}); lower "
+            "method.chunk_tokens or method.summary_tokens, or raise model.window"
+        )
+    max_tokens = min(config.cluster_tokens, room)
     graph = Graph()
     if max_tokens < config.cluster_tokens:
         graph.log.append(
@@ -231,16 +238,3 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
         new = encoder.encode([graph.text[i] for i in nodes], "passage")
         vectors = np.concatenate([vectors, new]) if nodes else vectors
     return graph, vectors
-
-
-def _max_cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
-    """Tokens of nodes that a cluster may hold: the method's cap, or what the builder's window leaves."""
-    frame = summary.frame_tokens(model, summary.DETAILED.of(config))
-    room = model.window - frame - config.summary_tokens
-    if room < config.chunk_tokens:
-        raise QuestionError(
-            f"the window of '{model.name}' ({model.window} tokens) does not hold a chunk of {config.chunk_tokens} "
-            f"tokens beside the prompt ({frame}) and the summary ({config.summary_tokens}); lower "
-            "method.chunk_tokens or method.summary_tokens, or raise model.window"
-        )
-    return min(config.cluster_tokens, room)

@@ -65,6 +65,12 @@ def test_the_answer_stands_beside_the_prompt_that_longbench_v2_allows(dataset):
     assert config.method.params["window"] - config.dataset.max_answer_tokens == 120_000
 
 
+def test_only_these_methods_draw_by_the_seed_of_the_run():
+    shipped = registry.shipped("methods")
+    drawing = {name for name in shipped if vars(registry.method_class(name)).get("draws", True)}
+    assert drawing == {"decompose", "gist", "memwalker", "qrmem", "random-chunks", "raptor"}
+
+
 BLIND = {"progress_control": False}
 OBSERVED = {"rule": "observed", "budget": 100, "last": 32, "width": 7}
 REFUSED = [
