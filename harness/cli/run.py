@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.cli.options import Repeat, Selection, Sweep
 from harness.cli.output import failure_text, print_result, print_warnings, rows_lost_sentence, say
-from harness.cli.run_hooks import hooks_of_plans, only_plan, trackers_and_checks, with_option_settings
+from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks, with_option_settings
 from harness.cli.run_options import Execution, WorkerOptions
 from harness.cli.stopping import print_resume_command, until_interrupted
 from harness.engine.expand_command import bug_sentence, plan_all
@@ -57,6 +57,8 @@ def run_selection(
     options.check()
     rows = with_option_settings(selection.rows(sweep, repeat), options)
     if options.plan:
+        from harness.cli.forecast_table import only_plan
+
         return only_plan(rows, options, suite)
     check_home()
     hooks, unlogged = trackers_and_checks(options, scaling, suite)

@@ -33,13 +33,6 @@ def with_option_settings(rows: list[Choices], options: Execution) -> list[Choice
     return with_stops(rows, {"record_stops": options.record_stops, "record_t_p": options.record_t_p}, say)
 
 
-def only_plan(rows: Sequence[Choices], options: Execution, suite: str | None) -> int:
-    """Print what the rows would cost; returns the exit code."""
-    from harness.cli import forecast_table
-
-    return forecast_table.only_plan(rows, options, suite)
-
-
 def trackers_and_checks(options: Execution, scaling: WorkerOptions, suite: str | None) -> tuple[list[Hook], list[str]]:
     """The hooks of trackers and declared checks, and why a tracker cannot be used.
 
