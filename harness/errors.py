@@ -184,7 +184,7 @@ class WorkerLost(QuestionError):
 
 
 class RunWaits(HarnessError):
-    """A row cannot run yet: another one, which it needs a number of, did not run to its end."""
+    """A run cannot begin yet: another one, which it needs a number of, did not end."""
 
 
 class LimitReached(HarnessError):

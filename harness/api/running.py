@@ -1,4 +1,4 @@
-"""`harness.run`: rows, suites, sweeps and repeats, with the options of `harness run` as arguments."""
+"""`harness.run`: runs, suites, sweeps and repeats, with the options of `harness run` as arguments."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def run(
     widget in a notebook) and what the command line says on stderr; fail_fast: raise at the first question that fails.
 
     One method and one data set give a Run, and what cannot run raises UserError. Several of either, a suite, a sweep
-    ({"method.k": [1, 3]}) or `repeat` seeds give Runs; a row that cannot run is in `lost`, and the others go on. Raises
+    ({"method.k": [1, 3]}) or `repeat` seeds give Runs; one that cannot begin is in `lost`, and the others go on. Raises
     UserError where nothing can run, SaveError for what cannot be saved, LimitReached at a limit (max_...).
     """
     if documents is not None or questions is not None:
@@ -181,10 +181,10 @@ def _run_rows(
     single: bool,
     budget: Budget,
 ) -> Runs:
-    """Plan all rows, run them in turn, and return their runs; a row that cannot run is in `lost`.
+    """Plan all runs, run them in turn, and return them; one that cannot begin is in `lost`.
 
-    out: results folder; trackers: log the runs; make_progress: called for each row; options: parallel, retry_failed and
-    fail_fast of runner.run; single: whether one row alone was asked for, whose exception is raised; budget: limits.
+    out: results folder; trackers: log the runs; make_progress: called for each run; options: parallel, retry_failed and
+    fail_fast of runner.run; single: whether one run alone was asked for, whose exception is raised; budget: limits.
     """
     note = make_progress().note
     planned = plan_all(wanted, note)

@@ -2,13 +2,13 @@
 
 methods:                                every method over every data set
   - pecan
-  - bm25-topx: {k: from:pecan}          a row with parameters of its own
+  - bm25-topx: {k: from:pecan}          a run with parameters of its own
 datasets: [pocket/musique]
 profile: pocket                         these three are optional; the command line overrides them
 set: [dataset.tokens=1640]              as after --set
 limit: 24
-models: [pocket-llama, smollm2-135m]    may be left out; every row with each of them
-sweep: {method.k: [1, 3]}               may be left out; every row at each combination of these values
+models: [pocket-llama, smollm2-135m]    may be left out; every run with each of them
+sweep: {method.k: [1, 3]}               may be left out; every run at each combination of these values
 parts:                                  may be left out; each is a suite, with what it does not say from above
   - models: [llama-2-70b-chat]          (its `set` is laid over the one above)
   - methods: [full-context-16k]
@@ -131,6 +131,6 @@ def _parse_suite(name: str, merged: dict[str, Any], shown: str) -> Suite:
             ]
         ) from None
     sets = parse_assignments(file.set, f"{shown}, set: ")
-    params = {method: own for row in file.methods if isinstance(row, dict) for method, own in row.items()}
-    methods = [row if isinstance(row, str) else next(iter(row)) for row in file.methods]
+    params = {method: own for entry in file.methods if isinstance(entry, dict) for method, own in entry.items()}
+    methods = [entry if isinstance(entry, str) else next(iter(entry)) for entry in file.methods]
     return Suite(name, methods, file.datasets, file.profile, sets, file.limit, params, file.models, file.sweep)

@@ -34,7 +34,7 @@ FRAME = 60  # tokens of the shared prompt's own words and of the chat template
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One row of a plan. done: questions recorded; tokens, tflops: of the others, None if unknown; how: from what.
+    """One run of a plan. done: questions recorded; tokens, tflops: of the others, None if unknown; how: from what.
 
     questions: 0 if unknown; money: of requests to servers, None where a price is unknown.
     """

@@ -89,7 +89,7 @@ class Progress:
                 self._log()
 
     def note(self, text: str) -> None:
-        """Print a line that stays on the screen; on a terminal, where rows have no heading, with the row's name."""
+        """Print a line that stays on the screen; on a terminal, where runs have no heading, with the run's name."""
         with self._lock:
             self._write((f"{self._name}: " if self._live and self._name else "") + text + "\n")
             self._drawn = 0.0

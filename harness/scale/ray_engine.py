@@ -131,7 +131,7 @@ class Workers:
             raise UserError("model.batch sends a run's requests from one process; leave out --engine ray")
         for module in filter(None, map(sys.modules.get, plan.code)):  # the user's own: workers have no such file
             ray.cloudpickle.register_pickle_by_value(module)
-        row = [ray.put(plan)]  # in a list, as Ray would send the plan itself with each question
+        run = [ray.put(plan)]  # in a list, as Ray would send the plan itself with each question
         waiting = _Waiting(plan, examples)
         deaths: Counter[int] = Counter()  # question -> workers that it ended
         running: set[Any] = set()
@@ -176,14 +176,14 @@ class Workers:
                             job.progress.note(note)
                         noted.add(note)
                     _store(job, answered)
-                    finish((waiting.asked[number], answered.row))
+                    finish((waiting.asked[number], answered.record))
 
         try:
             while True:
                 while waiting.left and budget.may_continue() and (chosen := self._choose(waiting, deaths)):
                     worker, number, load = chosen
                     tried = job.tried.get(waiting.asked[number].question.id)
-                    call = worker.answer.remote(row, waiting.position[number], tried)
+                    call = worker.answer.remote(run, waiting.position[number], tried)
                     self._load[worker] += load
                     self._calls[call] = chosen
                     running.add(call)
@@ -222,7 +222,7 @@ def _store(job: Job, answered: _Answered) -> None:
         getattr(job.store, name)(value)
         if name == "add_document":
             job.budget.spend_index(value)
-    job.budget.spend(answered.row["usage"])
+    job.budget.spend(answered.record["usage"])
     if there := answered.manifest:
         job.manifest = {**job.manifest, "gpu": job.manifest.get("gpu") or there.get("gpu")}
         if changed := changes(job.manifest, there):
@@ -310,7 +310,7 @@ class _Answered:
     slow_paths: list[str]
 
     @property
-    def row(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """The answer, a record without scores."""
         return cast(dict[str, Any], self.calls[-1][1])
 
@@ -338,19 +338,19 @@ class _Worker:
             os.chdir(cwd)
         self._parallel = parallel
         self._lock = threading.Lock()
-        self._row: Any = None  # reference of the plan that `_job` is of
+        self._run: Any = None  # reference of the plan that `_job` is of
         self._sent: dict[str, Any] | None = None  # the manifest that the driver has
 
     def versions(self) -> dict[str, str]:
         """Versions of the packages here, and the host's name; Ray compares its own and Python's."""
         return {**made_by()["packages"], "host": socket.gethostname()}
 
-    def answer(self, row: list[Any], position: int, tried: dict[str, Any] | None) -> _Answered:
-        """Answer a question. row: [reference of its plan]; position: in the data set; tried: see Job.tried."""
+    def answer(self, run: list[Any], position: int, tried: dict[str, Any] | None) -> _Answered:
+        """Answer a question. run: [reference of its plan]; position: in the data set; tried: see Job.tried."""
         try:
             with self._lock:
-                if self._row != row[0]:
-                    self._open_row(row[0])
+                if self._run != run[0]:
+                    self._open_run(run[0])
                 job, progress, calls = self._job, self._progress, self._calls
                 ask, scheduler = self._ask, self._scheduler
             example = job.plan.dataset.examples[position]
@@ -373,7 +373,7 @@ class _Worker:
             notes, progress.notes = progress.notes, []
         return _Answered(made, manifest, notes, job.indexer.problems, job.models.slow_paths())
 
-    def _open_row(self, reference: Any) -> None:
+    def _open_run(self, reference: Any) -> None:
         """Get a plan ready. Raises UserError where its weights are others than the driver's, CannotRun from loading."""
         import ray
 
@@ -395,7 +395,7 @@ class _Worker:
             places = places_for(job.models.load_all(), self._parallel, job.progress.note, job.longest_context)
             job.indexer.kept = max(job.indexer.kept, places)
             self._scheduler = Scheduler(places)
-        self._job, self._row = job, reference
+        self._job, self._run = job, reference
 
 
 def _as_member(scheduler: Scheduler, work: Callable[[], Any]) -> Any:
