@@ -9,7 +9,6 @@ nodes                                     retrieved per question
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -42,30 +41,31 @@ def figure(
 
     Raises UserError where no run recorded other stops than its own, and as replay.score_stops and rule_table.frame.
     """
-    chosen = [(run, told, rules_to_show(told, t_n, t_p)) for run, told in runs_with_rule(runs, Rule, warn)]
+    chosen = [(run, stops, rules_to_show(stops, t_n, t_p)) for run, stops in runs_with_rule(runs, Rule, warn)]
     if not chosen:
         how = "harness run --method pecan --dataset musique --record-stops 8"
         raise UserError(f"no run here stops by t_n and t_p, so there is no curve; make one with: {how}")
     if not any(len(rules) > 1 for _, _, rules in chosen):
-        told = "no run here recorded other stops than its own: there is no curve"
-        raise UserError(f"{told}; run one with --record-stops 8")
-    table = frame([score_stops(run, told, rules, score, data) for run, told, rules in chosen], score, convention)
+        raise UserError(
+            "no run here recorded other stops than its own: there is no curve; run one with --record-stops 8"
+        )
+    table = frame([score_stops(run, stops, rules, score, data) for run, stops, rules in chosen], score, convention)
     return Figure("Stop rules", table, sections(table), panels(table))
 
 
-def rules_to_show(told: Recorded, t_n: int = 8, t_p: Sequence[float] | None = None) -> tuple[Rule, ...]:
+def rules_to_show(recorded: Recorded, t_n: int = 8, t_p: Sequence[float] | None = None) -> tuple[Rule, ...]:
     """The rules to show for a run: t_n from 1 on at every t_p, and the run's own rule.
 
     t_p: thresholds; by default those of DEFAULT_T_P that the run recorded, its own and the highest recorded one; a
     greedy run has none. A run that recorded no other stops has its own rule alone.
     """
-    if told.most == told.own:
-        return (told.own,)
-    thresholds: set[float | None] = {told.own.t_p}
-    if told.own.t_p is not None and told.most.t_p is not None:
-        kept = [*DEFAULT_T_P, told.most.t_p] if t_p is None else t_p
-        thresholds |= {p for p in kept if t_p is not None or p <= told.most.t_p}
-    return tuple(sorted({told.own, *(Rule(n, p) for p in thresholds for n in range(1, t_n + 1))}))
+    if recorded.most == recorded.own:
+        return (recorded.own,)
+    thresholds: set[float | None] = {recorded.own.t_p}
+    if recorded.own.t_p is not None and recorded.most.t_p is not None:
+        kept = [*DEFAULT_T_P, recorded.most.t_p] if t_p is None else t_p
+        thresholds |= {p for p in kept if t_p is not None or p <= recorded.most.t_p}
+    return tuple(sorted({recorded.own, *(Rule(n, p) for p in thresholds for n in range(1, t_n + 1))}))
 
 
 def frame(parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
@@ -80,20 +80,17 @@ def _cost_columns(reached: Reached, seed: int, convention: str) -> dict[str, flo
     known = [(stop.flops / TERA, cluster) for _, stop, cluster in reached if stop.flops is not None]
     known = known if len(known) == len(reached) else []
     steps = [stop.steps(record) for record, stop, _ in reached]
-    probes = [_probe_flops(own, convention) for own in steps] if known else []
-    probed = [flops / TERA for flops in probes if flops is not None]
+    probed = []  # TFLOPs of the probes of each question; an older run did not store them
+    for own in steps if known else ():
+        stored = [step.get("probe_flops") for step in own]
+        flops = [one for value in stored if value is not None and (one := step_flops(value, convention)) is not None]
+        if stored and len(flops) == len(stored):
+            probed.append(sum(flops) / TERA)
     return {
         **mean_columns("tflops", [v for v, _ in known], [c for _, c in known], seed=seed, bounds=None),
         "tflops.probes": sum(probed) / len(probed) if probed and len(probed) == len(reached) else None,
         "nodes": sum(step.get("node") is not None for own in steps for step in own) / len(steps) if steps else None,
     }
-
-
-def _probe_flops(steps: Sequence[dict[str, Any]], convention: str) -> float | None:
-    """What the probes of these steps took; None for an older run, which did not store it."""
-    stored = [step.get("probe_flops") for step in steps]
-    known = [flops for value in stored if value is not None and (flops := step_flops(value, convention)) is not None]
-    return sum(known) if stored and len(known) == len(stored) else None
 
 
 def rows_to_draw(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
@@ -113,17 +110,20 @@ def rows_to_draw(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFr
 
 def sections(table: pd.DataFrame) -> list[Titled]:
     """The two lines of each curve; csv and json hold the whole grid."""
-    told = table.assign(notes=table["notes"].map(lambda notes: (_LEGEND, *notes)))
+    explained = table.assign(notes=table["notes"].map(lambda notes: (_LEGEND, *notes)))
     return [
         for_people(f"{title} · over {name}", rows, ["method", "rule", "own"])
-        for title, over_n, over_p in rows_to_draw(told)
+        for title, over_n, over_p in rows_to_draw(explained)
         for rows, name in ((over_n, "t_n"), (over_p, "t_p"))
         if name == "t_n" or len(rows) > 1
     ]
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """Two panels a curve: over t_n at the run's t_p, and over t_p at its t_n, where more than one of these is known."""
+    """Two panels a curve: over t_n at the run's t_p, and over t_p at its t_n, where more than one of these is known.
+
+    Each has the score at the left, and TFLOPs at the right if known.
+    """
     found = []
     for title, over_n, over_p in rows_to_draw(table):
         t_p = over_n["t_p"].iloc[0]
@@ -133,17 +133,13 @@ def panels(table: pd.DataFrame) -> list[Panel]:
             (over_p, "t_p", f"confidence threshold t_p ({fixed_n})"),
         ):
             known = int(rows["mean"].notna().sum())
-            if known and (axis == "t_n" or (known > 1 and not pd.isna(t_p))):
-                found.append(_curve_panel(title, rows, axis, name))
+            if not known or (axis == "t_p" and (known < 2 or pd.isna(t_p))):
+                continue
+            score, convention = str(rows["score"].iloc[0]), rows["convention"].iloc[0]
+            lines = [Line(score, [Point.of(row, axis, "mean", 100) for row in records(rows)])]
+            if rows["tflops"].notna().any():
+                points = [Point.of(row, axis, "tflops") for row in records(rows)]
+                lines.append(Line("TFLOPs a question", points, right=True))
+            x, right = Axis(name, ticks=tuple(map(float, rows[axis]))), Axis(f"TFLOPs a question ({convention})")
+            found.append(Panel(title, x, Axis(f"{score} × 100"), right, lines, aside=True))
     return found
-
-
-def _curve_panel(title: str, rows: pd.DataFrame, axis: str, name: str) -> Panel:
-    """A panel over the column `axis`, called `name`: the score at the left, and TFLOPs at the right if known."""
-    score, convention = str(rows["score"].iloc[0]), rows["convention"].iloc[0]
-    told = records(rows)
-    lines = [Line(score, [Point.of(row, axis, "mean", 100) for row in told])]
-    if rows["tflops"].notna().any():
-        lines.append(Line("TFLOPs a question", [Point.of(row, axis, "tflops") for row in told], right=True))
-    x = Axis(name, ticks=tuple(map(float, rows[axis])))
-    return Panel(title, x, Axis(f"{score} × 100"), Axis(f"TFLOPs a question ({convention})"), lines, aside=True)

@@ -41,8 +41,9 @@ class Figure:
         """The figure in a format. Raises UserError for a drawing of nothing."""
         if form in FORMS:
             if (drawn := self._drawn(form)) is None:
-                told = "nothing here can be drawn; the table says why"
-                raise UserError(f"{told}: leave out --format and --out FILE.{form}")
+                raise UserError(
+                    f"nothing here can be drawn; the table says why: leave out --format and --out FILE.{form}"
+                )
             return drawn
         if form in ("csv", "json"):
             return render(self.whole, form)

@@ -68,8 +68,10 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
     means = frame(runs, convention=convention)
     found = points(means, runs, score, cost)
     if not found:
-        told = f"no run has both a score and known {COSTS[cost][1]}, so there is no figure"
-        raise UserError(f"{told}; harness report says what is missing")
+        raise UserError(
+            f"no run has both a score and known {COSTS[cost][1]}, so there is no figure; harness report says what is "
+            "missing"
+        )
     name = score or str(means["headline"].iloc[0])
     table = pd.DataFrame(found).rename(columns={f"score{end}": f"{name}{end}" for end in ("", ".low", ".high")})
     table = table.drop(columns=["ceiling", "apart"]).assign(mark=[mark_of(point) for point in found])
@@ -128,12 +130,17 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
         figure = Figure(figsize=size)
         ax = figure.add_subplot()
         handles = {kind: _draw_mark(ax, point, i) for i, point in enumerate(rows) for kind in [mark_of(point)]}
-        _, unit, told = COSTS[str(rows[0]["cost"])]
+        _, unit, parts = COSTS[str(rows[0]["cost"])]
         how = "" if unit == "money" else f"{rows[0]['convention']}, "
-        set_axis(ax.xaxis, Axis(f"{unit} a question, {told} ({how}log)", log=True))
+        set_axis(ax.xaxis, Axis(f"{unit} a question, {parts} ({how}log)", log=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
         ax.set_title(str(rows[0]["dataset"]))
-        _draw_front(ax, rows)
+        # The best score that each cost buys, as steps up to the right edge.
+        if best := sorted(_coordinates(point) for point in rows if mark_of(point) == "undominated"):
+            limits = ax.get_xlim()
+            xs, ys = zip(*best, (limits[1], best[-1][1]), strict=True)
+            ax.step(xs, ys, where="post", color="#0072B2", ls="--", lw=0.8, marker="", alpha=0.6, zorder=1)
+            ax.set_xlim(limits)
         kinds = [kind for kind in _MARKS if kind in handles]
         legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], room=int(12 * size[0]))
         figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
@@ -212,15 +219,6 @@ def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[flo
         missing = any(v is None or math.isnan(v) for v in known)
         ends.append((value, value) if missing else (scale * float(known[0]), scale * float(known[1])))
     return ends[0], ends[1]
-
-
-def _draw_front(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw the best score that each cost buys, as steps up to the right edge."""
-    if best := sorted(_coordinates(point) for point in rows if mark_of(point) == "undominated"):
-        limits = ax.get_xlim()
-        xs, ys = zip(*best, (limits[1], best[-1][1]), strict=True)
-        ax.step(xs, ys, where="post", color="#0072B2", linestyle="--", linewidth=0.8, marker="", alpha=0.6, zorder=1)
-        ax.set_xlim(limits)
 
 
 def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -183,17 +183,16 @@ def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
     body = source[source.index('<g id="figure_1">') :]
     for gid, title in (titles or {}).items():
         body = body.replace(f'<g id="{gid}">', f"<g><title>{text(title)}</title>", 1)
-    body = re.sub("<[^>]*>", lambda tag: _page_tag(tag[0]), body)
+
+    def for_page(found: re.Match[str]) -> str:
+        tag = re.sub('^<g id="[^"]*"', "<g", found[0]).replace("xlink:href", "href")
+        tag = re.sub(r' style="([^"]*)"', lambda m: re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', m[1]), tag)
+        for colour, name in _PAGE.items():
+            tag = tag.replace(f'"#{colour}"', f'"{name}"')
+        return tag
+
+    body = re.sub("<[^>]*>", for_page, body)  # text between tags is not touched
     return Html(f'<svg class="figure" {view[0]} role="img" stroke-linejoin="round">{body}')
-
-
-def _page_tag(tag: str) -> str:
-    """A tag of an SVG file as `inline_svg` writes it; text between tags is not touched."""
-    tag = re.sub('^<g id="[^"]*"', "<g", tag).replace("xlink:href", "href")
-    tag = re.sub(r' style="([^"]*)"', lambda m: re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', m[1]), tag)
-    for colour, name in _PAGE.items():
-        tag = tag.replace(f'"#{colour}"', f'"{name}"')
-    return tag
 
 
 def _draw_panel(ax: Axes, panel: Panel) -> None:
@@ -246,11 +245,6 @@ def wrapped(name: str, longest: int) -> str:
     return textwrap.fill(printable(name), longest)
 
 
-def _in_full(value: float, _: int | None = None) -> str:
-    """A number without an exponent: "0.00005", "12,000"."""
-    return f"{value:,.12f}".rstrip("0").rstrip(".")
-
-
 def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
     """Name, scale, ends and ticks of an axis, once everything is drawn on it; numbers are written out in full."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
@@ -278,7 +272,8 @@ def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
         axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axis.set_minor_locator(NullLocator())
     texts = [wrapped(label.replace("/", "/ ") if len(label) > 16 else label, 16) for label in wanted.labels]
-    axis.set_major_formatter(FixedFormatter(texts) if texts else FuncFormatter(_in_full))
+    in_full = FuncFormatter(lambda value, _: f"{value:,.12f}".rstrip("0").rstrip("."))  # "0.00005", "12,000"
+    axis.set_major_formatter(FixedFormatter(texts) if texts else in_full)
 
 
 def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: int = _ROOM) -> None:

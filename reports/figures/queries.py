@@ -107,9 +107,21 @@ def frame(
     ]
     known = [row for row in named if row["tflops.query"] is not None]
     for row in found:
-        same = [base for base in known if (base["dataset"], base["model"]) == (row["dataset"], row["model"])]
-        _add_break_even(row, same, reference)
-    return facts.as_floats(pd.DataFrame(found))
+        base = [one for one in known if (one["dataset"], one["model"]) == (row["dataset"], row["model"])]
+        notes = row["notes"]
+        if len(base) != 1:
+            why = "no run" if not base else f"{len(base)} runs"
+            notes.append(f"no break-even: {why} of {reference} with known FLOPs on this data set with this model")
+        elif base[0] is not row and row["tflops.query"] is not None:
+            # A query of the reference with its share of an index, where it has one.
+            index, k = base[0]["tflops.index"] or 0.0, base[0]["questions per document"] or 1.0
+            row["tflops.reference"] = float(base[0]["tflops.query"]) + float(index) / k
+            row["break even"] = break_even(row["tflops.index"] or 0.0, row["tflops.query"], row["tflops.reference"])
+            if row["break even"] is None:
+                notes.append("a query alone costs as much as the reference's or more: the index never pays")
+            elif row["tflops.index"]:
+                notes.append(f"from {row['break even']} questions a document on, its index pays against {reference}")
+    return facts.as_floats(pd.DataFrame([{**row, "notes": tuple(row["notes"])} for row in found]))
 
 
 def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:
@@ -139,26 +151,8 @@ def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[
     out["questions per document"] = len(run.records) / len(total) if total else None
     out["tflops.index"], out["tflops.query"] = index, query
     out |= {cost_column(k): cost_per_query(index, query, k) for k in per_document}
+    out["tflops.reference"] = out["break even"] = None  # `frame` sets them
     return {**out, "convention": row["convention"], "notes": notes, "run": row["run"]}
-
-
-def _add_break_even(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str) -> None:
-    """Add the reference's cost and the break-even to a row, or why it has none; base: the rows of the reference."""
-    convention, notes, run = (row.pop(name) for name in ("convention", "notes", "run"))
-    row["tflops.reference"], row["break even"] = None, None
-    if len(base) != 1:
-        why = "no run" if not base else f"{len(base)} runs"
-        notes.append(f"no break-even: {why} of {reference} with known FLOPs on this data set with this model")
-    elif base[0] is not row and row["tflops.query"] is not None:
-        # A query of the reference with its share of an index, where it has one.
-        index, k = base[0]["tflops.index"] or 0.0, base[0]["questions per document"] or 1.0
-        row["tflops.reference"] = float(base[0]["tflops.query"]) + float(index) / k
-        row["break even"] = break_even(row["tflops.index"] or 0.0, row["tflops.query"], row["tflops.reference"])
-        if row["break even"] is None:
-            notes.append("a query alone costs as much as the reference's or more: the index never pays")
-        elif row["tflops.index"]:
-            notes.append(f"from {row['break even']} questions a document on, its index pays against {reference}")
-    row.update(convention=convention, notes=tuple(notes), run=run)
 
 
 def _float_or_none(value: Any) -> float | None:

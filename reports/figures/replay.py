@@ -114,8 +114,8 @@ class Trials:
 
     def uncovered(self, most: Trials, short: int, _broken: int, whole: int) -> list[str]:
         """Why it has no row: what `short` of `whole` questions answer there is unknown; most: recorded up to there."""
-        told = f"not covered: what {short} of {whole} questions answer after {self.max_trials} updates was not recorded"
-        return [f"{told}; run it with --record-stops {max(self.max_trials, most.max_trials, 1)}"]
+        missing = f"what {short} of {whole} questions answer after {self.max_trials} updates was not recorded"
+        return [f"not covered: {missing}; run it with --record-stops {max(self.max_trials, most.max_trials, 1)}"]
 
 
 def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
@@ -252,8 +252,10 @@ def score_answers(
     """
     before, now = facts.scorer_version(run, name), scorers.version(name)
     if before != now:
-        told = f"{run.path} was scored with version {before} of {name}, this is version {now}"
-        raise UserError(f"{told}; score it again first: harness score {run.path}")
+        raise UserError(
+            f"{run.path} was scored with version {before} of {name}, this is version {now}; score it again first: "
+            f"harness score {run.path}"
+        )
     rows = read_rows(run, data=data)
     if rows.problem is not None:
         raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")

@@ -103,10 +103,10 @@ def _rounding_note(run: StoredRun) -> list[str]:
     """
     model = (run.manifest.get("models") or {}).get("searcher") or {}
     dtype = str(model.get("dtype", "float32"))
-    places = max((int(start.get("parallel", 1)) for start in run.manifest.get("starts") or ()), default=1)
-    if places == 1 or dtype == "float32" or model.get("deterministic"):
+    parallel = max((int(start.get("parallel", 1)) for start in run.manifest.get("starts") or ()), default=1)
+    if parallel == 1 or dtype == "float32" or model.get("deterministic"):
         return []
-    how = f"recorded in {dtype} with up to {places} questions in flight, which changes rounding"
+    how = f"recorded in {dtype} with up to {parallel} questions in flight, which changes rounding"
     instead = "--deterministic or --parallel 1 records what such a run answers"
     return [f"{how}: a run that stops there may answer otherwise ({instead})"]
 

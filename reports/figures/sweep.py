@@ -103,28 +103,25 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
         known = _sorted_values(list(rows[x]))
         if not known:
             continue  # every run of this data set is a reference
-        axis, places = _setting_axis(x, known)
+        # The axis of the setting and the place of each of its values: numbers to scale, other values one by one.
+        name = x.removeprefix("method.")
+        if all(map(is_number, known)):
+            places = {value: float(value) for value in known}
+            first, last = float(known[0]), float(known[-1])
+            ticks = tuple(map(float, known)) if len(known) <= _TICKS else ()
+            axis = Axis(name, ticks, log=first > 0 and last >= _WIDE * first)
+        else:
+            places = {value: float(i) for i, value in enumerate(known)}
+            axis = Axis(name, tuple(places.values()), tuple(map(str, known)))
         counted = rows["tflops"].notna().any()
         unit = f"TFLOPs a question, search + answer ({rows['convention'].iloc[0]})"
         cost = ("tflops", unit) if counted else ("tokens", "tokens a question, search + answer")
-        for value, scale, name in (("mean", 100, f"{score} × 100"), (cost[0], 1, cost[1])):
+        for value, scale, measured in (("mean", 100, f"{score} × 100"), (cost[0], 1, cost[1])):
             by_method = rows[rows[value].notna()].groupby("method", sort=False)
             lines = [_method_line(str(method), own, x, value, scale, places) for method, own in by_method]
             title = f"{dataset} · {model}" if model else str(dataset)
-            found += plot.panels(title, axis, Axis(name, zero=value != "mean"), lines)
+            found += plot.panels(title, axis, Axis(measured, zero=value != "mean"), lines)
     return found
-
-
-def _setting_axis(x: str, known: Sequence[Any]) -> tuple[Axis, dict[Any, float]]:
-    """The axis of the setting and the place of each of its values: numbers to scale, other values one by one."""
-    name = x.removeprefix("method.")
-    if not all(map(is_number, known)):
-        ticks = tuple(float(i) for i in range(len(known)))
-        return Axis(name, ticks, tuple(map(str, known))), dict(zip(known, ticks, strict=True))
-    numbers = tuple(float(value) for value in known)
-    log = numbers[0] > 0 and numbers[-1] >= _WIDE * numbers[0]
-    ticks = numbers if len(numbers) <= _TICKS else ()
-    return Axis(name, ticks, log=log), {value: float(value) for value in known}
 
 
 def _method_line(method: str, rows: pd.DataFrame, x: str, value: str, scale: float, places: dict[Any, float]) -> Line:

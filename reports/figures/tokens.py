@@ -21,7 +21,7 @@ from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
-from reports.gold_rows import Rows, offline, read_rows, with_data_at
+from reports.gold_rows import offline, read_rows, with_data_at
 
 
 def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str], None]) -> Figure:
@@ -66,7 +66,16 @@ def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, A
     question_ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
     asked, every = len(question_ids), len(read.examples)
     note = f"of the {every} questions of {name}, {asked} were asked and are counted"
-    texts, tokens = _texts_by_kind(read, question_ids, first), functools.cache(token_counter(first))
+    if missing := [question for question in question_ids if question not in read.examples]:
+        raise UserError(f"question '{missing[0]}' of {first.path} is not in the data set any more")
+    examples = [read.examples[question] for question in question_ids]
+    documents = dict.fromkeys(d for example in examples for d in example.question.document_ids)  # each once
+    texts = {
+        "document": [read.documents[d].text for d in documents],
+        "question": [example.question.text for example in examples],
+        "answer": [answer for example in examples for answer in example.gold.answers],
+    }
+    tokens = functools.cache(token_counter(first))
     rows = []
     for kind, of_kind in texts.items():
         lengths = [tokens(text) for text in of_kind]
@@ -85,21 +94,11 @@ def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, A
     return rows
 
 
-def _texts_by_kind(read: Rows, question_ids: Sequence[str], run: StoredRun) -> dict[str, list[str]]:
-    """Kind -> texts of the asked questions, each document once. Raises UserError for a question that is gone."""
-    if missing := [question for question in question_ids if question not in read.examples]:
-        raise UserError(f"question '{missing[0]}' of {run.path} is not in the data set any more")
-    examples = [read.examples[question] for question in question_ids]
-    documents = dict.fromkeys(d for example in examples for d in example.question.document_ids)
-    return {
-        "document": [read.documents[d].text for d in documents],
-        "question": [example.question.text for example in examples],
-        "answer": [answer for example in examples for answer in example.gold.answers],
-    }
-
-
 def token_counter(run: StoredRun) -> Callable[[str], int]:
-    """What counts the tokens of a text as the run's reader does. Raises UserError where its tokenizer is not known."""
+    """What counts the tokens of a text as the run's reader does.
+
+    Raises UserError where its tokenizer is not known, CannotRun where the files of it cannot be read.
+    """
     if facts.elsewhere(run):
         raise UserError(f"{run.path} was made elsewhere, so the tokenizer of its model is not known")
     config = part_of_run(ModelConfig, run.config["model"], str(run.path))
@@ -107,11 +106,6 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
         from harness.llm.scripted import ScriptedModel
 
         return ScriptedModel.from_config(config).count
-    return _token_counter_of(config)
-
-
-def _token_counter_of(config: ModelConfig) -> Callable[[str], int]:
-    """What counts tokens with the tokenizer of `config`. Raises CannotRun where its files cannot be read."""
     from harness.llm.text import Text
 
     with offline():

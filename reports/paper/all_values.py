@@ -11,8 +11,8 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.html_tables import page
 from reports.paper.matching import incomplete
-from reports.paper.printed import Value, load
-from reports.paper.tables_and_figures import EMPTY, PAPERS, Printed, TableOrFigure, printed, tables_and_figures
+from reports.paper.printed import load
+from reports.paper.tables_and_figures import EMPTY, PAPERS, TableOrFigure, printed, tables_and_figures
 from reports.paper.verdicts import (
     DIFFERS,
     EQUIVALENT,
@@ -47,8 +47,19 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
         measured.setdefault(value.line, []).append({**own, "dataset": value.place, "metric": value.label})
     mapped = {value.line: value for value in reversed(values)}  # the first of each line
     rows: list[dict[str, Any]] = []
-    for one in printed():
-        rows += _rows_of_printed(one, mapped.get(one.line), measured.get(one.line, []))
+    for entry in printed():
+        places = (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table))
+        place = next(places, f"{PAPERS[entry.source]}: {_TEXT}")
+        head = {"place": place, "row": entry.method, "dataset": entry.dataset, "metric": entry.metric}
+        value, own_rows = mapped.get(entry.line), measured.get(entry.line, [])
+        rows += [{**head, **row} for row in own_rows]
+        if value is not None and not own_rows:
+            rows.append({**head, "printed": value.printed, "verdict": NOT_RUN, "notes": ()})
+        elif not own_rows:
+            notes = () if entry.reason == EMPTY else (entry.reason,)
+            number = re.search(r"\d+(?:\.\d+)?", entry.value.replace(",", ""))  # 22.3 of "22.3%", 7 of "Top-7"
+            found = None if number is None else float(number[0])
+            rows.append({**head, "printed": found, "verdict": NOT_COMPARED if notes else EMPTY, "notes": notes})
     return facts.as_floats(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
@@ -76,21 +87,6 @@ def text(
     if form == "html":
         return page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
     return with_lines(render_sections(named, form), below, form)
-
-
-def _rows_of_printed(entry: Printed, value: Value | None, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of `frame` for a printed value: one for each run that measured it, or one that says why none did."""
-    places = (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table))
-    place = next(places, f"{PAPERS[entry.source]}: {_TEXT}")
-    head = {"place": place, "row": entry.method, "dataset": entry.dataset, "metric": entry.metric}
-    if measured:
-        return [{**head, **row} for row in measured]
-    if value is not None:
-        return [{**head, "printed": value.printed, "verdict": NOT_RUN, "notes": ()}]
-    notes = () if entry.reason == EMPTY else (entry.reason,)
-    number = re.search(r"\d+(?:\.\d+)?", entry.value.replace(",", ""))  # 22.3 of "22.3%", 7 of "Top-7"
-    found = None if number is None else float(number[0])
-    return [{**head, "printed": found, "verdict": NOT_COMPARED if notes else EMPTY, "notes": notes}]
 
 
 def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:

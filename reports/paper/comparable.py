@@ -50,31 +50,13 @@ def differences(value: Value, run: StoredRun, rule: DatasetRule | None = None, r
     found.add(_encoder_reasons(run, paper))
     found.add(_data_reasons(value, run, rule, paper))
     found.reasons += _metric_reasons(value, run) + _incomplete_reasons(value, run)
-    found.marks += _marks(run)
-    found.unchecked += _code_not_checked(run)
-    return Found(found.reasons, list(dict.fromkeys(found.unchecked)), list(dict.fromkeys(found.marks)))
-
-
-def _marks(run: StoredRun) -> list[str]:
-    """Sentences on how the run was made that stand beside a verdict and forbid none."""
-    seed, found = run.config.get("seed"), []
     if (run.manifest.get("git") or {}).get("dirty"):
-        found.append("the run's code had changes that no commit holds")
-    if seed:
-        found.append(f"seed {seed} was chosen: whether other seeds were tried is not known")
-    return found
-
-
-def _code_not_checked(run: StoredRun) -> list[str]:
-    """What of the code and packages that made the run is not what is here, by name."""
-    told, here = run.manifest, made_by()
-    same = {"code": told.get("git") == here["git"], "packages": told.get("packages") == here["packages"]}
-    return [name for name, known in same.items() if not known]
-
-
-def _changed(run: StoredRun) -> set[str]:
-    """Keys of the manifest that a later start of the run, or one of its shards, had otherwise."""
-    return {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
+        found.marks.append("the run's code had changes that no commit holds")
+    if seed := run.config.get("seed"):
+        found.marks.append(f"seed {seed} was chosen: whether other seeds were tried is not known")
+    here, names = made_by(), {"code": "git", "packages": "packages"}
+    found.unchecked += [name for name, key in names.items() if run.manifest.get(key) != here[key]]
+    return Found(found.reasons, list(dict.fromkeys(found.unchecked)), list(dict.fromkeys(found.marks)))
 
 
 def listed(names: Sequence[str]) -> str:
@@ -116,8 +98,8 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
         if role not in paper.trained and known:
             found.reasons.append(f"model: the {role} has the adapter {listed(sorted(known))}, the paper's has none")
         if added := used.get("adapter"):
-            told = f"model: the {role} has the adapter {last_part(added)} added to its weights, the paper's has none"
-            found.reasons.append(told)
+            weights = f"the adapter {last_part(added)} added to its weights"
+            found.reasons.append(f"model: the {role} has {weights}, the paper's has none")
     return found
 
 
@@ -134,13 +116,13 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
         found = Found(_differences(head, own, {"thinking": wanted.settings.get("thinking")}), ["weights", *behind])
         found.marks += _differences(head, own, {"extra": {}})
         return found
-    told = (run.manifest.get("models") or {}).get(role) or {}
-    if used.get("backend") != "hf" or not (told.get("weights") or _is_named(used, wanted.name)):
+    recorded = (run.manifest.get("models") or {}).get(role) or {}
+    if used.get("backend") != "hf" or not (recorded.get("weights") or _is_named(used, wanted.name)):
         return Found([name])
     found = public_releases.model_differences(run, role, wanted)
     if found.reasons:
         return found
-    own = {**used, **{key: told[key] for key in ("dtype", "window") if key in told}}
+    own = {**used, **{key: recorded[key] for key in ("dtype", "window") if key in recorded}}
     settings = dict(wanted.settings)
     if not value.entry.truncated and (own.get("window") or 0) >= (settings.get("window") or 0):  # type: ignore[operator]
         settings.pop("window", None)  # more room changes nothing where nothing was cut
@@ -152,8 +134,8 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
 
 def _revision_marks(role: str, used: Mapping[str, Any]) -> list[str]:
     """A sentence, in a list, for a revision that the user chose: which one the paper had is not known."""
-    told = f"{role}: revision {used.get('revision')} was chosen, which one the paper had is not known"
-    return [told] if used.get("revision") else []
+    revision = used.get("revision")
+    return [f"{role}: revision {revision} was chosen, which one the paper had is not known"] if revision else []
 
 
 def _is_named(config: Mapping[str, Any], wanted: str) -> bool:
@@ -191,23 +173,17 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     config = run.config["method"]
     params = flatten(config.get("params") or {}) if config.get("params") else {}
     own = {**{key: short_name(config[key]) for key in ("implementation", "view") if config.get(key)}, **params}
-    own |= {key: rule for key in params if (rule := _rule_of_number(run, key)) and rule == paper.method.get(key)}
+    # A number that the paper takes from another run, as "from:garlic", of this run's model over its data set.
+    here = {part: run.config[part]["name"] for part in ("dataset", "model")}
+    amounts = run.manifest.get("amounts") or {}
+    same = {key: f"{FROM}{one.get('source')}" for key, one in amounts.items() if here.items() <= one.items()}
+    own |= {key: rule for key, rule in same.items() if key in params and rule == paper.method.get(key)}
     unknown = [key for key in params if key not in paper.method and key not in value.recording]
     return [
         *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),
         *_differences("method: ", own, paper.method),
         *(f"method: {key} is {_text(own[key])}, which {value.entry.preset} does not have here" for key in unknown),
     ]
-
-
-def _rule_of_number(run: StoredRun, key: str) -> str | None:
-    """The rule by which the run got the number `key`, such as "from:garlic"; None for any other number.
-
-    The source must be a run of this run's model over its data set.
-    """
-    amount = (run.manifest.get("amounts") or {}).get(key) or {}
-    here = {part: run.config[part]["name"] for part in ("dataset", "model")}
-    return f"{FROM}{amount.get('source')}" if here == {part: amount.get(part) for part in here} else None
 
 
 def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> list[str]:
@@ -222,19 +198,15 @@ def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
             found.append(f"method: {key} comes from {name}, which is not among these runs")
         elif (count := amount.get("questions")) != rule.questions:
             found.append(f"method: {key} is a mean of {count} questions, the paper has {rule.questions}")
-        elif why := _source_problem(source, rule, runs):
-            found.append(f"method: {key} comes from {name}, which is not comparable ({why})")
+        else:  # it must be comparable, scores aside, with its preset's printed row on that data set
+            preset = str(source.config["method"]["name"]).partition(" [")[0]
+            printed = next((value for value in load() if value.entry.preset == preset and rule in value.rules), None)
+            why = [f"no printed row is {preset} on {rule.dataset}"]
+            if printed is not None:
+                reasons = differences(printed, source, rule, runs).reasons
+                why = [reason for reason in reasons if not reason.startswith("metric:")]
+            found += [f"method: {key} comes from {name}, which is not comparable ({one})" for one in why[:1]]
     return found
-
-
-def _source_problem(source: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> str | None:
-    """Why `source` is not comparable, scores aside, with its preset's printed row on that data set; None if it is."""
-    preset = str(source.config["method"]["name"]).partition(" [")[0]
-    printed = [value for value in load() if value.entry.preset == preset and rule in value.rules]
-    if not printed:
-        return f"no printed row is {preset} on {rule.dataset}"
-    why = [reason for reason in differences(printed[0], source, rule, runs).reasons if not reason.startswith("metric:")]
-    return why[0] if why else None
 
 
 def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
@@ -246,8 +218,8 @@ def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
     for name in (*paper.prompts, *(name for name in own if name not in paper.prompts)):
         mine, wanted = own.get(name), paper.prompts.get(name)
         if mine is None or wanted is None:
-            told = "missing" if mine is None else "no prompt of the paper's preset"
-            found.append(f"prompts: '{name}' is {told}")
+            problem = "missing" if mine is None else "no prompt of the paper's preset"
+            found.append(f"prompts: '{name}' is {problem}")
         elif mine != wanted:
             pairs = enumerate(zip(mine, wanted, strict=False))
             start = next((i for i, (a, b) in pairs if a != b), min(len(mine), len(wanted)))
@@ -274,32 +246,24 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
         seed = run.config.get("sample_seed", 0)
         found.append(f"sample: about {run.config['sample']} questions drawn with seed {seed}, the paper has all")
     corrected = run.manifest.get("corrected") or ()
-    found += [f"dataset: gold answers of {told['questions']} questions were corrected" for told in corrected]
+    found += [f"dataset: gold answers of {one['questions']} questions were corrected" for one in corrected]
     if rule.subset is not None:
         found.append(f"sample: {rule.subset}")
-    found += _setting_reasons(config, paper)
+    # An option that is not there is not set. Where the rows come from is not compared: what is published of the rows
+    # decides. The subset of the official repository is.
+    options = dict(config.get("options") or {})
+    elsewhere = config.get("data") or config.get("hub") != paper.dataset.get("hub")
+    places = ("split", "hub", "revision", *(["subset"] if elsewhere else []))
+    wanted = {key: one for key, one in paper.dataset.items() if key not in places}
+    own = {**dict.fromkeys(key for key in wanted if key not in DatasetConfig.model_fields), **config, **options}
+    more = [key for key, one in options.items() if one is not None and key not in {*paper.dataset, *paper.ignored}]
+    found += _differences("dataset: ", own, {**wanted, **dict.fromkeys(more)})
     if config.get("hub") != paper.dataset.get("hub", config.get("hub")) and "rows" not in rows.unchecked:
         rows.unchecked.append("rows")  # of a mirror
     cut = sum(record["truncated"] is not None for record in run.records)
     if cut and not value.entry.truncated:
         found.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
     return Found([*found, *rows.reasons], rows.unchecked)
-
-
-def _setting_reasons(config: Mapping[str, Any], paper: Settings) -> list[str]:
-    """Differences of the data set's settings and options; an option that is not there is not set.
-
-    Where the rows come from is not compared: what is published of the rows decides. The subset of the official
-    repository is.
-    """
-    options = dict(config.get("options") or {})
-    elsewhere = config.get("data") or config.get("hub") != paper.dataset.get("hub")
-    places = ("hub", "revision", "subset") if elsewhere else ("hub", "revision")
-    wanted = {key: one for key, one in paper.dataset.items() if key not in ("split", *places)}
-    fields = DatasetConfig.model_fields
-    own = {**dict.fromkeys(key for key in wanted if key not in fields), **config, **options}
-    more = [key for key, one in options.items() if one is not None and key not in {*paper.dataset, *paper.ignored}]
-    return _differences("dataset: ", own, {**wanted, **dict.fromkeys(more)})
 
 
 def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
@@ -327,34 +291,26 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     state = run.summary.get("state", "running")
     if state != "finished":
         found.append(f"run: it is {state}")
-    if odd := sorted(_changed(run) & _DECISIVE):
+    changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
+    if odd := sorted(changed & _DECISIVE):
         found.append(f"run: a part of it was made after a change of {listed(odd)}")
-    n, failed = len(run.records), _failed(run)
+    n, failed = len(run.records), sum(record["error"] is not None for record in run.records)
     if failed > _FEW * n:
         found.append(f"run: {failed} of {n} questions failed")
     if metric.in_points and (name := score_of(metric, run)) in facts.score_names(run):
         if missing := n - len(facts.scored(run, str(name)).values):
             found.append(f"metric: {missing} of {n} questions have no {name}")
-        found += _other_version(run, str(name))
+        for scorer, version in (run.manifest.get("scorers") or {}).items():
+            here = scorers.version(scorer) if scorer in scorers.names() else None
+            if scorer in (name, str(name).rpartition(".")[0]) and here not in (None, version):
+                versions = f"version {version} of {scorer} scored the run, here is {here}"
+                found.append(f"metric: {versions}; run: harness score RUN")
     if metric.phases and (entry.per_document or entry.questions_per_document):
         asked = {key for record in run.records for key in record["document_ids"]}
         built = {row["document_id"] for row in run.documents if row["status"] != "failed"}
         if len(built) < len(asked):
             found.append(f"run: the cost of {len(built)} of {len(asked)} indexes is known")
     return found
-
-
-def _failed(run: StoredRun) -> int:
-    return sum(record["error"] is not None for record in run.records)
-
-
-def _other_version(run: StoredRun, score: str) -> list[str]:
-    """The reason, in a list, where another version of the scorer than the installed one gave the score; else []."""
-    for scorer, version in (run.manifest.get("scorers") or {}).items():
-        here = scorers.version(scorer) if scorer in scorers.names() else None
-        if scorer in (score, score.rpartition(".")[0]) and here not in (None, version):
-            return [f"metric: version {version} of {scorer} scored the run, here is {here}; run: harness score RUN"]
-    return []
 
 
 def _lacking_score(what: str, scorer: str, own: Sequence[str]) -> str:

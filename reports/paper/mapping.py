@@ -11,10 +11,10 @@ Mapping
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness.cost.flops import DEFAULT
 
@@ -48,11 +48,7 @@ class MeanRule(_Strict):
     tokens: int | None = None
 
 
-def _rule_tag(value: Any) -> str:
-    return "mean" if isinstance(value, MeanRule) or (isinstance(value, dict) and "mean_of" in value) else "one"
-
-
-LabelRule = Annotated[Annotated[DatasetRule, Tag("one")] | Annotated[MeanRule, Tag("mean")], Discriminator(_rule_tag)]
+LabelRule = DatasetRule | MeanRule
 
 
 class Paper(_Strict):

@@ -40,54 +40,50 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
 
     values: by default those of paper_results.csv that mapping.yaml maps.
     """
-    told: list[str] = []
+    found: list[str] = []
     for value in load() if values is None else values:
         members = [rule.dataset for rule in value.rules]
         for alike in _by_settings(value, _fitting(value, runs)) if len(members) > 1 else ():
             if missing := [name for name in members if not alike[name]]:
                 first = next(run for name in members for run in alike[name])
-                told.append(
+                found.append(
                     f"{value.paper.name}'s {value.place} is a mean over {listed(members)}: no run of "
                     f"{first.config['method']['name']} with {first.config['model']['name']} and these settings on "
                     f"{listed(missing)}"
                 )
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(found))
 
 
 def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs of the value's preset whose texts were made for its length, where it has one."""
-    own = [run for run in runs if _preset_name(run) == value.entry.preset]
-    tokens = value.rules[0].tokens
-    return [run for run in own if tokens in (None, (run.config["dataset"].get("options") or {}).get("tokens"))]
+    """The runs of the value's preset whose texts were made for its length, where it has one.
 
-
-def _preset_name(run: StoredRun) -> str:
-    """The preset's name without what a run has otherwise: "dragon[minilm]" is dragon, "pecan [pocket]" is pecan.
-
-    A run made elsewhere is of no preset, whatever its method is called.
+    What a run has otherwise is no part of a preset's name: "dragon[minilm]" is dragon, "pecan [pocket]" is pecan. A run
+    made elsewhere is of no preset, whatever its method is called.
     """
-    if facts.elsewhere(run):
-        return ""
-    return re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"]))
+    names = [re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"])) for run in runs]
+    named = [run for run, name in zip(runs, names, strict=True) if name == value.entry.preset]
+    tokens = value.rules[0].tokens
+    own = [run for run in named if tokens in (None, (run.config["dataset"].get("options") or {}).get("tokens"))]
+    return [run for run in own if not facts.elsewhere(run)]
 
 
 def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
-    """The runs on the value's data sets by data set, those of the same settings together."""
+    """The runs on the value's data sets by data set, those of the same settings together.
+
+    Compared are all settings but the data set's own: method, models and encoders as the manifest has them, seed, and
+    what was asked of answers besides the instruction; how long they may be too, where each has the preset's length.
+    """
     members = [rule.dataset for rule in value.rules]
     found: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:
-        if (name := facts.run_key(run)[0]) in members:
-            found.setdefault(_settings_key(run), {member: [] for member in members})[name].append(run)
+        if (name := facts.run_key(run)[0]) not in members:
+            continue
+        config, manifest = run.config, run.manifest
+        asked = {key: text for key, text in facts.task(run).items() if key != "instruction"}
+        if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):
+            del asked["max_answer_tokens"]
+        models = manifest.get("models") or {key: config.get(key) for key in ("model", "roles", "encoder", "reranker")}
+        own = {"method": config["method"], "models": models, "prompts": manifest.get("prompts"), "task": asked}
+        key = canonical({**own, "seed": config.get("seed"), "failed": config.get("failed")})
+        found.setdefault(key, {member: [] for member in members})[name].append(run)
     return list(found.values())
-
-
-def _settings_key(run: StoredRun) -> str:
-    """All of a run's settings but its data set's own: method, models and encoders as the manifest has them, seed, and
-    what was asked of answers besides the instruction; how long they may be too, where each has the preset's length."""
-    config, manifest = run.config, run.manifest
-    asked = {key: text for key, text in facts.task(run).items() if key != "instruction"}
-    if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):
-        del asked["max_answer_tokens"]
-    named = {key: config.get(key) for key in ("model", "roles", "encoder", "reranker")}
-    told = {"method": config["method"], "models": manifest.get("models") or named, "prompts": manifest.get("prompts")}
-    return canonical({**told, "task": asked, "seed": config.get("seed"), "failed": config.get("failed")})

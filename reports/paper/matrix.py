@@ -6,18 +6,22 @@ python -m reports.paper.matrix docs/reproducing.md    writes it between its two 
 import sys
 from pathlib import Path
 
-from reports.paper.tables_and_figures import TableOrFigure, printed, tables_and_figures
+from reports.paper.tables_and_figures import printed, tables_and_figures
 
 BEGIN, END = "<!-- matrix: python -m reports.paper.matrix docs/reproducing.md -->", "<!-- end of the matrix -->"
 
 
 def matrix() -> str:
-    """A Markdown list of each place that a command makes; below it those that none makes."""
+    """A Markdown list of each place that a command makes, with its number of printed values; below it the others."""
     made = [place for place in tables_and_figures() if place.name or place.look]
-    lines = "\n".join(map(_line, made))
+    lines = []
+    for place in made:
+        values = sum(place.has_row(one.source, one.table) and one.value.strip() != "-" for one in printed())
+        named = f"- `{place.name}`: {place.title}{f' ({values})' if values else ''}"
+        lines.append(named if place.name else f"- `{place.look}`: {place.label}: {place.title}")
     drawn = "; ".join(place.label for place in tables_and_figures() if place not in made)
     lacks = "; ".join(f"{place.label}: {place.real.removeprefix('yes, but ')}" for place in made if place.real != "yes")
-    return f"{lines}\n\nIllustrations: {drawn}.\n\nNot planned on samples of the data: {lacks}."
+    return "\n".join(lines) + f"\n\nIllustrations: {drawn}.\n\nNot planned on samples of the data: {lacks}."
 
 
 def put(document: str) -> str:
@@ -27,14 +31,6 @@ def put(document: str) -> str:
     if not mark or not end:
         raise ValueError(f"the document has no '{BEGIN}' and '{END}'")
     return f"{head}{BEGIN}\n{matrix()}\n{END}{tail}"
-
-
-def _line(place: TableOrFigure) -> str:
-    """A line of the list: command, title, number of its printed values."""
-    values = sum(place.has_row(one.source, one.table) and one.value.strip() != "-" for one in printed())
-    if place.name is None:
-        return f"- `{place.look}`: {place.label}: {place.title}"
-    return f"- `{place.name}`: {place.title}{f' ({values})' if values else ''}"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ GPU memory is what weights and cache take, of the row that takes most, without a
 Sizes are those of the presets (`shape`). A model without, as one behind a server, counts nothing; `unknown` names it.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,17 +83,8 @@ def _add_row(found: Needs, r: Resolution) -> None:
         found.classifiers.setdefault(str(classifier))
     found.entities |= params.get("recogniser") == "stanza"
     window = int(getattr(method.config, "window", 0) or 0) if method is not None else 0
-    found.gpu = max(found.gpu, sum(_row_bytes(found, models, encoders, classifier, window)))
-
-
-def _row_bytes(
-    found: Needs,
-    models: dict[str, ModelConfig],
-    encoders: dict[str, EncoderConfig],
-    classifier: str | None,
-    window: int,
-) -> Iterator[float]:
-    """Bytes of each model with its cache, and of each encoder, of a row; one that plays several roles counts once."""
+    # Bytes of each model with its cache, and of each encoder; one that plays several roles counts once.
+    gpu = 4 * _CLASSIFIER_SIZE if classifier else 0
     for name, config in {config.name: config for config in models.values()}.items():
         if config.backend == "endpoint" or config.package:
             continue
@@ -104,8 +94,8 @@ def _row_bytes(
         shape = ModelShape(**config.shape.model_dump())
         tokens = min(filter(None, (config.window, window)), default=0)
         cache = 2 * shape.layers * shape.kv_heads * shape.head_size * tokens
-        yield _BYTES[config.dtype] * (shape.parameters + cache)
+        gpu += _BYTES[config.dtype] * (shape.parameters + cache)
     for one in {one.source: one for one in encoders.values()}.values():
         if one.shape is not None:
-            yield 4 * (2 if one.query_source else 1) * ModelShape(**one.shape.model_dump()).parameters
-    yield 4 * _CLASSIFIER_SIZE if classifier else 0
+            gpu += 4 * (2 if one.query_source else 1) * ModelShape(**one.shape.model_dump()).parameters
+    found.gpu = max(found.gpu, gpu)

@@ -16,7 +16,7 @@ from typing import Any
 from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
-from harness.config.schema import DatasetConfig, ModelConfig
+from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import flatten
 from harness.engine.plan import make_method
 from harness.errors import ConfigError, raise_all
@@ -69,13 +69,17 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     entry, paper = value.entry, value.paper
     r, method = _resolve_preset(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
     choice = r.parts["method"]
-    awaited = {
-        key: one for key, one in choice.params.items() if key in type(method).from_other_runs and isinstance(one, str)
-    }
-    params = {**method.config.model_dump(mode="json"), **awaited, **entry.params}  # awaited: "from:garlic"
+    others = type(method).from_other_runs
+    rules = {key: one for key, one in choice.params.items() if key in others and isinstance(one, str)}  # "from:garlic"
+    params = {**method.config.model_dump(mode="json"), **rules, **entry.params}
     models = {role: _model_of_role(value, r, role) for role in method.needs}
     encoders = {role: r.parts[role] for role in method.encoders if role in r.parts}
     said = {**rule.settings, **({} if rule.tokens is None else {"tokens": rule.tokens}), **entry.settings}
+    own = r.parts["dataset"].model_dump(mode="json")
+    left_out = _NOT_DATA
+    if "format" in said:  # such rows come from elsewhere, so where the preset's are is not compared
+        left_out = _NOT_DATA | {"hub", "subset", "revision"}
+    dataset = {**{key: one for key, one in {**own, **own["options"]}.items() if key not in left_out}, **said}
     ignored = frozenset({key for key, one in said.items() if one is None} | _FILES)
     return Settings(
         method={
@@ -84,7 +88,7 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
             **{key: one for key, one in (flatten(params) if params else {}).items() if key not in value.recording},
         },
         prompts=method.prompts(),
-        dataset={key: one for key, one in _dataset_settings(r.parts["dataset"], said).items() if key not in ignored},
+        dataset={key: one for key, one in dataset.items() if key not in ignored},
         models={role: model for role, model in models.items() if model is not None},
         encoders={role: _shipped_model(one, last_part(one.source), _ENCODER) for role, one in encoders.items()},
         trained=frozenset(method.adapters()),
@@ -120,16 +124,11 @@ def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tu
         model = known.get(reader.lower())
         r = resolve(Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets))
         raise_all(r.problems)
-        return r, _method_of(r)
-
-
-def _method_of(r: Resolution) -> Method:
-    """The method of resolved settings, not checked where its package is missing: a report reads parameters alone."""
-    try:
-        return make_method(r)
-    except ConfigError:
-        cls: type[Method] = registry.load(r.parts["method"].implementation, Method)
-        return cls(cls.Config.model_construct(**r.parts["method"].params))
+        try:
+            return r, make_method(r)
+        except ConfigError:  # its package is missing: its parameters are not checked, and a report reads those alone
+            cls: type[Method] = registry.load(r.parts["method"].implementation, Method)
+            return r, cls(cls.Config.model_construct(**r.parts["method"].params))
 
 
 @cache
@@ -160,15 +159,3 @@ def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
 def _shipped_model(config: Any, name: str, keys: tuple[str, ...]) -> Model:
     shape = {} if config.shape is None else config.shape.model_dump()
     return Model(name, {key: getattr(config, key) for key in keys}, config.source or "", shape)
-
-
-def _dataset_settings(config: DatasetConfig, said: dict[str, Any]) -> dict[str, Any]:
-    """The data set's settings with `said` of the row, options by their own names.
-
-    Rows of another format come from elsewhere, so where they are is compared only where the format is the preset's.
-    """
-    dumped = config.model_dump(mode="json")
-    found = {**{key: one for key, one in dumped.items() if key not in _NOT_DATA}, **dumped["options"]}
-    if "format" in said:
-        found = {key: one for key, one in found.items() if key not in ("hub", "subset", "revision")}
-    return {**found, **said}

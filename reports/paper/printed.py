@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 
 from harness.errors import DataError
-from reports.paper.mapping import DatasetRule, Entry, LabelRule, Mapping, MeanRule, Metric, Paper, parse_mapping
+from reports.paper.mapping import DatasetRule, Entry, Mapping, MeanRule, Metric, Paper, parse_mapping
 from reports.paper.tables_and_figures import Printed, parse_printed, printed
 
 _EMPTY = "-"  # a cell in which a paper prints nothing
@@ -54,7 +54,11 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
     for entry in rules.entries:
         paper = _paper_of(entry, rules.papers[entry.source])
         datasets = {**rules.datasets, **paper.datasets}
-        known = (_deviations(rules, entry), rules.recording)
+        deviations = tuple(
+            one.note
+            for one in rules.deviations
+            if entry.preset in (one.presets or (entry.preset,)) and entry.source in (one.papers or (entry.source,))
+        )
         printed_as = {metric: rules.metrics[metric].label or metric for metric in entry.metrics}
         of_row = entry.source, entry.table, entry.method
         cells = {
@@ -65,24 +69,20 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
         }
         for metric in entry.metrics:
             if not any(metric == one for _, one in cells):
-                told = f"{entry.method} ({entry.table}): no printed value of '{metric}'"
-                raise DataError("reports/paper/mapping.yaml", None, "entries", told)
+                problem = f"{entry.method} ({entry.table}): no printed value of '{metric}'"
+                raise DataError("reports/paper/mapping.yaml", None, "entries", problem)
         for (label, metric), cell in cells.items():
-            if cell.value.strip() != _EMPTY:
-                rule = rules.metrics[metric]
-                number = _parse_number(cell.value, paper.scale if rule.in_points else 1.0)
-                said = (label, _datasets_of_label(datasets, label), datasets[label].stand_ins, metric, rule)
-                found.append(Value(entry, paper, *said, *number, cell.line, *known))
+            if cell.value.strip() == _EMPTY:
+                continue
+            rule, of_label = rules.metrics[metric], datasets[label]
+            labels = of_label.mean_of if isinstance(of_label, MeanRule) else (label,)
+            meant = tuple(one for name in labels if isinstance(one := datasets[name], DatasetRule))
+            if of_label.tokens is not None:  # the length of texts that the label is for
+                meant = tuple(one.model_copy(update={"tokens": of_label.tokens}) for one in meant)
+            number = _parse_number(cell.value, paper.scale if rule.in_points else 1.0)
+            said = (label, meant, of_label.stand_ins, metric, rule)
+            found.append(Value(entry, paper, *said, *number, cell.line, deviations, rules.recording))
     return tuple(found)
-
-
-def _deviations(rules: Mapping, entry: Entry) -> tuple[str, ...]:
-    """Notes on what is known to differ between the entry's preset and its paper."""
-    return tuple(
-        one.note
-        for one in rules.deviations
-        if entry.preset in (one.presets or (entry.preset,)) and entry.source in (one.papers or (entry.source,))
-    )
 
 
 @cache
@@ -103,14 +103,6 @@ def _paper_of(entry: Entry, paper: Paper) -> Paper:
     if entry.model is not None:
         own["model"] = entry.model
     return paper.model_copy(update=own)
-
-
-def _datasets_of_label(datasets: dict[str, LabelRule], label: str) -> tuple[DatasetRule, ...]:
-    """The data sets that a label means, several for a mean; with the length of texts that the label is for."""
-    rule = datasets[label]
-    labels = rule.mean_of if isinstance(rule, MeanRule) else (label,)
-    meant = tuple(one for name in labels if isinstance(one := datasets[name], DatasetRule))
-    return meant if rule.tokens is None else tuple(one.model_copy(update={"tokens": rule.tokens}) for one in meant)
 
 
 def _parse_number(text: str, scale: float) -> tuple[float, int]:

@@ -7,7 +7,7 @@ prompt and its chat template up to the prompt itself are compared; `unchecked` n
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -55,10 +55,10 @@ def _training_ids() -> frozenset[str]:
 
 def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     """How the content of a role's model or encoder differs from the paper's."""
-    told = (run.manifest.get("models") or {}).get(role) or {}
-    weights = told.get("weights")
+    recorded = (run.manifest.get("models") or {}).get(role) or {}
+    weights = recorded.get("weights")
     found = Found(unchecked=["weights"])  # of the hub, too: a run says itself which commit it had
-    if quantised := told.get("quantised"):
+    if quantised := recorded.get("quantised"):
         return Found([f"model: the {role}'s weights are quantised ({quantised}), the paper's are {wanted.name}"])
     if isinstance(weights, Mapping) and "hub" in weights:
         hub = str(weights["hub"])
@@ -66,12 +66,16 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
             return Found([f"model: the {role} is {last_part(hub)}, the paper's is {wanted.name}"])
         if other := other_owner(hub, wanted):
             return Found([f"model: the {role} is {other}"])
-    elif "served" not in told and weights is None:
+    elif "served" not in recorded and weights is None:
         return Found([f"model: what the {role}'s weights are is not recorded"])
-    elif "served" not in told and isinstance(weights, Mapping) and "files" not in weights:
+    elif "served" not in recorded and isinstance(weights, Mapping) and "files" not in weights:
         return Found([f"model: the {role}'s weights come from a quantised file, the paper's are {wanted.name}"])
-    from_hub = isinstance(weights, Mapping) and "hub" in weights
-    found.reasons += _size_differences(run, role, wanted, named=from_hub)
+    sizes, from_hub = (run.manifest.get("shapes") or {}).get(role), isinstance(weights, Mapping) and "hub" in weights
+    if sizes is None and wanted.shape and not from_hub:
+        found.reasons.append(f"model: the {role}'s sizes are not recorded; run it again")
+    shape = {} if sizes is None else wanted.shape
+    if odd := [f"{key} {sizes.get(key)} instead of {size}" for key, size in shape.items() if sizes.get(key) != size]:
+        found.reasons.append(f"model: the {role} has other sizes than {wanted.name} ({', '.join(odd)})")
     known = _published_facts()["models"].get(wanted.name) or {}
     found.reasons += _template_differences(run, role, known, wanted.name)
     if "opening" in known and role not in (run.manifest.get("first_prompts") or {}):
@@ -90,15 +94,6 @@ def other_owner(source: str, wanted: Model) -> str | None:
 def _hubs(wanted: Model) -> list[str]:
     """The ids of the hub by which a model is known, the newest first."""
     return list((_published_facts()["models"].get(wanted.name) or {"hubs": [wanted.source]})["hubs"])
-
-
-def _size_differences(run: StoredRun, role: str, wanted: Model, *, named: bool) -> list[str]:
-    """Sizes of a role's model that are not the paper's, as one sentence; named: by its id of the hub."""
-    own = (run.manifest.get("shapes") or {}).get(role)
-    if own is None:
-        return [] if named or not wanted.shape else [f"model: the {role}'s sizes are not recorded; run it again"]
-    odd = [f"{key} {own.get(key)} instead of {size}" for key, size in wanted.shape.items() if own.get(key) != size]
-    return [f"model: the {role} has other sizes than {wanted.name} ({', '.join(odd)})"] if odd else []
 
 
 def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], name: str) -> list[str]:
@@ -125,8 +120,8 @@ def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], n
     }
     if not any(text.startswith(head) or (is_open and head.startswith(text)) for head in heads):
         before = text.removeprefix(known["opening"])[:80]
-        told = f"between its opening and a prompt of the run stands {before!r}"
-        return [f"model: the {role}'s chat template is not that of {name}: {told}"]
+        problem = f"between its opening and a prompt of the run stands {before!r}"
+        return [f"model: the {role}'s chat template is not that of {name}: {problem}"]
     if not is_open and not any(user.rstrip().endswith(parts[-1].rstrip()) for parts in texts.values()):
         return [f"model: the {role}'s chat template is not that of {name}: it adds {user[-60:]!r} to a prompt"]
     return []
@@ -135,16 +130,20 @@ def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], n
 def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
     """How the run's questions differ from the official `split` in what is published of it: ids, kinds, documents."""
     known: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
-    told = run.manifest.get("dataset") or {}
-    config = run.config["dataset"]
-    found = Found(unchecked=[] if told.get("revision") and not config.get("data") else ["rows"])
+    config, revision = run.config["dataset"], (run.manifest.get("dataset") or {}).get("revision")
+    found = Found(unchecked=[] if revision and not config.get("data") else ["rows"])
     if (config.get("options") or {}).get("documents"):
         found.unchecked.append("retrieved documents")
     # A repeated id has a suffix of the loader's ("x#2").
     ids = [str(record["question_id"]).partition("#")[0] for record in run.records]
     if trained := sum(hashlib.sha256(key.encode()).hexdigest()[:12] in _training_ids() for key in ids):
         found.reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
-    if twice := len(run.records) - len({_content_key(record) for record in run.whole_records}):
+    keys = set()  # equal for rows with the same question, gold and sizes; with the id where no text was kept
+    for record in run.whole_records:
+        text, sizes = record.get("question"), tuple(record.get("document_characters") or ())
+        gold = str((record.get("gold") or {}).get("answers"))
+        keys.add((record["question_id"] if text is None else text, sizes, gold))
+    if twice := len(run.records) - len(keys):
         found.reasons.append(f"sample: {twice} of {len(ids)} questions stand there twice")
     if "ids" in known and (odd := sum(not re.fullmatch(known["ids"], key) for key in ids)):
         found.reasons.append(f"sample: {odd} of {len(ids)} ids are not of the form of {dataset}'s")
@@ -153,23 +152,9 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
         found.reasons.append(f"sample: {len(documents)} documents, the {split} split has {known['documents']}")
     elif "sha256" in known and hashlib.sha256("\n".join(documents).encode()).hexdigest() != known["sha256"]:
         found.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
-    for by in KINDS:
-        if by in known and (odd_kinds := _kind_differences(run.whole_records, by, known[by])):
-            found.reasons.append(f"sample: {odd_kinds}")
+    for by in (by for by in KINDS if by in known):
+        own, official = Counter(kind(record, by) for record in run.whole_records), known[by]
+        if set(own) != {None} and own != Counter({str(name): count for name, count in official.items()}):
+            counts = ", ".join(f"{name} {own[str(name)]} (official {count})" for name, count in official.items())
+            found.reasons.append(f"sample: other numbers of each {by}: {counts}")
     return found
-
-
-def _content_key(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """A key that is equal for rows with the same question, gold and sizes; with the id where no text was kept."""
-    text = record.get("question")
-    own = record["question_id"] if text is None else text
-    return own, tuple(record.get("document_characters") or ()), str((record.get("gold") or {}).get("answers"))
-
-
-def _kind_differences(records: Sequence[Mapping[str, Any]], by: str, official: Mapping[Any, int]) -> str:
-    """The shares of kinds beside the official ones; "" where they are the same, or the run kept no texts."""
-    own = Counter(kind(record, by) for record in records)
-    if set(own) == {None} or own == Counter({str(name): count for name, count in official.items()}):
-        return ""
-    counts = ", ".join(f"{name} {own[str(name)]} (official {count})" for name, count in official.items())
-    return f"other numbers of each {by}: {counts}"

@@ -95,8 +95,8 @@ def measured_rows(
     several = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
     measured: _Measured = {}
     among: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
-    for told in (other_versions(runs), reasons_not_to_rank(runs), only_in_seed(runs)):
-        for run, sentence in zip(runs, told, strict=True):
+    for sentences in (other_versions(runs), reasons_not_to_rank(runs), only_in_seed(runs)):
+        for run, sentence in zip(runs, sentences, strict=True):
             among[facts.run_key(run)] += [sentence] if sentence else []
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
@@ -157,31 +157,23 @@ def verdict(value: Value, ours: OwnValue, n: int, margin: float = MARGIN, unchec
     assert ours.value is not None
     half = 0.5 * 10.0**-value.digits
     reach = half + (margin if value.metric.in_points else margin / 100 * abs(value.printed) + ours.wording)
-    told = f"{margin:g} {'points' if value.metric.in_points else '%'}"
-    told += f"; {listed(list(unchecked))} not checked" if unchecked else ""
+    reached = f"{margin:g} {'points' if value.metric.in_points else '%'}"
+    reached += f"; {listed(list(unchecked))} not checked" if unchecked else ""
     if ours.narrow is None or ours.wide is None:
         return f"{UNDECIDED} (no interval: too few documents, or no spread among them)"
     decision = equivalence(ours.narrow, ours.wide, (value.printed - reach, value.printed + reach))
     if decision == "equivalent":
-        return f"{EQUIVALENT} (within {told})"
+        return f"{EQUIVALENT} (within {reached})"
     if decision == "different":
-        return f"{DIFFERS} (by more than {told})"
-    to_edge = reach - abs(ours.value - value.printed)
-    return f"{UNDECIDED} ({_questions_needed(ours.narrow if to_edge > 0 else ours.wide, to_edge, n)})"
-
-
-def _questions_needed(ends: tuple[float, float], to_edge: float, n: int) -> str:
-    """About how many questions would decide, were the difference to stay: "about 1,200 questions needed".
-
-    Half-widths shrink as 1 / sqrt(n). ends: of our interval over `n` questions; to_edge: from our value to the end of
-    what is equivalent, below 0 outside of it.
-    """
-    low, high = ends
+        return f"{DIFFERS} (by more than {reached})"
+    # About how many questions would decide, were the difference to stay: half-widths shrink as 1 / sqrt(n).
+    to_edge = reach - abs(ours.value - value.printed)  # below 0 outside of what is equivalent
+    low, high = ours.narrow if to_edge > 0 else ours.wide
     questions = n * ((high - low) / 2 / abs(to_edge)) ** 2 if to_edge else math.inf
     if questions > _MOST:
-        return "the difference is as great as the margin"
+        return f"{UNDECIDED} (the difference is as great as the margin)"
     digits = max(len(str(int(questions))) - 2, 0)
-    return f"about {math.ceil(questions / 10**digits) * 10**digits:,} questions needed"
+    return f"{UNDECIDED} (about {math.ceil(questions / 10**digits) * 10**digits:,} questions needed)"
 
 
 def _table_key(value: Value) -> tuple[str, str, str]:
@@ -213,7 +205,13 @@ def _verdict_row(
     labels: run key -> method's name in tables; several: (paper, data set) that stands for several labels of the paper;
     measured: values worked out so far, by run and measure; among: run key -> how the run differs from the other runs.
     """
-    ours = mean_over_datasets([_measure_once(value, run, measured) for _, run in pairs])
+    entry, each = value.entry, list[OwnValue]()
+    for _, run in pairs:
+        key = (facts.run_key(run), value.metric, entry.per_document, entry.questions_per_document)
+        if key not in measured:
+            measured[key] = measure(value, run)
+        each.append(measured[key])
+    ours = mean_over_datasets(each)
     found, n = _found(value, pairs, runs), sum(len(run.records) for _, run in pairs)
     why = found.reasons
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
@@ -225,12 +223,12 @@ def _verdict_row(
     names, first = [facts.run_key(run)[0] for _, run in pairs], pairs[0][1]
     label = f", {value.place}" if (value.paper.name, names[0]) in several else ""
     low, high = ours.wide or (None, None)
-    told = [(*(() if why else facts.notes(run)), *among[facts.run_key(run)]) for _, run in pairs]
-    marks = dict.fromkeys([*found.marks, *(sentence for own in told for sentence in own)])
+    notes = [(*(() if why else facts.notes(run)), *among[facts.run_key(run)]) for _, run in pairs]
+    marks = dict.fromkeys([*found.marks, *(note for of_run in notes for note in of_run)])
     return {
         "dataset": names[0] if len(pairs) == 1 else f"{value.place} (mean of {listed(names)})",
-        "paper": f"{value.paper.name}, {value.entry.table}",
-        "row": f"{value.entry.method}{label}",
+        "paper": f"{value.paper.name}, {entry.table}",
+        "row": f"{entry.method}{label}",
         "metric": value.label,
         "printed": value.printed,
         "method": labels[facts.run_key(first)],
@@ -245,16 +243,6 @@ def _verdict_row(
         "notes": (*why, *marks, *(f"known: {note}" for note in value.deviations)),
         "run": ", ".join(dict.fromkeys(run.name for _, run in pairs)),
     }
-
-
-def _measure_once(value: Value, run: StoredRun, measured: _Measured) -> OwnValue:
-    """What the run measured, cached in `measured` for other values that are the same measure of it."""
-    entry = value.entry
-    key = (facts.run_key(run), value.metric, entry.per_document, entry.questions_per_document)
-    if key not in measured:
-        measured[key] = measure(value, run)
-    found: OwnValue = measured[key]
-    return found
 
 
 def _rescored_once(value: Value, run: StoredRun, measured: _Measured) -> Found:
@@ -282,13 +270,12 @@ def _found(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> 
     """What differs between the runs and the value; each reason and mark with its data sets where not all have it."""
     each = [(facts.run_key(run)[0], differences(value, run, rule, runs)) for rule, run in pairs]
 
-    def told(lists: Sequence[tuple[str, list[str]]]) -> list[str]:
+    def with_datasets(part: str) -> list[str]:
         found: dict[str, list[str]] = {}
-        for dataset, sentences in lists:
-            for sentence in sentences:
+        for dataset, one in each:
+            for sentence in getattr(one, part):
                 found.setdefault(sentence, []).append(dataset)
         return [one if len(of) == len(pairs) else f"{one} ({listed(of)})" for one, of in found.items()]
 
     unchecked = dict.fromkeys(name for _, one in each for name in one.unchecked)
-    reasons, marks = told([(name, one.reasons) for name, one in each]), told([(name, one.marks) for name, one in each])
-    return Found(reasons, list(unchecked), marks)
+    return Found(with_datasets("reasons"), list(unchecked), with_datasets("marks"))

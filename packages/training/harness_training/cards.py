@@ -70,13 +70,8 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
     cards = {
         task: card for task in (*now, *others) if "measures" in (card := read_json_or_empty(adapters / task / CARD))
     }
-    (adapters / "CARD.md").write_text(_cards_page(cards), encoding="utf-8")
-
-
-def _cards_page(cards: dict[str, dict[str, Any]]) -> str:
-    """The text of CARD.md: tables of measures and of trainings. cards: task -> the values of its card.json."""
     any_card = next(iter(cards.values()))
-    measures = measures_from_json([row for card in cards.values() for row in card["measures"]["rows"]])
+    every = measures_from_json([row for card in cards.values() for row in card["measures"]["rows"]])
     exams = [card["measures"]["exam"] for card in cards.values()]
     scenes = dict.fromkeys(f"{exam['scenes']} scenes a task, {exam['source']}" for exam in exams)
     page = [
@@ -84,7 +79,7 @@ def _cards_page(cards: dict[str, dict[str, Any]]) -> str:
         "",
         f"Percent [95 % interval] over {' or '.join(scenes)}; they were not trained on.",
         "",
-        markdown_table(table_rows(measures)),
+        markdown_table(table_rows(every)),
     ]
     training = [("task", "rank", *(name.replace("_", " ") for name in _COURSE))]
     for task, card in cards.items():
@@ -102,7 +97,7 @@ def _cards_page(cards: dict[str, dict[str, Any]]) -> str:
             page += ["", f"{task} was trained on {', '.join(sources)}."]
         if skills := t.get("skills"):
             page += ["", f"Rows by skill: {', '.join(f'{name} {rows}' for name, rows in skills.items())}."]
-    return "\n".join(page) + "\n"
+    (adapters / "CARD.md").write_text("\n".join(page) + "\n", encoding="utf-8")
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:

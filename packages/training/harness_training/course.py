@@ -170,8 +170,8 @@ class Course:
         """The user's prompt for labels, "" for the method's own. Raises UserError for an unknown placeholder."""
         own, places = self.settings.tasks[task.name].asked, Prompt("labels", task.asked).places()
         if unknown := [place for place in Prompt("labels", own).places() if place not in places]:
-            told = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
-            raise UserError(f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are {told}")
+            known = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
+            raise UserError(f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are {known}")
         return own
 
     def scenes(self, task: TrainingTask) -> tuple[list[Scene], list[Scene]]:

@@ -58,7 +58,7 @@ class LabelWriter:
     _in_a_row: int = 0
     _empty: int = 0
     _stopped: bool = False
-    _told: float = 0.0
+    _reported: float = 0.0
 
     def write(self, items: Iterable[Item], about: dict[str, Any], places: Callable[[], int] = lambda: 1) -> None:
         """Label the items that the file lacks, places() at a time. about: what the file is made from, its first line.
@@ -87,8 +87,8 @@ class LabelWriter:
         finally:
             os.close(self._fd)
         if self.failed:
-            told = f"{len(self.failed)} requests about '{self.task.name}' failed; the last: {self.failed[-1]}"
-            raise CannotRun(f"{told}. The same command asks them again")
+            failed = f"{len(self.failed)} requests about '{self.task.name}' failed; the last: {self.failed[-1]}"
+            raise CannotRun(f"{failed}. The same command asks them again")
 
     def ask(self, numbered: tuple[int, Item]) -> dict[str, Any] | RequestFailed:
         """Let the teacher label (place in the order, item); return the item's line for the file, or the failure."""
@@ -107,7 +107,10 @@ class LabelWriter:
         return line | {"scenes": [scene_to_json(scene) for scene in scenes]}
 
     def finish(self, line: dict[str, Any] | RequestFailed) -> None:
-        """Write an item's line, or count a failure: CannotRun after IN_A_ROW. Raises KeyboardInterrupt after `stop`."""
+        """Write an item's line, or count a failure: CannotRun after IN_A_ROW. Raises KeyboardInterrupt after `stop`.
+
+        Speed and time left are reported now and then.
+        """
         if isinstance(line, RequestFailed):
             self.failed.append(str(line))
             self._in_a_row += 1
@@ -115,25 +118,20 @@ class LabelWriter:
                 raise CannotRun(f"{IN_A_ROW} requests failed one after the other; the last: {line}")
         else:
             self._in_a_row = 0
-            self._write_line(line)
+            append_line(self._fd, self.path, json_line(line))
+            self.items, self.tokens = self.items + 1, self.tokens + line["read"] + line["written"]
+            self._empty += not line["scenes"]
+            seconds, left = time.perf_counter() - self._began, self._left - self.items - len(self.failed)
+            if seconds - self._reported > _SECONDS or left == 0:
+                self._reported = seconds
+                empty = f", {self._empty:,} without a usable reply" if self._empty else ""
+                self.tell(
+                    f"{self.task.name}: {self._total - left:,} of {self._total:,} labelled{empty}; "
+                    f"{self.tokens / seconds:,.0f} tokens/s; left: about {duration(left * seconds / self.items)}"
+                )
         if self.stop is not None and self.stop.is_set() and not self._stopped:
             self._stopped = True  # the outcomes that are there already are still written
             raise KeyboardInterrupt
-
-    def _write_line(self, line: dict[str, Any]) -> None:
-        """Write the line of an item, and report speed and time left now and then."""
-        append_line(self._fd, self.path, json_line(line))
-        self.items, self.tokens = self.items + 1, self.tokens + line["read"] + line["written"]
-        seconds = time.perf_counter() - self._began
-        self._empty += not line["scenes"]
-        left = self._left - self.items - len(self.failed)
-        if seconds - self._told > _SECONDS or left == 0:
-            self._told = seconds
-            empty = f", {self._empty:,} without a usable reply" if self._empty else ""
-            self.tell(
-                f"{self.task.name}: {self._total - left:,} of {self._total:,} labelled{empty}; "
-                f"{self.tokens / seconds:,.0f} tokens/s; left: about {duration(left * seconds / self.items)}"
-            )
 
 
 @dataclass

@@ -65,7 +65,16 @@ class Base:
         linear = (name for name, module in self.net.named_modules() if isinstance(module, torch.nn.Linear))
         head = next(n for n, module in self.net.named_modules() if module is self.net.get_output_embeddings())
         self._linear = sorted({name.rpartition(".")[2] for name in linear if name != head})
-        self._check_logits()
+        ids = torch.arange(5, device=self.device)[None]
+        with torch.no_grad():
+            whole = self.net(input_ids=ids, use_cache=False).logits.float()
+            layer = self.net.get_output_embeddings()
+            parts = torch.nn.functional.linear(self.loss.hidden_states(ids), layer.weight, layer.bias).float()
+        if not torch.allclose(whole, parts, atol=1e-2, rtol=1e-2):  # the loss is of the head's plain product
+            raise CannotRun(
+                f"'{self.config.name}' scales or caps the logits of its head, which this training does not support; "
+                "train another base"
+            )
 
     def _load_network(self, folder: Path) -> Any:
         """Load the frozen model of transformers onto the device, in training mode. Raises CannotRun."""
@@ -96,19 +105,6 @@ class Base:
             enable = getattr(net, "activation_checkpointing_enable", net.gradient_checkpointing_enable)
             enable({"use_reentrant": False})
         return net.to(self.device).train()  # recomputing is for training mode only; there is no dropout to switch on
-
-    def _check_logits(self) -> None:
-        """Raise CannotRun unless logits are the head's product with the last hidden states; some models scale them."""
-        ids = torch.arange(5, device=self.device)[None]
-        with torch.no_grad():
-            whole = self.net(input_ids=ids, use_cache=False).logits.float()
-            head = self.net.get_output_embeddings()
-            parts = torch.nn.functional.linear(self.loss.hidden_states(ids), head.weight, head.bias).float()
-        if not torch.allclose(whole, parts, atol=1e-2, rtol=1e-2):
-            raise CannotRun(
-                f"'{self.config.name}' scales or caps the logits of its head, which this training does not support; "
-                "train another base"
-            )
 
     @property
     def adapted(self) -> Any:

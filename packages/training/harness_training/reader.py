@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,21 @@ def exam_parts(
     each data set and kind; world: scenes of the world for each skill.
     """
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        yield from _dataset_parts(dataset, [row for row in rows if row.dataset == dataset], skills, questions, seed)
+        own = [row for row in rows if row.dataset == dataset]
+        usable = [row for row in Dice("exam", seed, dataset).shuffled(own) if row.questions[0].needs][:questions]
+        for beside, text in ((0, "gold passages"), (_BESIDE, f"gold passages and {_BESIDE} others")):
+            answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in usable]
+            yield _scored_part(dataset, f"token F1, {text}", skills["answer"], answers)
+        several = [row for row in usable if len(row.questions[0].needs) > 1]
+        if pairs := [
+            probe_scene(row, full, Dice("exam", row.id, "probe")) for row in several for full in (True, False)
+        ]:
+            name = f"{dataset}: AUC of P(Yes), full against lacking"
+            yield Part("reader", skills[SKILLS["probe"]], pairs, partial(_probe_auc, name), 0.5)
+        for kind in ("choose", "unanswerable"):
+            lessons = (KINDS[kind](row, own, Dice("exam", row.id, kind)) for row in usable)
+            first = [lesson[0] for lesson in lessons if lesson]
+            yield _scored_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], first)
     for name in dict.fromkeys(recipe.skill for recipe in recipes):
         recipe, kind = next(r for r in recipes if r.skill == name), skills[name].scene
         dice = (Dice("exam", seed, name, number) for number in range(20 * world))
@@ -173,23 +188,6 @@ def exam_parts(
         made = list(itertools.islice(filter(None, first_scenes), world))
         measure = "accuracy" if made and made[0].verdicts else "token F1"
         yield _scored_part(f"made-up world: {name}", measure, skills[name], made)
-
-
-def _dataset_parts(
-    dataset: str, rows: Sequence[RealRow], skills: Mapping[str, Skill], questions: int, seed: int
-) -> Iterator[Part]:
-    """Yield a data set's parts of the exam: short answers, probes of P(Yes), choices, unanswerable questions."""
-    usable = [row for row in Dice("exam", seed, dataset).shuffled(rows) if row.questions[0].needs][:questions]
-    for beside, text in ((0, "gold passages"), (_BESIDE, f"gold passages and {_BESIDE} others")):
-        answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in usable]
-        yield _scored_part(dataset, f"token F1, {text}", skills["answer"], answers)
-    several = [row for row in usable if len(row.questions[0].needs) > 1]
-    if pairs := [probe_scene(row, full, Dice("exam", row.id, "probe")) for row in several for full in (True, False)]:
-        name = f"{dataset}: AUC of P(Yes), full against lacking"
-        yield Part("reader", skills[SKILLS["probe"]], pairs, lambda _, told: {name: _probe_auc(told)}, 0.5)
-    for kind in ("choose", "unanswerable"):
-        made = (KINDS[kind](row, rows, Dice("exam", row.id, kind)) for row in usable)
-        yield _scored_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], [of_row[0] for of_row in made if of_row])
 
 
 def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
@@ -201,10 +199,10 @@ def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> 
     return Part("reader", skill, made, measure)
 
 
-def _probe_auc(outcomes: Sequence[SceneOutcome]) -> Value:
+def _probe_auc(name: str, _: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
     """AUC of the last probes; outcomes come in pairs of one row: with every gold passage, then with one missing."""
     probes = [(n // 2, outcome.p_first[-1], n % 2 == 0) for n, outcome in enumerate(outcomes)]
-    return replace(Value.area(probes), n=len(probes) // 2)
+    return {name: replace(Value.area(probes), n=len(probes) // 2)}
 
 
 def _scene_score(scene: Scene, outcome: SceneOutcome) -> float:

@@ -108,7 +108,7 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
 
 
 def _real_row(dataset: str, task: Task, example: Example, documents: Mapping[str, Document]) -> RealRow | None:
-    """Convert a loaded question; None for several documents, or an answer whose gold passages are not marked."""
+    """Convert a loaded question and its single-hop ones; None for several documents, or unmarked gold passages."""
     if len(example.question.document_ids) > 1:
         return None
     document = documents[example.question.document_ids[0]]
@@ -121,28 +121,21 @@ def _real_row(dataset: str, task: Task, example: Example, documents: Mapping[str
     answer = example.gold.answers[0]
     if not needs and not answer.lower().startswith("unanswerable"):
         return None
-    own = RowQuestion(example.question.text, answer, needs)
-    steps, written = _single_hop_questions(example, passages)
-    return RealRow(example.question.id, dataset, task, passages, (own, *steps), tuple(written))
-
-
-def _single_hop_questions(example: Example, passages: Sequence[str]) -> tuple[list[RowQuestion], list[str]]:
-    """Return the row's single-hop questions with answers and gold passages, and its decomposition as written."""
-    extra = example.gold.extra
+    questions, extra = [RowQuestion(example.question.text, answer, needs)], example.gold.extra
     hops = extra.get("question_decomposition") or []
     answers = [str(hop["answer"]) for hop in hops]
-    steps = []
     for hop in hops:
         text = _REFERENCE.sub(lambda m: answers[int(m[1]) - 1] if int(m[1]) <= len(answers) else m[0], hop["question"])
         place = hop["paragraph_support_idx"]
         if place is not None and place < len(passages):
-            steps.append(RowQuestion(_as_question(text), str(hop["answer"]), (int(place),)))
+            questions.append(RowQuestion(_as_question(text), str(hop["answer"]), (int(place),)))
     for subject, relation, value in extra.get("evidences") or []:
         form = _RELATIONS.get(relation)
         places = [i for i, text in enumerate(passages) if subject in text and value in text]
         if form is not None and len(places) == 1:
-            steps.append(RowQuestion(form.format(subject), value, (places[0],)))
-    return steps, [_as_question(hop["question"]) for hop in hops]
+            questions.append(RowQuestion(form.format(subject), value, (places[0],)))
+    steps = tuple(_as_question(hop["question"]) for hop in hops)
+    return RealRow(example.question.id, dataset, task, passages, tuple(questions), steps)
 
 
 def _as_question(text: str) -> str:

@@ -39,8 +39,17 @@ class RowLoss(torch.nn.Module):
             places += [number * longest + place - 1 for place in row.targets]
             target_ids += [row.ids[place] for place in row.targets]
             weighted += row.weights or [1.0] * len(row.targets)
-        device = self.net.device
-        hidden = self.hidden_states(ids.to(device), *self._positions_and_mask(rows, longest)).flatten(0, 1)
+        device, positions, mask = self.net.device, None, None
+        if any(row.branches for row in rows):
+            positions = torch.arange(longest).repeat(len(rows), 1)
+            seen = torch.ones(longest, longest, dtype=torch.bool).tril().repeat(len(rows), 1, 1)
+            for number, row in enumerate(rows):
+                positions[number, : len(row.ids)] = torch.tensor(row.positions())
+                for top, bottom, left, right in row.masked_blocks():
+                    seen[number, top:bottom, left:right] = False
+            mask = torch.zeros(seen.shape, dtype=self.net.dtype).masked_fill_(~seen, float("-inf"))[:, None].to(device)
+            positions = positions.to(device)
+        hidden = self.hidden_states(ids.to(device), positions, mask).flatten(0, 1)
         hidden = hidden[torch.tensor(places, device=device)]
         targets = torch.tensor(target_ids, device=device)
         weights = torch.tensor(weighted, device=device)
@@ -49,27 +58,17 @@ class RowLoss(torch.nn.Module):
             return _loss(hidden, targets, weights, head.weight, head.bias)
         parts = zip(*(torch.split(values, TARGETS) for values in (hidden, targets, weights)), strict=True)
         found = [checkpoint(_loss, *part, head.weight, head.bias, use_reentrant=False) for part in parts]
-        losses, right = zip(*found, strict=True)
-        return sum(losses[1:], losses[0]), torch.cat(right)
+        losses, hits = zip(*found, strict=True)
+        return sum(losses[1:], losses[0]), torch.cat(hits)
 
     def hidden_states(self, ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
-        """The last hidden states, normed, [rows, tokens, width]."""
+        """The last hidden states, normed, [rows, tokens, width].
+
+        positions: [rows, tokens], as counted by default; mask: [rows, 1, tokens, tokens], with `positions` only.
+        """
         more = {} if positions is None else {"position_ids": positions, "attention_mask": mask}
         hidden: Tensor = self.net.get_decoder()(input_ids=ids, use_cache=False, **more).last_hidden_state
         return hidden
-
-    def _positions_and_mask(self, rows: Sequence[Row], longest: int) -> tuple[Tensor | None, Tensor | None]:
-        """Positions [rows, longest] and mask [rows, 1, longest, longest] if a row has branches, else (None, None)."""
-        if not any(row.branches for row in rows):
-            return None, None
-        positions = torch.arange(longest).repeat(len(rows), 1)
-        seen = torch.ones(longest, longest, dtype=torch.bool).tril().repeat(len(rows), 1, 1)
-        for number, row in enumerate(rows):
-            positions[number, : len(row.ids)] = torch.tensor(row.positions())
-            for top, bottom, left, right in row.masked_blocks():
-                seen[number, top:bottom, left:right] = False
-        mask = torch.zeros(seen.shape, dtype=self.net.dtype).masked_fill_(~seen, float("-inf"))
-        return positions.to(self.net.device), mask[:, None].to(self.net.device)
 
 
 def _loss(hidden: Tensor, targets: Tensor, weights: Tensor, head: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -9,16 +9,13 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from harness_training.cli.training_run import Report, check_options, run_until_stopped
 
 from harness.cli.command import execution, setting
 from harness.cli.options import Device, TrainingMlflow, TrainingOut
 from harness.cli.stopping import print_resume_command
-
-if TYPE_CHECKING:
-    from pocket.tasks.recipes import Curriculum
 
 
 @dataclass(frozen=True)
@@ -59,22 +56,20 @@ def train(options: Options) -> int:
     check_writable(folder)
     left_out = {"out", "mlflow"}
     params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
-    done, step = run_until_stopped(
-        lambda report, stop: _train(options, course, report, stop), folder, options.mlflow, "pocket training", params
-    )
+
+    def run(report: Report, stop: threading.Event) -> int:
+        from pocket.train.trainer import Settings, Trainer
+
+        first = None if options.begin is None else Path(options.begin)
+        settings = Settings(folder, course, first, options.seed, options.steps, device=options.device)
+        trainer = Trainer(settings, report)
+        trainer.run(stop)
+        return trainer.progress.step
+
+    done, step = run_until_stopped(run, folder, options.mlflow, "pocket training", params)
     if not done:
         where = "the last checkpoint is kept" if step is None else f"a checkpoint of step {step} is saved"
         print_resume_command(f"interrupted; {where}")
         return 130
     print(folder / "model")
     return 0
-
-
-def _train(options: Options, course: Curriculum, report: Report, stop: threading.Event) -> int:
-    """Run the training; return the step it ended with."""
-    from pocket.train.trainer import Settings, Trainer
-
-    out, first = Path(options.out), None if options.begin is None else Path(options.begin)
-    trainer = Trainer(Settings(out, course, first, options.seed, options.steps, device=options.device), report)
-    trainer.run(stop)
-    return trainer.progress.step

@@ -28,7 +28,7 @@ from harness.method.training import Scene, Skill
 from harness.stats.bootstrap import with_interval
 from harness.stats.rng import Dice
 from harness.storage.files import write_json
-from pocket.card import CHANGED, NAME, UNTRAINED, Card, blank_card, file_sha256, read_card
+from pocket.card import CHANGED, NAME, UNTRAINED, Card, blank_card, read_card
 from pocket.eval.metrics import AREA, EXACT, INVENTED
 
 if TYPE_CHECKING:
@@ -61,22 +61,16 @@ def with_results(card: Card, rows: Iterable[Row], questions: int, seed: int) -> 
     return replace(card, exam=exam, results=[*kept, *results])
 
 
+@lru_cache(maxsize=256)
 def fingerprint(skill: Skill, folder: Path) -> str:
     """sha256 of the token ids, targets and probes of `skill` on fixed scenes, with the tokenizer of `folder`."""
-    return _fingerprint(skill, folder, file_sha256(folder, "tokenizer.json"))
-
-
-@lru_cache(maxsize=256)
-def _fingerprint(skill: Skill, folder: Path, tokenizer: str) -> str:
-    """`fingerprint`, cached. tokenizer: the sha256 of tokenizer.json in `folder`."""
-    teacher = _teacher(folder, tokenizer)
-    plays = [teacher.play(skill, scene) for scene in _fixed_scenes(skill)]
+    plays = [_teacher(folder).play(skill, scene) for scene in _fixed_scenes(skill)]
     parts = [[t.ids, t.targets, [[a.at, list(a.ids)] for a in t.probes]] for t in plays]
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
 
 @lru_cache(maxsize=4)
-def _teacher(folder: Path, tokenizer: str) -> Teacher:  # noqa: ARG001 - the hash tells a folder from a later one
+def _teacher(folder: Path) -> Teacher:
     from harness.llm.fast_tokenizer import FastTokenizer
 
     return Teacher(FastTokenizer(folder), NAME)
@@ -178,9 +172,39 @@ def card_after_training(
 
 
 def card_page(card: Card) -> str:
-    """The card as Markdown."""
-    parts = [_HEAD.format(name=card.name), *_training_lines(card), *_result_lines(card)]
-    return "\n".join(parts).rstrip() + "\n"
+    """The card as Markdown: the trainings of the weights, the first one first, and the results of the exam."""
+    parts = [_HEAD.format(name=card.name), "## Training\n"]
+    if training := card.trained:
+        every = [*training.get("before", ()), training]
+        steps, tokens, seconds = (sum(run.get(key, 0) for run in every) for key in ("steps", "tokens", "seconds"))
+        hardware = training.get("hardware", {})
+        parts.append(
+            f"{len(every)} trainings, each from the weights of the one before: {steps:,} steps, {tokens:,} tokens, "
+            f"{seconds / 60:,.0f} minutes, on {hardware.get('device', 'unknown')} with {hardware.get('threads', '?')} "
+            "threads. card.json has the replies right at the end of each stage and the sha256 of the weights.\n"
+        )
+        lines = []
+        for run in every:
+            stages = "; ".join(stage["stage"] for stage in run.get("stages", ()))
+            lines.append(f"- seed {run.get('seed')}, {run.get('steps', 0):,} steps: {stages or 'no stage passed'}\n")
+        parts.append("".join(lines))
+    else:
+        parts.append("Nothing is known of it.\n")
+    if not card.results:
+        return "\n".join([*parts, "It was not examined yet: `harness pocket eval` does that.\n"])
+    exam, lines = card.exam, []
+    for heading, ((_, *texts), *rows) in tables(card.results):
+        asked = [
+            f"{name}: " + "; ".join(f"{text} = {cell}" for text, cell in zip(texts, cells, strict=True) if cell)
+            for name, *cells in rows
+        ]
+        lines.append(f"- **{heading}.** " + ". ".join(asked))
+    head = (
+        f"Exam of seed {exam.get('seed')}, {exam.get('questions')} questions a cell; percent [95 % interval] of n. "
+        "Lengths are characters / 4. The floor is what guessing without reading would reach.\n"
+    )
+    notes = [f"- {name}: {text}" for name, text in _NOTES.items()]
+    return "\n".join([*parts, "## Results\n", head, *notes, "", *lines]) + "\n"
 
 
 def _percent(value: float) -> str:
@@ -206,46 +230,6 @@ def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
         cells = {(row["asked"], row["text"]): _cell(row) for row in rows}
         body = [[name, *(cells.get((name, text), "") for text in texts)] for name in kinds]
         yield f"{skill}: {measure}", [["", *texts], *body]
-
-
-def _training_lines(card: Card) -> list[str]:
-    """The trainings of the weights, first one first: steps, tokens, time and stages."""
-    training = card.trained
-    if not training:
-        return ["## Training\n", "Nothing is known of it.\n"]
-    every = [*training.get("before", ()), training]
-    steps, tokens, seconds = (sum(run.get(key, 0) for run in every) for key in ("steps", "tokens", "seconds"))
-    hardware = training.get("hardware", {})
-    head = (
-        f"{len(every)} trainings, each from the weights of the one before: {steps:,} steps, {tokens:,} tokens, "
-        f"{seconds / 60:,.0f} minutes, on {hardware.get('device', 'unknown')} with {hardware.get('threads', '?')} "
-        "threads. card.json has the replies right at the end of each stage and the sha256 of the weights.\n"
-    )
-    lines = []
-    for run in every:
-        stages = "; ".join(stage["stage"] for stage in run.get("stages", ()))
-        lines.append(f"- seed {run.get('seed')}, {run.get('steps', 0):,} steps: {stages or 'no stage passed'}\n")
-    return ["## Training\n", head, "".join(lines)]
-
-
-def _result_lines(card: Card) -> list[str]:
-    """The results of the exam, a line for each skill and measure."""
-    if not card.results:
-        return ["It was not examined yet: `harness pocket eval` does that.\n"]
-    exam = card.exam
-    head = (
-        f"Exam of seed {exam.get('seed')}, {exam.get('questions')} questions a cell; percent [95 % interval] of n. "
-        "Lengths are characters / 4. The floor is what guessing without reading would reach.\n"
-    )
-    notes = "\n".join(f"- {name}: {text}" for name, text in _NOTES.items()) + "\n"
-    lines = []
-    for heading, ((_, *texts), *rows) in tables(card.results):
-        asked = [
-            f"{name}: " + "; ".join(f"{text} = {cell}" for text, cell in zip(texts, cells, strict=True) if cell)
-            for name, *cells in rows
-        ]
-        lines.append(f"- **{heading}.** " + ". ".join(asked))
-    return ["## Results\n", head, notes, "\n".join(lines) + "\n"]
 
 
 def write_card(card: Card, to: Path | None = None) -> Path:

@@ -24,7 +24,6 @@ from pocket.tasks.catalog import skills as declared
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.scenes import make_text
 from pocket.world.facts_and_distractors import Asked
-from pocket.world.questions import Asker
 
 READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas
 NEEDED = "needed facts only"
@@ -152,13 +151,6 @@ class Row:
     failed: int = 0
 
 
-def _asker_of(asker: Asker, question: Asked) -> Asker:
-    """A copy of the asker that always asks this question, so that a scene and its proof stay together."""
-    fixed = copy(asker)
-    vars(fixed).update(dict.fromkeys(ASKED, lambda: question))
-    return fixed
-
-
 def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     """A scene of the cell with an empty outcome; None where the text allows no such question."""
     shown = make_text(cell.recipe, dice, "evaluation")
@@ -167,7 +159,9 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
         question = getattr(shown.asker, cell.ask)()
         if question is None:
             return None
-        shown = replace(shown, asker=_asker_of(shown.asker, question))
+        asker = copy(shown.asker)  # always asks this question, so that a scene and its proof stay together
+        vars(asker).update(dict.fromkeys(ASKED, lambda: question))
+        shown = replace(shown, asker=asker)
         if cell.needed:
             facts = tuple(dice.shuffled(question.supports))
             shown = replace(shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,))
@@ -211,6 +205,6 @@ def examine(
             new = [Row(*head, name, v.mean, v.low, v.high, v.n, floor, failed) for name, (v, floor) in measured.items()]
             rows += new
             shares = ("-" if row.value is None else f"{100 * row.value:.0f} %" for row in new)
-            told = ", ".join(f"{row.measure} {share} of {row.n}" for row, share in zip(new, shares, strict=True))
-            progress(f"{skill.name}, {cell.asked}, {cell.text}: {told}")
+            results = ", ".join(f"{row.measure} {share} of {row.n}" for row, share in zip(new, shares, strict=True))
+            progress(f"{skill.name}, {cell.asked}, {cell.text}: {results}")
     return rows

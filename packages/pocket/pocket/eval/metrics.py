@@ -89,8 +89,8 @@ def _choice_measures(sittings: Sequence[Sitting], count: Callable[[Scene], int])
 
 def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
     """Area under ROC and accuracy of the probes, and exact match of the answers after a yes."""
-    told = [(i, zip(s.outcome.p_first, s.scene.verdicts, strict=False)) for i, s in enumerate(sittings)]
-    probes = [(i, p, right) for i, pairs in told for p, right in pairs]
+    by_scene = [(i, zip(s.outcome.p_first, s.scene.verdicts, strict=False)) for i, s in enumerate(sittings)]
+    probes = [(i, p, right) for i, pairs in by_scene for p, right in pairs]
     often = float(np.mean([right for *_, right in probes])) if probes else 0.5
     accuracy = [(i, (p > 0.5) == right) for i, p, right in probes]
     # The more was shown, the more often it is enough: what counting the parts would reach is the floor, not one half.
@@ -127,11 +127,6 @@ def _sentences(text: str) -> list[str]:
     return re.split(r"(?<=[.!?])\s+", text.strip()) if text.strip() else []
 
 
-def _pairs_in_lines(text: str) -> list[str]:
-    """ "* A | B | A knows B." -> "A | B"."""
-    return [" | ".join(line.split(" | ")[:2]) for line in _lines(text)]
-
-
 def _names_in_lines(text: str) -> list[str]:
     """The names in each line: capitalised words, except the first word of a line, and "#1"."""
     return [" ".join(sorted(_NAME.findall(line.partition(" ")[2]))) for line in _lines(text)]
@@ -162,7 +157,8 @@ _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
     "gathered": partial(_parts_measures, parts=_names),
     "summary": partial(_parts_measures, parts=_sentences),
     "shortened": partial(_parts_measures, parts=lambda text: _names("\n".join(_sentences(text)))),
-    "relations": partial(_parts_measures, parts=_pairs_in_lines),
+    # "* A | B | A knows B." -> "A | B"
+    "relations": partial(_parts_measures, parts=lambda text: [" | ".join(x.split(" | ")[:2]) for x in _lines(text)]),
     "outline": partial(_parts_measures, parts=_TITLE.findall),
     **dict.fromkeys(("doubts", "decomposed", "elaborated"), partial(_parts_measures, parts=_names_in_lines)),
     "triage": partial(_choice_measures, count=lambda scene: len(scene.texts) - 1),  # the first is the memory

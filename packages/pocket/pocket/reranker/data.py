@@ -45,13 +45,22 @@ class Listed:
 
 def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
     """Yield the questions of the text `made` that some fact supports, each with all its chunks of `size` tokens."""
-    chunks = tuple(Support(d.id, *span) for d in made.documents for span in _chunk_spans(d.text, size, offsets))
+    chunks: list[Support] = []
+    for document in made.documents:
+        starts = [start for start, _ in offsets(document.text)]
+        cuts = list(dict.fromkeys([0, *starts[size::size]])) if starts else []
+        chunks += [Support(document.id, *ends) for ends in zip(cuts, [*cuts[1:], len(document.text)], strict=True)]
     text = {d.id: d.text for d in made.documents}
     words = tuple(text[c.document_id][c.start : c.end] for c in chunks)
     for example, source in zip(made.examples, made.asked, strict=True):
         facts = spans(made.pages, source.supports, whole=False)
+        stating = np.zeros(len(chunks), dtype=bool)
+        for fact in facts:  # the chunk that holds most of its sentence
+            shared = [min(c.end, fact.end) - max(c.start, fact.start) for c in chunks]
+            of_page = [c.document_id == fact.document_id for c in chunks]
+            stating[int(np.argmax(np.where(of_page, shared, -1)))] = True
         if facts:
-            yield Listed(example.question.text, chunks, words, _chunks_with_facts(chunks, facts), facts)
+            yield Listed(example.question.text, tuple(chunks), words, stating, facts)
 
 
 def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Listed]:
@@ -68,20 +77,3 @@ def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Li
         if len(lists) == count:
             return lists
     raise CannotRun(f"{_TRIES * count} made-up texts have no {count} questions that something supports; name a --seed")
-
-
-def _chunk_spans(text: str, size: int, offsets: Offsets) -> list[tuple[int, int]]:
-    starts = [start for start, _ in offsets(text)]
-    cuts = list(dict.fromkeys([0, *starts[size::size]])) if starts else []
-    return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
-
-
-def _chunks_with_facts(chunks: Sequence[Support], facts: Sequence[Support]) -> np.ndarray:
-    """A mask [chunks]: for each fact the chunk that holds most of its sentence."""
-    mask = np.zeros(len(chunks), dtype=bool)
-    for fact in facts:
-        shared = [
-            min(c.end, fact.end) - max(c.start, fact.start) if c.document_id == fact.document_id else -1 for c in chunks
-        ]
-        mask[int(np.argmax(shared))] = True
-    return mask

@@ -125,7 +125,9 @@ class Trainer(Loop["list[Listed]"]):
         loss: Any = sum(losses, torch.zeros(())) / len(batch)
         step, steps = self.progress.step, self.settings.steps
         value = self.backward([loss], _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps))
-        self.found += [_recall(s.detach().numpy(), item.stating) for s, item in zip(scores, batch, strict=True)]
+        for of_item, item in zip(scores, batch, strict=True):  # ties keep the order of the text
+            best = np.argsort(-of_item.detach().numpy(), kind="stable")[:_TOP]
+            self.found.append(float(item.stating[best].sum() / item.stating.sum()))
         del self.found[:-200]
         return value
 
@@ -199,9 +201,3 @@ def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:
         return [(int(a), int(b)) for a, b in encoding["offset_mapping"]]
 
     return offsets
-
-
-def _recall(scores: np.ndarray, stating: np.ndarray) -> float:
-    """Share of the chunks that state a fact among the five best; ties keep the order of the text."""
-    best = np.argsort(-scores, kind="stable")[:_TOP]
-    return float(stating[best].sum() / stating.sum())

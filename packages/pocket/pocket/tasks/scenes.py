@@ -7,7 +7,7 @@ A text is `facts` sentences in random order, or a whole document of `tokens` (ch
 from the facts that are shown whole; a sentence that is cut proves nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -20,7 +20,7 @@ from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.shown_text import Shown, ask_about, draw_question, in_words, plain, question_of
 from pocket.world.fact_proofs import Fact, FactBase, Path, prove
-from pocket.world.facts_and_distractors import NOUNS, UNANSWERABLE, Asked
+from pocket.world.facts_and_distractors import NOUNS, UNANSWERABLE
 from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.questions import Asker
 from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, sample
@@ -52,8 +52,16 @@ def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Show
     seed = first + dice.below(seeds)
     made = sample(kind, seed, tokens=max(tokens, LEAST_TOKENS), purpose=purpose, hops=hops)
     sentences = {s.fact: page.document.text[s.start : s.end] for page in made.pages for s in page.stated}
-    if count:
-        return _some_sentences(kind, recipe, dice, sentences, made.asked, count)
+    if count:  # sentences in random order, those that prove the first question among them
+        needed = list(dict.fromkeys(f for a in made.asked[:1] for f in a.supports))[:count]
+        others = dice.shuffled([f for f in sentences if f not in needed])[: count - len(needed)]
+        facts = dice.shuffled([*needed, *others])
+        chosen = {f: plain(sentences[f], SCHEMAS[kind]) if recipe.pieces > 1 else sentences[f] for f in facts}
+        asker = Asker(SCHEMAS[kind], facts, dice)
+        if recipe.pieces > 1:
+            return Shown(kind, tuple(chosen.values()), tuple((f,) for f in facts), chosen, asker)
+        text = dice.pick((" ", "\n", "\n\n", " ")).join(chosen.values())
+        return Shown(kind, (text,), (tuple(facts),), chosen, asker)
     parts = [
         (page.document.text[start:end], tuple(s.fact for s in page.stated if start <= s.start and s.end <= end))
         for page in made.pages
@@ -65,21 +73,6 @@ def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Show
         facts = [fact for _, part in parts for fact in part]
     texts, stated = zip(*parts, strict=True)
     return Shown(kind, texts, stated, sentences, Asker(SCHEMAS[kind], facts, dice))
-
-
-def _some_sentences(
-    kind: str, recipe: Recipe, dice: Dice, sentences: Mapping[Fact, str], questions: Sequence[Asked], count: int
-) -> Shown:
-    """Show `count` of the `sentences` in random order; those that prove the first of `questions` are among them."""
-    needed = list(dict.fromkeys(f for a in questions[:1] for f in a.supports))[:count]
-    others = dice.shuffled([f for f in sentences if f not in needed])[: count - len(needed)]
-    facts = dice.shuffled([*needed, *others])
-    sentence_of = {f: plain(sentences[f], SCHEMAS[kind]) if recipe.pieces > 1 else sentences[f] for f in facts}
-    asker = Asker(SCHEMAS[kind], facts, dice)
-    if recipe.pieces > 1:
-        return Shown(kind, tuple(sentence_of.values()), tuple((f,) for f in facts), sentence_of, asker)
-    text = dice.pick((" ", "\n", "\n\n", " ")).join(sentence_of[f] for f in facts)
-    return Shown(kind, (text,), (tuple(facts),), sentence_of, asker)
 
 
 def _cut_spans(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
@@ -110,7 +103,11 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         if not isinstance(path, Path) or question.answer in ("yes", "no", UNANSWERABLE):
             continue
         kind = shown.asker.schema.ends(path.steps[-1])[1]
-        named = dice.shuffled(_things_of_kind(shown, kind)) if dice.chance(0.5) else []
+        things: list[str] = []  # of this kind, in the text's facts
+        for fact in shown.asker.facts:
+            relation = shown.asker.schema.relations[fact.relation]
+            things += [fact.subject] * (relation.subject == kind) + [fact.object] * (relation.object == kind)
+        named = dice.shuffled(list(dict.fromkeys(things))) if dice.chance(0.5) else []
         wrong = [w for w in named if w not in (question.answer, path.start)][:3]
         made = Namer(dice)
         while len(wrong) < 3:
@@ -121,19 +118,18 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         yield Scene(question_of(question, options), shown.texts, task_of("quality"), replies=(question.answer,))
 
 
-def _things_of_kind(shown: Shown, kind: str) -> list[str]:
-    """The names of all things of a kind ("town", ...) that the text's facts name, each once."""
-    names: list[str] = []
-    for fact in shown.asker.facts:
-        relation = shown.asker.schema.relations[fact.relation]
-        names += [fact.subject] * (relation.subject == kind) + [fact.object] * (relation.object == kind)
-    return list(dict.fromkeys(names))
-
-
 def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes with a probe after each part: do the parts so far prove the answer? In the end the answer, if so."""
+    """Scenes with a probe after each part: do the parts so far prove the answer? In the end the answer, if so.
+
+    The parts stand in random order; where the recipe is `mixed`, some as one line a fact.
+    """
     for question in ask_about(recipe, shown, dice):
-        parts = _shuffled_parts(recipe, shown, dice)
+        parts: list[tuple[str, tuple[Fact, ...]]] = []
+        for i in dice.shuffled(range(len(shown.texts))) if len(shown.texts) > 1 else [0]:
+            if recipe.mixed and dice.chance(0.5):
+                parts += [(in_words([fact], shown), (fact,)) for fact in shown.stated[i]]
+            else:
+                parts.append((_on_one_line(shown.texts[i]), shown.stated[i]))
         if question.supports and dice.chance(_LACKING):
             missing = dice.pick(question.supports)
             parts = [part for part in parts if missing not in part[1]]
@@ -148,17 +144,6 @@ def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         replies = (question.answer,) if verdicts[-1] else ()  # a search answers once it stops
         texts = (*heads, *(text for text, _ in parts))
         yield Scene(question_of(question), texts, task_of(shown.kind), replies, tuple(verdicts))
-
-
-def _shuffled_parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fact, ...]]]:
-    """The parts in random order, each with the facts it states; where `mixed`, some as one line a fact."""
-    parts: list[tuple[str, tuple[Fact, ...]]] = []
-    for i in dice.shuffled(range(len(shown.texts))) if len(shown.texts) > 1 else [0]:
-        if recipe.mixed and dice.chance(0.5):
-            parts += [(in_words([fact], shown), (fact,)) for fact in shown.stated[i]]
-        else:
-            parts.append((_on_one_line(shown.texts[i]), shown.stated[i]))
-    return parts
 
 
 def _headlines(shown: Shown) -> list[str]:

@@ -18,8 +18,7 @@ from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.shown_text import Part, Shown, ask_about, in_words, names_of, proves, question_of, remove_fact
-from pocket.world.fact_proofs import Fact, paths
-from pocket.world.facts_and_distractors import Asked
+from pocket.world.fact_proofs import paths
 from pocket.world.questions import Asker
 
 _PARTS = 9  # summaries to choose from at most
@@ -48,12 +47,18 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     if len(left) < 2:
         return
     named = dice.chance(0.4)
-    told_of = [_about_parts(_halves(part), shown) if named else in_words(part, shown) for part in left]
+    summaries = [_about_parts(_halves(part), shown) if named else in_words(part, shown) for part in left]
     for question in ask_about(recipe, shown, dice):
         lacking = [fact for fact in question.supports if fact not in remembered]
         right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
-        if right and (not named or _parts_that_lead(question, remembered, lacking[0], left, shown) == right):
-            texts = ("\n".join(memory), *told_of)
+        if right and named:  # the part must be the only one that names an end of the fact which is known already
+            known = {path.start for path in paths(question.query)}
+            known.update(end for fact in remembered for end in (fact.subject, fact.object))
+            known &= {lacking[0].subject, lacking[0].object}
+            if [i for i, part in enumerate(left) if known & set(names_of(part, shown))] != right:
+                continue
+        if right:
+            texts = ("\n".join(memory), *summaries)
             yield Scene(question_of(question), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
 
 
@@ -106,12 +111,3 @@ def _halves(part: Part) -> list[Part]:
 def _about_parts(parts: Sequence[Part], shown: Shown) -> str:
     """ "About A and B. About C.": a sentence for each part with what it names."""
     return " ".join(scenes.about_sentence(names_of(part, shown)) for part in parts)
-
-
-def _parts_that_lead(question: Asked, remembered: Part, target: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
-    """Indices of the parts that name an end of the fact `target` which the question or a remembered fact names too."""
-    known = {path.start for path in paths(question.query)} | {
-        end for fact in remembered for end in (fact.subject, fact.object)
-    }
-    known &= {target.subject, target.object}
-    return [i for i, part in enumerate(parts) if known & set(names_of(part, shown))]

@@ -45,10 +45,16 @@ def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
     dropped = misses = 0
     while sum(map(len, taken)) < tokens:
         whole = next(trees)
-        tree = _cut_tree(whole, size)
-        dropped += len(whole.replies) - (len(tree.replies) if tree else 0)
-        misses = 0 if tree else misses + 1
-        if tree is not None:
+        room, branches = size - len(whole.trunk), list[Branch]()
+        for branch in whole.branches:
+            if len(branch.ids) <= room:
+                branches.append(branch)
+                room -= len(branch.ids)
+        tree = Tree(whole.trunk, whole.targets, branches)
+        fits = room >= 0 and bool(branches or whole.targets)  # the trunk, and something to learn
+        dropped += len(whole.replies) - (len(tree.replies) if fits else 0)
+        misses = 0 if fits else misses + 1
+        if fits:
             taken.append(tree)
         elif misses > _TRIES:
             raise UserError(f"no text of this recipe fits a row of {size} tokens; give the recipe a larger size")
@@ -58,19 +64,6 @@ def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
             passes.append([])
         passes[-1].append(tree)
     return Batch(passes, dropped)
-
-
-def _cut_tree(tree: Tree, size: int) -> Tree | None:
-    """The tree with as many branches as a row holds; None where the trunk alone is too long."""
-    room = size - len(tree.trunk)
-    if room < 0:
-        return None
-    kept: list[Branch] = []
-    for branch in tree.branches:
-        if len(branch.ids) <= room:
-            kept.append(branch)
-            room -= len(branch.ids)
-    return Tree(tree.trunk, tree.targets, kept) if kept or tree.targets else None
 
 
 def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: DrillTokens) -> tuple[int, Batch]:

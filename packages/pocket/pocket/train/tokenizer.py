@@ -73,7 +73,9 @@ def build(folder: Path, seed: int = 0) -> Any:
     raw = [f"<0x{i:02X}>" for i in range(256)]
     trainer = trainers.BpeTrainer(vocab_size=_MOST, special_tokens=special + raw, show_progress=False)
     backend.train_from_iterator(_training_texts(seed), trainer)
-    backend = _plain_bytes(backend, special)
+    spec = json.loads(backend.to_str())  # the trainer made control tokens of the bytes too
+    spec["added_tokens"] = [token for token in spec["added_tokens"] if token["content"] in special]
+    backend = Tokenizer.from_str(json.dumps(spec))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_WORDS)), "isolated")
     begin = (BEGIN, backend.token_to_id(BEGIN))
     backend.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[begin])
@@ -87,12 +89,3 @@ def build(folder: Path, seed: int = 0) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(str(folder))
     return tokenizer
-
-
-def _plain_bytes(backend: Any, special: list[str]) -> Any:
-    """A copy of the tokenizer whose only control tokens are `special`: the trainer made the bytes such tokens too."""
-    from tokenizers import Tokenizer
-
-    spec = json.loads(backend.to_str())
-    spec["added_tokens"] = [token for token in spec["added_tokens"] if token["content"] in special]
-    return Tokenizer.from_str(json.dumps(spec))

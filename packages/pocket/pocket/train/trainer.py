@@ -98,26 +98,18 @@ class Trainer(Loop[tuple[int, Batch]]):
         about |= self._origin
         self.weights = dict(self.net.named_parameters())
         steps = sum(one.steps for one in self.course.stages) if settings.steps is None else settings.steps
-        device, optimizer = self.device, self._new_optimizer()
+        # Norms and embeddings, whose sizes set how sharp the logits can be, do not decay.
+        still = [name for name in self.weights if any(part in name for part in ("norm", "embed_tokens", "lm_head"))]
+        decaying = {"params": [w for n, w in self.weights.items() if n not in still], "weight_decay": 0.05}
+        others = {"params": [self.weights[n] for n in still], "weight_decay": 0.0}
+        optimizer = torch.optim.AdamW([decaying, others], betas=(0.9, 0.98), fused=True)
         super().__init__(
-            self.net, out, about, saved, steps=steps, save=settings.save, say=_SAY, device=device, optimizer=optimizer,
-            lr_scheduler_type="constant",
+            self.net, out, about, saved, steps=steps, save=settings.save, say=_SAY, device=self.device,
+            optimizer=optimizer, lr_scheduler_type="constant",
         )  # fmt: skip
         if saved is not None:
             for line in (f"going on from step {self.progress.step}, stage '{self._stage().name}'", *notes):
                 self.tell(line)
-
-    def _new_optimizer(self) -> torch.optim.Optimizer:
-        # Norms and embeddings, whose sizes set how sharp the logits can be, do not decay.
-        still = [name for name in self.weights if any(part in name for part in ("norm", "embed_tokens", "lm_head"))]
-        return torch.optim.AdamW(
-            [
-                {"params": [w for n, w in self.weights.items() if n not in still], "weight_decay": 0.05},
-                {"params": [self.weights[n] for n in still], "weight_decay": 0.0},
-            ],
-            betas=(0.9, 0.98),
-            fused=True,
-        )
 
     def _after_save(self) -> None:
         """Write the model as it is now."""

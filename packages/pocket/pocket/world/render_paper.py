@@ -21,11 +21,19 @@ def make(order: Order) -> Sample:
     sources = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(sources)
     page = _lay_out(order, growth)
-    examples = tuple(
-        Example(Question(f"{order.id}-q{number}", source.text, (order.id,)), _gold_of(source, page))
-        for number, source in enumerate(sources)
-    )
-    return Sample((page,), examples, tuple(sources), growth.base)
+    examples = []
+    for number, source in enumerate(sources):
+        supporting, answers = spans([page], source.supports), (source.answer, *aliases(source.answer))
+        kind = (
+            "none" if source.kind == "unanswerable" else "boolean" if source.answer in ("yes", "no") else "extractive"
+        )
+        if kind != "extractive":
+            answers = (source.answer.capitalize(),)  # as Qasper has them
+        evidence = [page.document.text[s.start : s.end] for s in supporting]
+        extra = {"hops": source.hops, "type": source.kind, "answer_type": kind, "evidence": evidence}
+        question = Question(f"{order.id}-q{number}", source.text, (order.id,))
+        examples.append(Example(question, Gold(answers, supporting, extra)))
+    return Sample((page,), tuple(examples), tuple(sources), growth.base)
 
 
 def _ask_question(order: Order, growth: GrowingText) -> Asked:
@@ -37,20 +45,6 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
     if hops == 2 and dice.chance(0.35):
         return growth.ask_same() if dice.chance(0.6) else growth.ask_which(1)
     return growth.ask_path(hops)
-
-
-def _gold_of(question: Asked, page: Page) -> Gold:
-    """The gold answer in Qasper's form: yes and no and unanswerable capitalised, evidence as whole paragraphs."""
-    supporting = spans([page], question.supports)
-    boolean = question.answer in ("yes", "no")
-    answers = (question.answer, *aliases(question.answer))
-    extra = {
-        "hops": question.hops,
-        "type": question.kind,
-        "answer_type": "none" if question.kind == "unanswerable" else "boolean" if boolean else "extractive",
-        "evidence": [page.document.text[s.start : s.end] for s in supporting],
-    }
-    return Gold(answers if extra["answer_type"] == "extractive" else (question.answer.capitalize(),), supporting, extra)
 
 
 def _lay_out(order: Order, growth: GrowingText) -> Page:

@@ -10,7 +10,6 @@ not occur in the text. Hard: the text names all of them, and where it can in the
 from collections.abc import Callable
 from typing import Any
 
-from harness.stats.rng import Dice
 from harness.types import Example, Gold, Question
 from pocket.world.fact_proofs import Fact
 from pocket.world.facts_and_distractors import Asked, GrowingText
@@ -20,6 +19,7 @@ from pocket.world.templates import schema
 _COMPARED = 0.15
 _SCENE = (3, 7)  # facts a chapter
 _STEP = 0.2  # how far apart, at most, the stations of a thing lie; the whole story is 1
+_PLAIN = "it was {}"  # an answer in a second wording; of some kinds of things there is a better one
 _SECOND = {"town": "in {}", "spot": "in {}", "craft": "as a {}", "price": "for {}"}
 OPTIONS = 4
 _HARD = 0.5
@@ -32,7 +32,14 @@ Solution = tuple[tuple[str, ...], tuple[str, ...] | None, dict[str, Any]]
 
 def make(order: Order) -> Sample:
     """A story and questions about it. Gold: two wordings of the answer; the sentences that prove it."""
-    return _make_story(order, lambda question, _: ((question.answer, _other_answer(question)), None, {}))
+
+    def solve(question: Asked, growth: GrowingText) -> Solution:
+        kind = growth.schema.relations[question.relation].object if question.kind == "path" else ""
+        answered_by_object = bool(question.supports) and question.supports[-1].object == question.answer
+        wording = _SECOND.get(kind, _PLAIN) if answered_by_object else _PLAIN
+        return (question.answer, wording.format(question.answer)), None, {}
+
+    return _make_story(order, solve)
 
 
 def make_choice(order: Order) -> Sample:
@@ -70,16 +77,19 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
     return growth.ask_path(hops)
 
 
-def _other_answer(question: Asked) -> str:
-    """The answer in a second wording, as "in Velford", "as a baker" or "it was Toren"."""
-    kind = schema("story").relations[question.relation].object if question.kind == "path" else ""
-    answered_by_object = bool(question.supports) and question.supports[-1].object == question.answer
-    return (_SECOND.get(kind, "it was {}") if answered_by_object else "it was {}").format(question.answer)
-
-
 def _write_chapters(order: Order, growth: GrowingText) -> Page:
-    """The facts in the order of time, cut into chapters."""
-    lines = _facts_in_time(growth, order.dice)
+    """The facts in the order of time, cut into chapters.
+
+    A thing's facts stand one after the other from a random moment on, in the order of the table; a person's anywhere.
+    """
+    dice, timed, relations = order.dice, list[tuple[float, Fact, str]](), growth.schema.relations
+    for facts in growth.subjects.values():
+        moment = dice.random()
+        for fact, sentence in sorted(facts, key=lambda line: relations[line[0].relation].rank):
+            person = relations[fact.relation].subject == "person"
+            moment = dice.random() if person else moment + _STEP * dice.random()
+            timed.append((moment, fact, sentence))
+    lines = [(fact, sentence) for _, fact, sentence in sorted(timed, key=lambda line: line[0])]
     chapters: list[Paragraph] = []
     at = 0
     while at < len(lines):
@@ -90,33 +100,15 @@ def _write_chapters(order: Order, growth: GrowingText) -> Page:
     return lay(order.id, chapters, title=f"The Tale of {growth.thing('person')}")
 
 
-def _facts_in_time(growth: GrowingText, dice: Dice) -> list[tuple[Fact, str]]:
-    """A thing's facts one after the other from a random moment on, in the order of the table; a person's anywhere."""
-    timed = []
-    for facts in growth.subjects.values():
-        relations = growth.schema.relations
-        moment = dice.random()
-        for fact, sentence in sorted(facts, key=lambda line: relations[line[0].relation].rank):
-            person = relations[fact.relation].subject == "person"
-            moment = dice.random() if person else moment + _STEP * dice.random()
-            timed.append((moment, fact, sentence))
-    return [(fact, sentence) for _, fact, sentence in sorted(timed, key=lambda line: line[0])]
-
-
-def _answer_kind(question: Asked) -> str:
-    """The kind of thing that the answer is."""
-    if question.kind == "comparison":
-        return schema("story").relations[question.supports[0].relation].subject
-    relation = schema("story").relations[question.supports[-1].relation]
-    return relation.object if question.supports[-1].object == question.answer else relation.subject
-
-
 def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], bool]:
     """The answer among three others in random order, and whether the question is hard.
 
     Hard: the text names all wrong options, those in the answer's role first. Easy: it names none, where possible.
     """
-    dice, kind = growth.dice, _answer_kind(question)
+    dice, last = growth.dice, question.supports[0 if question.kind == "comparison" else -1]
+    relation = growth.schema.relations[last.relation]
+    named_last = question.kind != "comparison" and last.object == question.answer
+    kind = relation.object if named_last else relation.subject  # of thing that the answer is
     wrong: dict[str, None] = {}
     difficult = dice.chance(_HARD)
     if difficult:

@@ -111,7 +111,11 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
     tasks = [task for name, task in offered.items() if not chosen or name in chosen]
     profile = options.profile or ("pocket" if base.embedded else "paper")
     own = Path(options.config) if options.config is not None else None
-    settings = read.read_settings(read.Settings, _settings_name(preset), profile, list(offered), given[""], own)
+    # Settings are kept by the preset's name, else by the longest beginning of it that has some.
+    parts = preset.split("-")
+    heads = ["-".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    kept = next((head for head in heads if read.profiles(head)), preset)
+    settings = read.read_settings(read.Settings, kept, profile, list(offered), given[""], own)
     labelled = None
     if options.teacher is not None:
         teacher = check_greedy(resolved("models", model=options.teacher, sets=given["teacher"]), "a teacher")
@@ -156,15 +160,6 @@ def _trainable_method(name: str) -> tuple[str, Method]:
     if not method.training():
         raise UserError(f"'{preset}' has no adapters to train; name a method that has, for instance longrefiner")
     return preset, method
-
-
-def _settings_name(name: str) -> str:
-    """The name under which training settings are kept: the preset's, else the longest beginning of it that has some."""
-    from harness_training.settings import profiles
-
-    parts = name.split("-")
-    heads = ["-".join(parts[:n]) for n in range(len(parts), 0, -1)]
-    return next((head for head in heads if profiles(head)), name)
 
 
 def make_labels(options: TrainOptions, settings: Settings, teacher: ModelConfig, sets: Mapping[str, Any]) -> Labels:
