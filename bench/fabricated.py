@@ -149,8 +149,8 @@ def edited(kind: str, run: StoredRun, score: str, dice: random.Random) -> Stored
 def honest_run(folder: Path, value: Value) -> StoredRun:
     """A run over the official rows, two in seven of them answered right, with this code and the paper's template."""
     llama, score = public_releases._published_facts()["llama"], str(value.metric.score)
-    told = [{"prediction": "Mira" if i % 7 < 2 else "Tom", "scores": {score: float(i % 7 < 2)}} for i in range(2417)]
-    rows = [{**row, **own, "gold": GOLD} for row, own in zip(official(), told, strict=True)]
+    answers = [{"prediction": "Mira" if i % 7 < 2 else "Tom", "scores": {score: float(i % 7 < 2)}} for i in range(2417)]
+    rows = [{**row, **own, "gold": GOLD} for row, own in zip(official(), answers, strict=True)]
     run = paper_run(folder, "bm25", "musique", rows, manifest=comparable.made_by())
     prompt = re.sub(r"\{[a-z_]+\}", "x", next(p for key, p in run.manifest["prompts"].items() if ", system" not in key))
     sent = f"{llama['opening']}{llama['user']}{prompt}{llama['closing']}"
@@ -181,8 +181,8 @@ def judged(
         own = table[table["run"] == "r--9"]
         if own.empty or own["verdict"].str.startswith(NOT_COMPARABLE).any():
             return True, False, False
-        told = own["verdict"].iloc[0] == plain["verdict"] and WORDS.get(kind, "?") not in plain["verdict"]
-        found.append(told and not set(own["notes"].iloc[0]) - set(plain["notes"]))
+        alike = own["verdict"].iloc[0] == plain["verdict"] and WORDS.get(kind, "?") not in plain["verdict"]
+        found.append(alike and not set(own["notes"].iloc[0]) - set(plain["notes"]))
     return False, found[0], found[-1]
 
 

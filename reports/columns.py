@@ -84,49 +84,45 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
             table = pick_columns(table, columns, score)
-        told = [name for name in ("dataset", "model") if name in table.columns and table[name].nunique() == 1]
-        title = " · ".join(str(table[name].iloc[0]) for name in told)
-        shown = legended(_settings_as_columns(table.drop(columns=told)))
+        shared = [name for name in ("dataset", "model") if name in table.columns and table[name].nunique() == 1]
+        title = " · ".join(str(table[name].iloc[0]) for name in shared)
+        without = [name for name in settings(table) if table[name].isna().all()]
+        table = table.drop(columns=[*shared, *without])
+        if swept := settings(table):  # columns behind the method, whose name is then without them
+            place = list(table.columns).index("method") + 1
+            for name in reversed(swept):
+                table.insert(place, name, table.pop(name))
+            table = table.assign(method=table["base"])
+        shown = legended(table)
         shown.attrs["asked"] = [*table.columns] if columns is not None and not columns else [*(columns or ())]
         found.append(Section(title, shown))
     return found
-
-
-def _settings_as_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Move the settings that differ to columns behind the method; drop them from its name."""
-    table = table.drop(columns=[name for name in settings(table) if table[name].isna().all()])
-    if not settings(table):
-        return table
-    place = list(table.columns).index("method") + 1
-    for name in reversed(settings(table)):
-        table.insert(place, name, table.pop(name))
-    return table.assign(method=table["base"])
 
 
 def legended(table: pd.DataFrame) -> pd.DataFrame:
     """The table with a legend of those columns of costs that have a value, as the first note of every row."""
     has = {str(name) for name in table.columns if table[name].notna().any()}
     index = [name for name in ("tokens.index", "tflops.index") if name in has]
-    told = [f"costs are per question, {' and '.join(index)} per document"] if index else []
+    sentences = [f"costs are per question, {' and '.join(index)} per document"] if index else []
     if "convention" in has and any(name == "printed" or name.split(".")[0] in ("tflops", "ratio") for name in has):
-        told.append(f"FLOPs under the convention {', '.join(dict.fromkeys(table['convention'].dropna()))}")
+        sentences.append(f"FLOPs under the convention {', '.join(dict.fromkeys(table['convention'].dropna()))}")
     if "money" in has:
-        told.append("money by model.price, per question with its share of the index; money.run: of the whole run")
+        sentences.append("money by model.price, per question with its share of the index; money.run: of the whole run")
     if "seconds.p95" in has:
-        told.append("seconds: the time of a question's own requests, without the queue")
+        sentences.append("seconds: the time of a question's own requests, without the queue")
     if "ratio" in has:
-        told.append(
+        sentences.append(
             "ratio: cost against full-context (or --reference), an index shared by the questions of its document; "
             "ratio.search: without the index, as the papers print it"
         )
-    if not told or "notes" not in table.columns:
+    if not sentences or "notes" not in table.columns:
         return table
-    legend = "; ".join(told)
+    legend = "; ".join(sentences)
     return table.assign(notes=table["notes"].map(lambda notes: (legend, *notes)))
 
 
 def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFrame:
     """The frame with the middle of long texts in `column` left out: "PECAN Attention … 8 queries per document"."""
     half = (longest - 3) // 2
-    told = [t if len(t) <= longest else f"{t[:half].rstrip()} … {t[-half:].lstrip()}" for t in map(str, frame[column])]
-    return frame.assign(**{column: told})
+    texts = [t if len(t) <= longest else f"{t[:half].rstrip()} … {t[-half:].lstrip()}" for t in map(str, frame[column])]
+    return frame.assign(**{column: texts})

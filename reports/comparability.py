@@ -43,8 +43,15 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
         usual[dataset] = like[tasks.index(max(tasks, key=tasks.count))]
     found: list[str | None] = []
     for run, own, label in zip(runs, keys, labels, strict=True):
-        base = usual[facts.run_key(run)[0]]
-        reasons = _question_set_differences(own, keys[base])
+        base, reasons = usual[facts.run_key(run)[0]], []
+        rows, asked = keys[base]
+        if own[0] != rows:
+            prints = " and ".join((name or "not recorded")[:12] for name in (own[0], rows))
+            reasons.append(f"other rows of the data set (fingerprints {prints})")
+        if own[1] != asked:
+            reasons.append(f"other questions ({len(own[1])} and {len(asked)}, {len(own[1] & asked)} in common)")
+            if own[0] == rows and own[1] & asked:
+                reasons.append("harness report --common shows all runs on the questions in common")
         usual_task = facts.task(run if facts.elsewhere(run) or facts.elsewhere(runs[base]) else runs[base])
         if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:
             reasons.append(f"another task ({', '.join(names)})")
@@ -76,19 +83,6 @@ def _golds(run: StoredRun) -> dict[tuple[str | None, str], str]:
     return {(facts.fingerprint(run), name): canonical(gold) for name, gold in held if gold is not None}
 
 
-def _question_set_differences(own: Asked, usual: Asked) -> list[str]:
-    """A phrase where a run has other rows, and one where it has other questions, than `usual`, those of most runs."""
-    found = []
-    if own[0] != usual[0]:
-        prints = " and ".join((key[0] or "not recorded")[:12] for key in (own, usual))
-        found.append(f"other rows of the data set (fingerprints {prints})")
-    if own[1] != usual[1]:
-        found.append(f"other questions ({len(own[1])} and {len(usual[1])}, {len(own[1] & usual[1])} in common)")
-        if own[0] == usual[0] and own[1] & usual[1]:
-            found.append("harness report --common shows all runs on the questions in common")
-    return found
-
-
 def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs, each reduced to the questions that every run over the same rows was asked; a note says of how many.
 
@@ -118,8 +112,8 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
     Those that an import left out count.
     """
     runs = [one.whole or one for one in (run, base)]
-    told = [(one.manifest.get("dataset") or {}).get("questions") if facts.elsewhere(one) else None for one in runs]
-    sizes = [asked or len(one.records) for asked, one in zip(told, runs, strict=True)]
+    counts = [(one.manifest.get("dataset") or {}).get("questions") if facts.elsewhere(one) else None for one in runs]
+    sizes = [asked or len(one.records) for asked, one in zip(counts, runs, strict=True)]
     number = len(same_questions(*runs))
     who = " and ".join(f"{one.config['method']['name']} with {one.config['model']['name']}" for one in runs)
     shared = f"{who} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"
@@ -132,10 +126,10 @@ def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
         {r["question_id"]: ([r.get("question")], (r.get("gold") or {}).get("answers") or ()) for r in one.whole_records}
         for one in (run, base)
     )
-    return {name for name in ours.keys() & theirs.keys() if all(map(_may_be_equal, ours[name], theirs[name]))}
 
+    def may_be_equal(*texts: Sequence[str | None]) -> bool:
+        """Whether two lists have a normalised text in common, or one of them is not known."""
+        known = [list(filter(None, own)) for own in texts]
+        return not all(known) or any(exact(a, b) for a, b in product(*known))
 
-def _may_be_equal(ours: Sequence[str | None], theirs: Sequence[str | None]) -> bool:
-    """Whether two lists have a normalised text in common, or one of them is not known."""
-    known = [list(filter(None, texts)) for texts in (ours, theirs)]
-    return not all(known) or any(exact(a, b) for a, b in product(*known))
+    return {name for name in ours.keys() & theirs.keys() if all(map(may_be_equal, ours[name], theirs[name]))}

@@ -217,7 +217,7 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
     if facts.elsewhere(run) or facts.elsewhere(base):
         both = ours.keys() & theirs.keys() - {"dataset.scorers"}
         ours, theirs = ({key: value for key, value in one.items() if key in both} for one in (ours, theirs))
-    if not (facts.elsewhere(run) or facts.elsewhere(base)):
+    else:
         made = [made_with(one) for one in (run, base)]
         weights = {key for one in made for key in one if key.startswith("weights ")} - (made[0].keys() & made[1].keys())
         made = [{f"made with {k}": v for k, v in one.items() if k not in {"rows", *weights}} for one in made]
@@ -247,10 +247,10 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Dotted setting ("method.params.k") -> value, of those that are compared: no paths, devices or limits."""
-    told = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
-    if isinstance(told.get("method.implementation"), str):
-        told["method.implementation"] = short_name(told["method.implementation"])
-    return {key: value for key, value in told.items() if key != "method.mark" and not _PLACES.fullmatch(key)}
+    settings = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
+    if isinstance(settings.get("method.implementation"), str):
+        settings["method.implementation"] = short_name(settings["method.implementation"])
+    return {key: value for key, value in settings.items() if key != "method.mark" and not _PLACES.fullmatch(key)}
 
 
 def _told(value: object) -> str:
@@ -258,38 +258,31 @@ def _told(value: object) -> str:
 
 
 def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
-    """Each other run with the reference of its data set. Raises UnknownName for `reference`, UserError for no pair."""
+    """Each other run with the reference of its data set: `reference`, else full-context or the first.
+
+    Raises UnknownName for `reference`, UserError for no pair, or no reference or several in a data set.
+    """
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
     if reference is not None:
         facts.check_reference(runs, reference)
     pairs: list[_Pair] = []
     for dataset in dict.fromkeys(r.config["dataset"]["name"] for r in runs):
         group = [r for r in runs if r.config["dataset"]["name"] == dataset]
-        base = _reference_run(group, dataset, reference, names)
+        found = [run for run in group if names[id(run)] == reference]  # of "bm25" and "bm25 k=3" the first is meant
+        if len(found) != 1:
+            found = [run for run in group if (reference or REFERENCE) in facts.reference_names(run)]
+        if len(found) > 1:
+            options = ", ".join(f"'{names[id(run)]}' ({run.name})" for run in found)
+            problem = f"{dataset} has {len(found)} runs of '{reference or REFERENCE}'"
+            raise UserError(f"{problem}; choose one with --reference: {options}")
+        if reference is not None and not found:
+            problem = f"data set {dataset} has no run of the reference '{reference}'"
+            raise UserError(f"{problem}; run it, or leave {dataset} out")
+        base = (found or group)[0]
         pairs += [_Pair(r, names[id(r)], base, names[id(base)]) for r in group if r is not base]
     if not pairs:
         raise UserError("nothing to compare: give at least two runs of one data set")
     return pairs
-
-
-def _reference_run(
-    group: Sequence[StoredRun], dataset: str, reference: str | None, names: Mapping[int, str]
-) -> StoredRun:
-    """The reference of a data set's runs: `reference`, else full-context or the first. UserError: none, or several.
-
-    names: id of a run -> its label.
-    """
-    wanted = reference or REFERENCE
-    found = [run for run in group if names[id(run)] == reference]  # of "bm25" and "bm25 k=3" the first is meant
-    found = found if len(found) == 1 else [run for run in group if wanted in facts.reference_names(run)]
-    if len(found) > 1:
-        options = ", ".join(f"'{names[id(run)]}' ({run.name})" for run in found)
-        raise UserError(f"{dataset} has {len(found)} runs of '{wanted}'; choose one with --reference: {options}")
-    if found:
-        return found[0]
-    if reference is not None:
-        raise UserError(f"data set {dataset} has no run of the reference '{reference}'; run it, or leave {dataset} out")
-    return group[0]
 
 
 def _compared_score(pair: _Pair, score: str | None) -> str:
@@ -308,54 +301,46 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
     who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
     failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
     if pair.elsewhere:
-        number, most, told = overlap(pair.run, pair.base)
-        found = [] if number >= _SHARED * most else [f"{told}, less than {_SHARED:.0%}"]
+        number, most, shared = overlap(pair.run, pair.base)
+        found = [] if number >= _SHARED * most else [f"{shared}, less than {_SHARED:.0%}"]
     else:
-        found = _input_differences(pair, who)
+        asked, theirs = ({r["question_id"] for r in x.records} for x in (run, base))
+        seeds = [x.config.get("seed", 0) for x in (run, base)]
+        found = []
+        if facts.fingerprint(run) != facts.fingerprint(base):
+            prints = " and ".join((facts.fingerprint(x) or "not recorded")[:12] for x in (run, base))
+            found.append(f"{who} used different data (fingerprints {prints})")
+        if asked != theirs:
+            counts = f"{len(asked)} and {len(theirs)}, {len(asked & theirs)} in common"
+            found.append(f"{who} answered different questions ({counts})")
+        tasks, draws = ([one(x) for x in (run, base)] for one in (facts.task, lambda x: sampling(x.config["model"])))
+        found += [
+            f"{who} were asked differently (dataset.{key}: {text!r} and {tasks[1][key]!r})"
+            for key, text in tasks[0].items()
+            if text != tasks[1][key]
+        ]
+        if seeds[0] != seeds[1]:
+            found.append(f"{who} have different seeds ({seeds[0]} and {seeds[1]})")
+        found += [
+            f"{who} were answered differently (model.{key}: {value} and {draws[1][key]})"
+            for key, value in draws[0].items()
+            if value != draws[1][key]
+        ]
+        if facts.reader(run) != facts.reader(base):
+            readers = [x.config["model"]["name"] for x in (run, base)]
+            names = f"{readers[0]} and {readers[1]}" if readers[0] != readers[1] else f"both named {readers[0]}"
+            found.append(f"{who} have different readers ({names})")
     versions = [facts.scorer_version(x, name) for x in (run, base)]
     if versions[0] != versions[1]:
-        told = " and ".join(v or "not recorded" for v in versions)
+        both = " and ".join(v or "not recorded" for v in versions)
         judged = name in facts.judges(run)
         how = "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
-        found.append(f"{who} were scored by different versions of {name} ({told}); {how}")
+        found.append(f"{who} were scored by different versions of {name} ({both}); {how}")
     if failed != failed_base:
         found.append(f"{who} treat failed questions differently (failed: {failed} and {failed_base})")
     for one, label in ((run, pair.label), (base, pair.base_label)):
         if odd := checks[id(one), name][0]:
             found.append(f"{run.config['dataset']['name']}: {label}: {odd}")
-    return found
-
-
-def _input_differences(pair: _Pair, who: str) -> list[str]:
-    """Sentences on how data, questions, task, seed and reader of a pair differ; who: the words that name the two."""
-    run, base = pair.run, pair.base
-    asked, theirs = ({r["question_id"] for r in x.records} for x in (run, base))
-    seeds = [x.config.get("seed", 0) for x in (run, base)]
-    found = []
-    if facts.fingerprint(run) != facts.fingerprint(base):
-        prints = " and ".join((facts.fingerprint(x) or "not recorded")[:12] for x in (run, base))
-        found.append(f"{who} used different data (fingerprints {prints})")
-    if asked != theirs:
-        counts = f"{len(asked)} and {len(theirs)}, {len(asked & theirs)} in common"
-        found.append(f"{who} answered different questions ({counts})")
-    tasks = [facts.task(x) for x in (run, base)]
-    found += [
-        f"{who} were asked differently (dataset.{key}: {told!r} and {tasks[1][key]!r})"
-        for key, told in tasks[0].items()
-        if told != tasks[1][key]
-    ]
-    if seeds[0] != seeds[1]:
-        found.append(f"{who} have different seeds ({seeds[0]} and {seeds[1]})")
-    drawn, theirs_drawn = (sampling(x.config["model"]) for x in (run, base))
-    found += [
-        f"{who} were answered differently (model.{key}: {told} and {theirs_drawn[key]})"
-        for key, told in drawn.items()
-        if told != theirs_drawn[key]
-    ]
-    if facts.reader(run) != facts.reader(base):
-        readers = [x.config["model"]["name"] for x in (run, base)]
-        told = f"{readers[0]} and {readers[1]}" if readers[0] != readers[1] else f"both named {readers[0]}"
-        found.append(f"{who} have different readers ({told})")
     return found
 
 
@@ -385,10 +370,10 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
     notes += [f"{label}: {NOT_CHECKED}" for run, label in both if not checks[id(run), name][1]]
     failed = {r["question_id"] for r in (*pair.run.records, *pair.base.records) if r["error"] is not None}
     if 0 < len(apart := [values[i] - other[i] for i in common if i not in failed]) < len(common):
-        told = (
+        difference = (
             f"{100 * sum(apart) / len(apart):+.1f} over the {len(apart)} of {len(common)} questions that both answered"
         )
-        notes.append(f"{pair.label} minus {pair.base_label}: {told}")
+        notes.append(f"{pair.label} minus {pair.base_label}: {difference}")
     changed = config_difference(pair.run, pair.base)
     return {
         "dataset": pair.run.config["dataset"]["name"],

@@ -213,8 +213,8 @@ def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
     if search.get("uncounted"):
         del whole["FLOPs"]
     shares = {name: 100 * part[name] / total for name, total in whole.items() if total}
-    told = {name: "<0.1" if 0 < share < 0.05 else f"{share:.1f}" for name, share in shares.items()}
-    return ", ".join(f"{share} % of the {name}" for name, share in told.items())
+    texts = {name: "<0.1" if 0 < share < 0.05 else f"{share:.1f}" for name, share in shares.items()}
+    return ", ".join(f"{share} % of the {name}" for name, share in texts.items())
 
 
 def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:

@@ -18,7 +18,7 @@ set stays within its share of the page; if the shortest is too long, the last qu
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,11 +92,21 @@ class _Source:
     convention: str
 
     def parts(self, ids: Sequence[str], length: Length, searches: Searches | None = None) -> Iterator[list[list[Any]]]:
-        """Yield the answers to `ids`, [question][run], in parts of about _PART bytes; searches: adds their replays."""
+        """Yield the answers to `ids`, [question][run], in parts of about _PART bytes; None where a run has no record.
+
+        searches: adds their replays.
+        """
         part: list[list[Any]] = []
         size = 0
         for question_id in ids:
-            answers = [self._answer_of(i, question_id, length, searches) for i, _ in enumerate(self.runs)]
+            answers: list[Any] = []
+            for run, records, known in zip(self.runs, self.records, self.known, strict=True):
+                answer = None
+                if (record := records.get(question_id)) is not None:
+                    answer = _answer_json(record, known, length, self.convention)
+                    if searches and (replay := searches.replay(run, record, known.rows)) is not None:
+                        answer["replay"] = replay
+                answers.append(answer)
             part.append(answers)
             size += len(json.dumps(answers))
             if size > _PART:
@@ -104,16 +114,6 @@ class _Source:
                 part, size = [], 0
         if part:
             yield part
-
-    def _answer_of(self, run: int, question: str, length: Length, searches: Searches | None) -> dict[str, Any] | None:
-        """The answer of run number `run` as the page takes it; None where the run has no record of the question."""
-        record = self.records[run].get(question)
-        if record is None:
-            return None
-        known = self.known[run]
-        answer = _answer_json(record, known, length, self.convention)
-        replay = searches.replay(self.runs[run], record, known.rows) if searches else None
-        return answer if replay is None else {**answer, "replay": replay}
 
 
 def questions(
@@ -131,14 +131,25 @@ def questions(
     """
     score = facts.headline(runs[0])
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
-    long = _long_texts(runs, set(ids[: limits.questions]))
+    wanted = ids[: limits.questions]
+    known, long = set(wanted), dict[str, tuple[str, int]]()
+    for run in runs:  # one text in memory at a time
+        texts = run.stream_texts(record for record in run.whole_records if record["question_id"] in known)
+        long.update((key, (text[: LENGTHS[0].text], len(text))) for key, text in texts)
     records = [ByQuestion(run.whole_records, dict) for run in runs]
     source = _Source(runs, records, [_KnownTexts(own, long) for own in rows], convention)
     listed = compress_json(_question_list(source, ids, score))
-    searches = Searches(limits.graphs)
-    wanted, room = ids[: limits.questions], limits.size - len(listed)
+    searches, room = Searches(limits.graphs), limits.size - len(listed)
     length = _longest_that_fits(source, wanted, room)
-    starts, parts = _compressed_parts(source, wanted, length, room, searches)
+    starts, blocks = [0], {"list": listed}
+    for part in source.parts(wanted, length, searches):
+        text = compress_json(part)
+        room -= len(text)
+        if room < 0:
+            break
+        blocks[f"part-{len(starts) - 1}"] = text
+        starts.append(starts[-1] + len(part))
+    detailed = starts[-1]
     methods = [
         {"label": label, "model": run.config["model"]["name"], "run": run.name, "ceiling": facts.is_ceiling(run)}
         for run, label in zip(runs, labels, strict=True)
@@ -146,59 +157,21 @@ def questions(
     head = {"name": runs[0].config["dataset"]["name"], "score": score, "methods": methods, "reference": reference}
     head |= {"count": len(ids), "starts": starts}
     problems = [own.problem for own in rows if own.problem]
-    notes = [
-        *(f"No gold answers, questions and shown texts: {problem}." for problem in problems[:1]),
-        *_notes_on_left_out(len(ids), limits.questions, starts[-1], length),
-        *searches.notes(),
-        *dict.fromkeys(note for run in runs for note in costs.full_only_notes(run.whole_records, convention)),
-    ]
-    graphs = {f"graph-{i}": text for i, text in enumerate(searches.graphs)}
-    return Questions(head, {"list": listed, **parts, **graphs}, notes)
-
-
-def _long_texts(runs: Sequence[StoredRun], ids: Set[str]) -> dict[str, tuple[str, int]]:
-    """Checksum -> (start, length) of each long text that answers to `ids` showed, one text in memory at a time."""
-    long: dict[str, tuple[str, int]] = {}
-    for run in runs:
-        texts = run.stream_texts(record for record in run.whole_records if record["question_id"] in ids)
-        long.update((key, (text[: LENGTHS[0].text], len(text))) for key, text in texts)
-    return long
-
-
-def _compressed_parts(
-    source: _Source, ids: Sequence[str], length: Length, room: int, searches: Searches
-) -> tuple[list[int], dict[str, str]]:
-    """Pack the answers to `ids` part by part, as long as all fit into `room` bytes.
-
-    Returns the place of the first question of each part and, last, the number of questions with details; name of each
-    part's block -> its text.
-    """
-    starts, blocks = [0], dict[str, str]()
-    for part in source.parts(ids, length, searches):
-        text = compress_json(part)
-        room -= len(text)
-        if room < 0:
-            break
-        blocks[f"part-{len(blocks)}"] = text
-        starts.append(starts[-1] + len(part))
-    return starts, blocks
-
-
-def _notes_on_left_out(count: int, wanted: int | None, detailed: int, length: Length) -> list[str]:
-    """Sentences on what the page leaves out: details of questions, and the ends of texts.
-
-    count: questions; wanted: how many may have details, None for all; detailed: how many have; length: of their texts.
-    """
-    notes = []
-    if detailed < count:
-        why = "--questions" if wanted is not None and detailed == wanted else "so that the page stays small"
-        notes.append(f"Details of {detailed} of {count} questions ({why}); all can be searched.")
+    notes = [f"No gold answers, questions and shown texts: {problem}." for problem in problems[:1]]
+    if detailed < len(ids):
+        why = "--questions" if detailed == limits.questions else "so that the page stays small"
+        notes.append(f"Details of {detailed} of {len(ids)} questions ({why}); all can be searched.")
     if detailed and length != LENGTHS[0]:
         notes.append(
             f"So that the page stays small, texts are cut at {length.text} characters, and at most {length.shown} "
             f"pieces and {length.steps} steps of an answer are shown; harness trace RUN QUESTION_ID shows all."
         )
-    return notes
+    notes += [
+        *searches.notes(),
+        *dict.fromkeys(note for run in runs for note in costs.full_only_notes(run.whole_records, convention)),
+    ]
+    blocks |= {f"graph-{i}": text for i, text in enumerate(searches.graphs)}
+    return Questions(head, blocks, notes)
 
 
 def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length:
@@ -225,24 +198,17 @@ def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str,
     longest = min(LENGTHS[0].text, max(60, _LISTED // (len(ids) * len(source.runs))))
     answers = [{r["question_id"]: cut_text(r["prediction"], longest) for r in run.whole_records} for run in source.runs]
     failed = [{r["question_id"] for r in run.records if r["error"] is not None} for run in source.runs]
+    scored = [facts.scored(run, score) if score in facts.score_names(run) else None for run in source.runs]
+    values = [{} if own is None else dict(zip(own.ids, own.values, strict=True)) for own in scored]
     return {
         "ids": list(ids),
         "texts": texts if known else None,
         "gold": gold if known else None,
         "options": options if any(options) else None,
         "predictions": [[own.get(question_id) for question_id in ids] for own in answers],
-        "values": [_rounded_scores(run, score, ids) for run in source.runs],
+        "values": [[None if (value := own.get(i)) is None else round(value, 5) for i in ids] for own in values],
         "failed": [[i for i, question_id in enumerate(ids) if question_id in own] for own in failed],
     }
-
-
-def _rounded_scores(run: StoredRun, score: str, ids: Sequence[str]) -> list[float | None]:
-    """The score of each question in `ids`, None where the run has none."""
-    if score not in facts.score_names(run):
-        return [None] * len(ids)
-    scored = facts.scored(run, score)
-    by_id = dict(zip(scored.ids, scored.values, strict=True))
-    return [None if (value := by_id.get(i)) is None else round(value, 5) for i in ids]
 
 
 def _answer_json(record: dict[str, Any], known: _KnownTexts, length: Length, convention: str) -> dict[str, Any]:

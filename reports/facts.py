@@ -106,9 +106,9 @@ def models(run: StoredRun) -> list[str]:
 def code(run: StoredRun) -> str:
     """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed" (uncommitted edits); "" if unknown."""
     version, git = (run.manifest.get("packages") or {}).get("longdoc-harness"), run.manifest.get("git") or {}
-    told = [f"harness {version}"] if version else []
-    told += [f"commit {str(git['commit'])[:12]}"] if git.get("commit") else []
-    return ", ".join(told) + (", changed" if git.get("commit") and git.get("dirty") else "")
+    parts = [f"harness {version}"] if version else []
+    parts += [f"commit {str(git['commit'])[:12]}"] if git.get("commit") else []
+    return ", ".join(parts) + (", changed" if git.get("commit") and git.get("dirty") else "")
 
 
 def suite(run: StoredRun) -> str:
@@ -155,10 +155,10 @@ def reader(run: StoredRun) -> str:
     """
     models: dict[str, Any] = run.manifest.get("models") or {}
     answered = {role for r in run.records for role in (r["usage"].get("answer") or {}).get("roles") or ()}
-    told = [canonical(models[role]) for role in sorted(answered & set(models))]
-    if not told and "reader" in models:
-        told = [canonical(models["reader"])]
-    return " + ".join(dict.fromkeys(told)) or canonical(run.config["model"])
+    identities = [canonical(models[role]) for role in sorted(answered & set(models))]
+    if not identities and "reader" in models:
+        identities = [canonical(models["reader"])]
+    return " + ".join(dict.fromkeys(identities)) or canonical(run.config["model"])
 
 
 def scorer_version(run: StoredRun, name: str) -> str | None:
@@ -178,9 +178,9 @@ def versions(run: StoredRun) -> str:
     """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness 0.1.0"."""
     own = run.config["dataset"]["scorers"]
     names = [n for n in score_names(run) if n in own or n.rpartition(".")[0] not in own]  # without votes and pass@k
-    told = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in names)
+    scorers = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in names)
     own = (run.manifest.get("packages") or {}).get("longdoc-harness")
-    return f"{told}; harness {own}" if own else told
+    return f"{scorers}; harness {own}" if own else scorers
 
 
 def score_names(run: StoredRun) -> list[str]:
@@ -267,12 +267,12 @@ def question_clusters(run: StoredRun) -> NDArray[np.int32]:
 
 def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[str, ...]:
     """What a reader of the run's numbers must know, a sentence each; clusters: as of `scored`."""
-    found = [*_run_notes(run), *_answer_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
+    found = [*_run_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
     clusters = question_clusters(run) if clusters is None else clusters
     found += cluster_notes((record["document_ids"] for record in run.records), clusters)
     # A score that was left out, as evidence recall where nothing is marked, counts as missing and not as 0.
-    told = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
-    flagged = Counter(name for flags, scores in told for name in flags if name in scores)
+    rows = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
+    flagged = Counter(name for flags, scores in rows for name in flags if name in scores)
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in flagged.items()]
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
     if changed:
@@ -284,19 +284,19 @@ def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[st
 
 
 def _run_notes(run: StoredRun) -> list[str]:
-    """Sentences on where the run's numbers and answers come from, and whether every question was asked."""
+    """Sentences on where the run's numbers and answers come from, and whether every question was asked and answered."""
     total = len(run.records)
     found: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
     if elsewhere(run):
         imported = run.manifest["imported"]
         files = ", ".join(str(file["name"]) for file in imported["files"])
-        told = f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}"
-        found.append(f"{told} and not checked; how questions were asked is not known")
-    for told in run.manifest.get("corrected") or ():
-        means = ", ".join(f"{name} {100 * mean:.1f}" for name, mean in told["scores"].items() if mean is not None)
+        source = f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}"
+        found.append(f"{source} and not checked; how questions were asked is not known")
+    for entry in run.manifest.get("corrected") or ():
+        means = ", ".join(f"{name} {100 * mean:.1f}" for name, mean in entry["scores"].items() if mean is not None)
         found.append(
-            f"gold answers of {told['questions']} questions were corrected on {told['at'][:10]} ({told['file']}); the "
-            f"means before: {means}"
+            f"gold answers of {entry['questions']} questions were corrected on {entry['at'][:10]} ({entry['file']}); "
+            f"the means before: {means}"
         )
     found += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
     if (state := run.summary.get("state", "running")) != "finished":
@@ -309,12 +309,6 @@ def _run_notes(run: StoredRun) -> list[str]:
             f"documents (seed {early['seed']}): {'; '.join(early['verdicts'])}; tests that take n as fixed (harness "
             "compare) do not hold for it"
         )
-    return found
-
-
-def _answer_notes(run: StoredRun) -> list[str]:
-    """Sentences on questions that failed, were answered from a cut context, or lack the answer prefix."""
-    total, found = len(run.records), []
     if failed := sum(r["error"] is not None for r in run.records):
         fate = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
         found.append(f"{failed} of {total} questions failed ({fate})")

@@ -42,7 +42,11 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) ->
     asked = f"{best['n']:.0f} questions{failed}"
     if len(rows) == 1:
         return f"{best['method']} scores {_points(best, score)} ({score}) on {asked}."
-    tested = _differences(rows, runs, best) if comparable else {}
+    wanted, tested = {row["run"] for row in rows}, dict[str, dict[str, Any]]()
+    with suppress(UserError):  # where they cannot be tested
+        if comparable:
+            table = compare([run for run in runs if run.name in wanted], reference=best["run"])
+            tested = {row["run"]: row for row in facts.records(table)}
     settled = {run: row["detectable"] for run, row in tested.items() if pd.notna(row["detectable"])}
     least = f"no difference below {100 * max(settled.values()):.1f} points" if settled else "no difference"
     end = f"; {asked} settle {least}." if tested else f" on {asked}."
@@ -60,15 +64,6 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) ->
         return f"{best['method']} is {head}; {cheap['method']}, the cheapest, {takes} and {less}{end}"
     both = f"{100 * cheap[score]:.1f} and {_points(best, score)}, {score}"
     return f"{cheap['method']} cannot be told from {best['method']}, the best of {len(rows)} ({both}), and {takes}{end}"
-
-
-def _differences(rows: Sequence[dict[str, Any]], runs: Sequence[StoredRun], best: Mapping[str, Any]) -> dict[str, Any]:
-    """Run folder -> its row of paired differences from the best run; {} where they cannot be tested."""
-    wanted = {row["run"] for row in rows}
-    with suppress(UserError):
-        table = compare([run for run in runs if run.name in wanted], reference=best["run"])
-        return {row["run"]: row for row in facts.records(table)}
-    return {}
 
 
 def _points(row: Mapping[str, Any], score: str) -> str:

@@ -16,8 +16,8 @@ def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFr
     """One HTML page that loads nothing: the drawing, if there is one, and titled tables below it."""
     body = joined(drawing, *(joined(el("h2", name), table(frame)) for name, frame in tables))
     style = read_template("tables.css")
-    told = {"title": joined(title), "hash": sha256(style), "style": style, "body": body}
-    return Template(read_template("tables.html")).substitute(told)
+    parts = {"title": joined(title), "hash": sha256(style), "style": style, "body": body}
+    return Template(read_template("tables.html")).substitute(parts)
 
 
 def read_template(name: str) -> str:

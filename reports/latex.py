@@ -62,7 +62,7 @@ def table(
     """
     style = ["Best values are bold, second ones underlined"] if ranks else []
     plain, commands = zip(*map(_without_commands, notes[0]), strict=True) if notes[0] else ((), ())
-    told = [text.rstrip(".") for text in (title.replace(" · ", ", "), *plain, *style) if text]
+    caption = [text.rstrip(".") for text in (title.replace(" · ", ", "), *plain, *style) if text]
     label = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "runs"
     body = [
         " & ".join(
@@ -77,7 +77,7 @@ def table(
         *(f"% {line}" for line in (*filter(None, commands), *comments)),
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{'. '.join(map(escape, told))}{'.' if told else ''}}}",
+        rf"\caption{{{'. '.join(map(escape, caption))}{'.' if caption else ''}}}",
         rf"\label{{tab:{label}}}",
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{columns}}}",
@@ -106,18 +106,17 @@ def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
 
     names: heads that are names, of data sets.
     """
-    told = [head if head in names else _short_head(head) for head in heads]
-    count = Counter(told)
-    return [whole if count[one] > 1 else one for whole, one in zip(heads, told, strict=True)]
-
-
-def _short_head(head: str) -> str:
-    """One head for `short_heads`: "TFLOPs search" for "tflops.search"."""
-    family, dot, part = head.partition(".")
-    if family in ("tflops", "tokens", "ratio"):
-        return f"{_head_word(family)} {part}".rstrip()
-    words = [word for word in re.split("[_ ]", part if dot else head) if word not in _PLAIN]
-    return " ".join([*map(_head_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
+    short = []
+    for head in heads:
+        family, dot, part = head.partition(".")
+        if family in ("tflops", "tokens", "ratio"):  # "TFLOPs search" for "tflops.search"
+            made = f"{_head_word(family)} {part}".rstrip()
+        else:
+            words = [word for word in re.split("[_ ]", part if dot else head) if word not in _PLAIN]
+            made = " ".join([*map(_head_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
+        short.append(head if head in names else made)
+    count = Counter(short)
+    return [whole if count[one] > 1 else one for whole, one in zip(heads, short, strict=True)]
 
 
 def _head_word(word: str) -> str:
@@ -127,11 +126,11 @@ def _head_word(word: str) -> str:
 def _latex_cell(cell: str, number: bool, rank: int | None) -> str:
     """A cell in LaTeX, its interval in small type; rank 1 is bold, 2 underlined, None plain."""
     value, bracket, ends = cell.partition(" [") if number else (cell, "", "")
-    told, ends = escape(value), escape(ends)
+    value, ends = escape(value), escape(ends)
     if number:
-        told, ends = (re.sub(r"(?<![\w-])-(?=\d)", "$-$", text) for text in (told, ends))
-    told = _STYLES[rank] % told if rank else told
-    return told + (rf" {{\scriptsize [{ends}}}" if bracket else "")
+        value, ends = (re.sub(r"(?<![\w-])-(?=\d)", "$-$", text) for text in (value, ends))
+    value = _STYLES[rank] % value if rank else value
+    return value + (rf" {{\scriptsize [{ends}}}" if bracket else "")
 
 
 def _guard_line_start(line: str) -> str:

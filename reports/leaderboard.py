@@ -26,7 +26,12 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
     """The table; `means` has the rows of main_table.frame for `runs`, `anchors` the section of each data set."""
     by_key = {facts.run_key(run): run for run in runs}
     folders = sources(runs)
-    rows = [_run_row(row, by_key[row["dataset"], row["run"]], folders) for row in facts.records(means)]
+    rows = []
+    for row in facts.records(means):
+        run = by_key[row["dataset"], row["run"]]
+        scores = {f"score{end}": row.get(f"{row['headline']}{end}") for end in ("", ".low", ".high")}
+        known = {"date": date(run), "suite": facts.suite(run), "folder": folders[run.path]}
+        rows.append(row | scores | known | {"data set": row["dataset"], "tflops": row["tflops.whole"]})
     table = pd.DataFrame(rows)
     hidden = [name for name in ("suite", "folder") if table[name].nunique() == 1]
     hidden += [] if table["left_out"].any() else ["left_out"]
@@ -35,10 +40,14 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
     formatted = [dict(zip(cells.heads, row, strict=True)) for row in cells.rows]
     kinds = dict.fromkeys(_NUMERIC, "number")
     head = [el("th", el("button", name, type="button"), class_=kinds.get(name), scope="col") for name in shown]
-    body = [
-        el("tr", *(_html_cell(row, told, name, anchors) for name in shown), **_data_attributes(row))
-        for row, told in zip(rows, formatted, strict=True)
-    ]
+    body = []
+    for row, texts in zip(rows, formatted, strict=True):
+        # What the script groups and sorts by.
+        data = {name: row[name] for name in ("method", "model", "data set", "suite", "folder", "date")}
+        data |= {name: float(row[name]) for name in _NUMERIC if row[name] is not None and not pd.isna(row[name])}
+        data |= {"apart": ""} if row["apart"] else {}
+        attributes = {f"data_{name.replace(' ', '_')}": value for name, value in data.items()}
+        body.append(el("tr", *(_html_cell(row, texts, name, anchors) for name in shown), **attributes))
     board = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="board")
     return el(
         "section",
@@ -66,19 +75,6 @@ def sources(runs: Sequence[StoredRun]) -> dict[Any, str]:
     return {path: os.path.basename(shared) if name == "." else name for path, name in relative.items()}
 
 
-def _run_row(row: Mapping[str, Any], run: StoredRun, folders: Mapping[Any, str]) -> dict[str, Any]:
-    """A run's row, column -> value: `row`, that of reports.main_table.frame, and more; folders: as `sources`."""
-    return {
-        **row,
-        "data set": row["dataset"],
-        **{f"score{end}": row.get(f"{row['headline']}{end}") for end in ("", ".low", ".high")},
-        "tflops": row["tflops.whole"],
-        "date": date(run),
-        "suite": facts.suite(run),
-        "folder": folders[run.path],
-    }
-
-
 def _html_cell(row: Mapping[str, Any], texts: Mapping[str, str], name: str, anchors: Mapping[str, str]) -> Html:
     """The cell of column `name`; texts: the row's numbers as written; anchors: data set -> link to its section."""
     if name in _NUMERIC:
@@ -87,12 +83,3 @@ def _html_cell(row: Mapping[str, Any], texts: Mapping[str, str], name: str, anch
     if name == "data set":
         return el("td", el("a", row[name], href=anchors[row[name]]), el("small", f" {row['headline']}"))
     return el("td", f"{row[name]} (c)" if name == "method" and row["ceiling"] else row[name])
-
-
-def _data_attributes(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes of a table row that the script groups and sorts by."""
-    names = ("method", "model", "data set", "suite", "folder")
-    values = {f"data_{name.replace(' ', '_')}": row[name] for name in (*names, "date")}
-    known = {name: row[name] for name in _NUMERIC if row[name] is not None and not pd.isna(row[name])}
-    values |= {"data_apart": ""} if row["apart"] else {}
-    return {**values, **{f"data_{name}": float(value) for name, value in known.items()}}

@@ -64,11 +64,11 @@ class Live:
         alike = {"model"} if len({row["model"] for row in rows}) == 1 else set()  # columns that say nothing
         alike |= {"indexes"} if {row["indexes"] for row in rows} == {"0"} else set()
         running = sum(run.state == "running" for run in known)
-        told = f"{len(known)} run{'s'[: len(known) != 1]}, {running} running" if known else "No run here yet."
+        count = f"{len(known)} run{'s'[: len(known) != 1]}, {running} running" if known else "No run here yet."
         return {
             "answered": sum(len(run.records) for run in known),
             "version": f"{len(known)} {running}",
-            "note": ". ".join([told, *(run.problem for run in self._runs.values() if run.problem)]),
+            "note": ". ".join([count, *(run.problem for run in self._runs.values() if run.problem)]),
             "rows": [{name: text for name, text in row.items() if name not in alike} for row in rows],
             "failed": _newest(known, failed=True),
             "newest": _newest(known, failed=False),
@@ -105,7 +105,11 @@ class _FollowedRun:
         """Take what is new in the folder; a damaged file becomes `problem`."""
         try:
             paths = {name: self._files_with_parts(name) for name in (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)}
-            stamps = {path: stamp for own in paths.values() for path in own if (stamp := _stat(path))}
+            stamps = {}  # inode, time in ns and size of each file, one of which differs when it changes
+            for path in itertools.chain.from_iterable(paths.values()):
+                with contextlib.suppress(OSError):  # there is no file
+                    status = path.stat()
+                    stamps[path] = status.st_ino, status.st_mtime_ns, status.st_size
             begun = time.monotonic()
             if stamps != self._stamps and begun >= self._due:
                 self.changed = max((stamps[path][1] / 1e9 for path in paths[RECORDS] if path in stamps), default=0.0)
@@ -126,7 +130,17 @@ class _FollowedRun:
 
     def _keep_records(self, rows: Iterable[dict[str, Any]]) -> None:
         """Keep of each record what scores, costs and lists need; its `at` tells when the answer arrived, to sort by."""
-        kept = {row["question_id"]: _kept_fields(row) for row in rows}
+        kept: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
+            texts = {
+                "id": row["question_id"],
+                "question": cut_text(row.get("question") or row["question_id"], _TEXT),
+                "gold": cut_text(" | ".join(map(str, gold)), _TEXT),
+                "answer": cut_text(f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT),
+            }
+            notes = {"joined": (row.get("notes") or {}).get("joined")}
+            kept[row["question_id"]] = {**{key: row[key] for key in _KEPT}, "notes": notes, "texts": texts}
         for question_id, row in kept.items():
             before = self.records.get(question_id)
             # A run that ends is sorted: its records are read again, and nothing has arrived.
@@ -150,8 +164,18 @@ class _FollowedRun:
             summary=summary,
             origins=described.get("origins") or {},
         )
-        numbers = _numbers_as_text(run) if run.records else {}
-        self._numbers = {"score": "–", "tokens": "–", "tflops": "–"} | numbers
+        self._numbers = {"score": "–", "tokens": "–", "tflops": "–"}  # a question so far
+        if run.records and (score := facts.headline(run)) in facts.score_names(run):
+            scored = facts.scored(run, score)
+            mean = interval(scored.values, scored.clusters, seed=int(run.config["seed"]))
+            if mean.mean is not None:
+                points = with_interval(lambda value: f"{100 * value:.1f}", mean.mean, mean.low, mean.high)
+                self._numbers["score"] = points
+        phases = [phase_costs(run, phase).tokens for phase in ("search", "answer")]
+        if answered := len(phases[0]):
+            flops = question_tflops(run)
+            self._numbers["tokens"] = short_count(sum(map(sum, phases)) / answered)
+            self._numbers["tflops"] = f"{sum(flops.values()) / answered:.3g}" if flops else "unknown"
 
     def row(self) -> dict[str, str]:
         """The run's row of the table: column -> text."""
@@ -187,49 +211,12 @@ class _FollowedRun:
         return duration(round(max(0.0, time.time() - since) / fresh * left))
 
 
-def _numbers_as_text(run: StoredRun) -> dict[str, str]:
-    """ "score" (in points), "tokens" and "tflops" (or "unknown") a question so far -> text; only those there are."""
-    told, score = {}, facts.headline(run)
-    if score in facts.score_names(run):
-        scored = facts.scored(run, score)
-        found = interval(scored.values, scored.clusters, seed=int(run.config["seed"]))
-        if found.mean is not None:
-            told["score"] = with_interval(lambda value: f"{100 * value:.1f}", found.mean, found.low, found.high)
-    phases = [phase_costs(run, phase).tokens for phase in ("search", "answer")]
-    if answered := len(phases[0]):
-        flops = question_tflops(run)
-        told["tokens"] = short_count(sum(map(sum, phases)) / answered)
-        told["tflops"] = f"{sum(flops.values()) / answered:.3g}" if flops else "unknown"
-    return told
-
-
-def _kept_fields(row: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a record: the fields of _KEPT for costs and scores, and cut texts for the lists of questions."""
-    error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
-    told = {
-        "id": row["question_id"],
-        "question": cut_text(row.get("question") or row["question_id"], _TEXT),
-        "gold": cut_text(" | ".join(map(str, gold)), _TEXT),
-        "answer": cut_text(f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT),
-    }
-    joined = (row.get("notes") or {}).get("joined")
-    return {**{key: row[key] for key in _KEPT}, "notes": {"joined": joined}, "told": told}
-
-
-def _stat(path: Path) -> tuple[int, int, int] | None:
-    """Inode, time in ns and size of a file, one of which differs when it changes; None where there is no file."""
-    with contextlib.suppress(OSError):
-        status = path.stat()
-        return status.st_ino, status.st_mtime_ns, status.st_size
-    return None
-
-
 def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
     """The newest questions that failed, or that did not, at most _LISTED of all runs, as texts by column."""
     listed = ((run, row) for run in runs for row in run.records.values() if (row["error"] is not None) == failed)
-    told = []
+    rows = []
     for run, row in heapq.nlargest(_LISTED, listed, key=lambda each: each[1]["at"]):
         value = row["scores"].get(facts.headline(run.stored))
         score = f"{100 * value:.1f}" if isinstance(value, int | float) else "–"
-        told.append({"method": run.label, "data set": facts.run_key(run.stored)[0], "score": score, **row["told"]})
-    return told
+        rows.append({"method": run.label, "data set": facts.run_key(run.stored)[0], "score": score, **row["texts"]})
+    return rows

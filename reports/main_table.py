@@ -37,7 +37,7 @@ Columns of `frame`, in order:
     scorers notes run                   versions; sentences to print below the table; the folder's name
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.comparability import other_versions, question_set, reasons_not_to_rank
 from reports.search_notes import declined, same_nodes_notes
-from reports.settings import Named, is_number, name_runs
+from reports.settings import is_number, name_runs
 
 REFERENCE = "full-context"
 
@@ -78,40 +78,39 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
     for row, run, asked_otherwise, versions, same in each:
         row["notes"] += [*filter(None, [asked_otherwise, versions]), *same]
         row["apart"] = asked_otherwise is not None
-        bases = _reference_runs(run, references)
+        bases = [base for base in references if _group(base) == _group(run)]
+        bases = [base for base in bases if question_set(base) == question_set(run)]
         row["ratio"] = _cost_ratio(run, bases, convention, row["notes"], spent)
         row["ratio.search"] = _cost_ratio(run, bases, convention, [], spent, with_index=False)
         # "causal" counts about half of DEFAULT's attention: methods that read long texts at once get cheaper by it.
         other = DEFAULT if convention == "causal" else "causal"
         for name, with_index, index in (("ratio", True, "with"), ("ratio.search", False, "without")):
             ratios = {convention: row[name], other: _cost_ratio(run, bases, other, [], spent, with_index=with_index)}
-            if (told := _ratios_that_disagree(ratios)) is not None:
-                row["notes"].append(f"FLOPs {index} the index, beside {reference}: {told}")
-    table = _with_settings(pd.DataFrame(rows), labels).sort_values("dataset", kind="stable", ignore_index=True)
+            shares = {name: 100 * (ratio - 1) for name, ratio in ratios.items() if ratio is not None}
+            if len(shares) == 2 and min(shares.values()) < 0 < max(shares.values()):
+                words = (f"{abs(x):.1f} % {'dearer' if x > 0 else 'cheaper'} under {n}" for n, x in shares.items())
+                row["notes"].append(f"FLOPs {index} the index, beside {reference}: {', '.join(words)}")
+    table = pd.DataFrame(rows)
+    position, swept = (
+        list(table.columns).index("hash8") + 1,
+        list(dict.fromkeys(k for one in labels for k in one.values)),
+    )
+    for key in reversed(swept):
+        number = all(is_number(one.values[key]) for one in labels if key in one.values)
+        held = (
+            one.values.get(key) if number or key not in one.values else value_text(one.values[key]) for one in labels
+        )
+        table.insert(position, key, pd.Series([*held], dtype=object, index=table.index))
+    if swept:
+        table.insert(position, "base", [one.base for one in labels])
+    table = table.sort_values("dataset", kind="stable", ignore_index=True)
     table["notes"] = [tuple(n) for n in table["notes"]]
     return facts.as_floats(table)
 
 
-def _ratios_that_disagree(ratios: Mapping[str, float | None]) -> str | None:
-    """A phrase where `ratios`, convention -> cost ratio, lie on both sides of 1; None where they do not."""
-    known = {name: 100 * (ratio - 1) for name, ratio in ratios.items() if ratio is not None}
-    if len(known) < 2 or min(known.values()) >= 0 or max(known.values()) <= 0:
-        return None
-    return ", ".join(f"{abs(x):.1f} % {'dearer' if x > 0 else 'cheaper'} under {name}" for name, x in known.items())
-
-
-def _with_settings(table: pd.DataFrame, labels: Sequence[Named]) -> pd.DataFrame:
-    """The table with a column for each setting in which runs of a method differ, and the method's name without them."""
-    position = list(table.columns).index("hash8") + 1
-    swept = list(dict.fromkeys(key for run in labels for key in run.values))
-    for key in reversed(swept):
-        held = [run.values[key] for run in labels if key in run.values]
-        written = (lambda value: value) if all(map(is_number, held)) else value_text
-        values = [written(run.values[key]) if key in run.values else None for run in labels]
-        table.insert(position, key, pd.Series(values, dtype=object, index=table.index))
-    if swept:
-        table.insert(position, "base", [run.base for run in labels])
-    return table
+def _group(run: StoredRun) -> tuple[str, str]:
+    """Data set and model: runs of other ones have no ratio."""
+    return facts.run_key(run)[0], str(run.config["model"]["name"])
 
 
 class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
@@ -144,32 +143,24 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "declined": declined(run.records),
     }
     row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.elsewhere(run) else {}
-    row |= _score_columns(run, names, clusters, notes) | _cost_columns(run, convention, clusters, spent)
-    if row["tflops"] is not None and row["tflops.whole"] is None:
-        notes.append("what an index cost is not known, so ratio is not")
-    row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.name)
-    return row
-
-
-def _score_columns(
-    run: StoredRun, names: Sequence[str], clusters: NDArray[np.int32], notes: list[str]
-) -> dict[str, float | None]:
-    """Mean and interval of each score in `names`; None for one that this run does not have. Appends to `notes`."""
-    out: dict[str, float | None] = {}
     own, of_corpus = facts.score_names(run), facts.corpus_names(run)
     missing: dict[int, list[str]] = {}
-    for name in names:
-        out |= facts.interval_columns(name, facts.corpus(run, name) if name in of_corpus else NOTHING)
+    for name in names:  # None for a score that this run does not have
+        row |= facts.interval_columns(name, facts.corpus(run, name) if name in of_corpus else NOTHING)
         if name not in own:
             continue
         column = facts.scored(run, name, clusters)
-        out |= facts.mean_columns(name, column.values, column.clusters, seed=int(run.config["seed"]))
+        row |= facts.mean_columns(name, column.values, column.clusters, seed=int(run.config["seed"]))
         if column.missing:
             missing.setdefault(column.missing, []).append(name)
     for count, without in missing.items():
         are = "is" if len(without) == 1 else "are"
         notes.append(f"{', '.join(without)} {are} missing for {count} of the answered questions and left out for them")
-    return out
+    row |= _cost_columns(run, convention, clusters, spent)
+    if row["tflops"] is not None and row["tflops.whole"] is None:
+        notes.append("what an index cost is not known, so ratio is not")
+    row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.name)
+    return row
 
 
 def _cost_columns(
@@ -205,14 +196,6 @@ def _cost_columns(
 
 def _mean(values: Sequence[float] | None) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-def _reference_runs(run: StoredRun, references: Sequence[StoredRun]) -> list[StoredRun]:
-    """Those of `references` that `run` can be compared with: same data set, model, rows and questions."""
-    kind = (facts.run_key(run)[0], run.config["model"]["name"])
-    named = [r for r in references if (facts.run_key(r)[0], r.config["model"]["name"]) == kind]
-    own = question_set(run) if named else None
-    return [r for r in named if question_set(r) == own]
 
 
 def _cost_ratio(

@@ -39,11 +39,11 @@ def joined(*children: object) -> Html:
 def el(tag: str, *children: object, **attributes: object) -> Html:
     """An element; `class_` is class and `data_x` is data-x; an attribute that is None is left out."""
     known = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
-    told = "".join(f' {name}="{text(value)}"' for name, value in known.items())
-    return Html(f"<{tag}{told}>{joined(*children)}</{tag}>")
+    written = "".join(f' {name}="{text(value)}"' for name, value in known.items())
+    return Html(f"<{tag}{written}>{joined(*children)}</{tag}>")
 
 
 def script_json(value: Any) -> Html:
     """JSON that can stand inside <script>: no character of it can end the element or open a comment."""
-    told = json.dumps(value, ensure_ascii=True, allow_nan=False)
-    return Html(re.sub("[<>&]", lambda m: f"\\u{ord(m[0]):04x}", told))
+    code = json.dumps(value, ensure_ascii=True, allow_nan=False)
+    return Html(re.sub("[<>&]", lambda m: f"\\u{ord(m[0]):04x}", code))

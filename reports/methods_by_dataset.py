@@ -41,7 +41,14 @@ def wide_table(
     groups: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in facts.records(means):
         groups.setdefault((row["model"], row["method"]), {})[row["dataset"]] = row
-    legend = _legend(means, score, datasets)
+    sets = []  # of each data set the headline, where `score` is None, and the number of questions
+    for name, own_rows in means.groupby("dataset", sort=False):
+        least, most = int(own_rows["n"].min()), int(own_rows["n"].max())
+        count = f"{least} questions" if least == most else f"{least} to {most} questions"
+        sets.append(f"{name}: {'' if score else ', '.join(dict.fromkeys(own_rows['headline'])) + ', '}{count}")
+    legend = ["; ".join(sets)]
+    if len(datasets) > 1:
+        legend.append(f"mean: over the {len(datasets)} data sets, each weighs the same")
     tested = {} if differences is None else {(d["dataset"], d["run"]): d["p_holm"] for d in facts.records(differences)}
     if differences is not None:
         against = ", ".join(dict.fromkeys(differences["reference"]))
@@ -95,47 +102,19 @@ def _method_row(
     unscored = [dataset for dataset in datasets if dataset in by_dataset and cells[dataset] is None]
     lacks = [f"no run on {', '.join(missing)}"] if missing else []
     lacks += [f"no such score on {', '.join(unscored)}"] if unscored else []
-    notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else []), *_score_notes(by_dataset)]
-    found = {"method": method, "model": model, **cells, **_mean_over_datasets(cells, datasets)}
+    notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else [])]
+    # Notes of every run stand once, others with the data set; those on probes and shares of 0 % in its own table alone.
+    for text in dict.fromkeys(note for run in by_dataset.values() for note in run["notes"]):
+        if not text.startswith(costs.PROBES) and "(0 %)" not in text:
+            where = [dataset for dataset, run in by_dataset.items() if text in run["notes"]]
+            notes.append(text if len(where) == len(by_dataset) else f"{', '.join(where)}: {text}")
+    values = [value for name in datasets if (value := cells[name]) is not None]
+    mean, ends = None, None  # where a data set has no value, or no interval
+    if len(values) == len(datasets):
+        bounds = [(cells[f"{name}.low"], cells[f"{name}.high"]) for name in datasets]
+        mean, ends = facts.mean_of_samples(values, bounds)  # the formula of the ends: see the module
+    low, high = ends or (None, None)
+    found = {"method": method, "model": model, **cells, MEAN: mean, f"{MEAN}.low": low, f"{MEAN}.high": high}
     apart = {name: bool(by_dataset.get(name, {}).get("apart")) for name in datasets}
     found |= {f"{name}.apart": other for name, other in {**apart, MEAN: any(apart.values())}.items()}
     return found | {"ceiling": any(run["ceiling"] for run in by_dataset.values()), "notes": tuple(notes)}
-
-
-def _mean_over_datasets(cells: Mapping[str, float | None], datasets: Sequence[str]) -> dict[str, float | None]:
-    """The mean over data sets with its interval; None where a data set has no value, or no interval.
-
-    cells: "musique", "musique.low", "musique.high", ... -> value. The formula of the interval's ends: see the module.
-    """
-    values = [value for name in datasets if (value := cells[name]) is not None]
-    if len(values) < len(datasets):
-        return dict.fromkeys((MEAN, *(f"{MEAN}{end}" for end in _ENDS)))
-    mean, ends = facts.mean_of_samples(values, [(cells[f"{name}.low"], cells[f"{name}.high"]) for name in datasets])
-    low, high = ends or (None, None)
-    return {MEAN: mean, f"{MEAN}.low": low, f"{MEAN}.high": high}
-
-
-def _legend(means: pd.DataFrame, score: str | None, datasets: Sequence[str]) -> list[str]:
-    """Notes on the whole table: of each data set the headline, where `score` is None, and the number of questions."""
-    told = []
-    for name, rows in means.groupby("dataset", sort=False):
-        least, most = int(rows["n"].min()), int(rows["n"].max())
-        count = f"{least} questions" if least == most else f"{least} to {most} questions"
-        scores = "" if score else f"{', '.join(dict.fromkeys(rows['headline']))}, "
-        told.append(f"{name}: {scores}{count}")
-    many = len(datasets) > 1
-    return ["; ".join(told), *([f"mean: over the {len(datasets)} data sets, each weighs the same"] if many else [])]
-
-
-def _score_notes(by_dataset: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The notes of a method's runs on scores: those of every run once, the others with the data set.
-
-    Notes on probes, and shares that round to 0 %, stand in the table of each data set alone.
-    """
-    notes = (note for run in by_dataset.values() for note in run["notes"])
-    texts = dict.fromkeys(n for n in notes if not n.startswith(costs.PROBES) and "(0 %)" not in n)
-    out = []
-    for text in texts:
-        where = [dataset for dataset, run in by_dataset.items() if text in run["notes"]]
-        out.append(text if len(where) == len(by_dataset) else f"{', '.join(where)}: {text}")
-    return out

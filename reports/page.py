@@ -105,20 +105,32 @@ def page(
     for number, group in enumerate(groups):
         part = sum(len(run.records) for run in group.runs) / answers
         share = replace(limits, size=int(limits.size * part), graphs=int(limits.graphs * part))
-        asked = _questions_part(group, share)
-        means = group.found.means
+        means, differences = group.found.means, group.found.differences
+        # By default the reference of the differences is the first run.
+        base = None if differences is None else differences["reference_run"].iloc[0]
+        reference = next((i for i, run in enumerate(group.runs) if run.name == base), 0)
+        rows, counted = rows_of(group.runs), how.convention or DEFAULT
+        asked = questions(group.runs, list(means["method"]), reference, rows, share, counted)
         cost = "money" if means["tflops.whole"].isna().all() else "whole"
         figure, files = front.to_html(front.points(means, group.runs, cost=cost), asked.head["score"])
         heads.append(asked.head)
-        parts.append(_section(group, number, asked, figure, _added_sections(group) if live is None else ()))
+        whole = [(replace(run, records=run.whole_records), own) for run, own in zip(group.runs, rows, strict=True)]
+        plugins = registry.plugins("harness.page_sections").values() if live is None else ()
+        added = [registry.import_target(plugin)(whole) for plugin in plugins]
+        parts.append(_section(group, number, asked, figure, added))
         packs = {**{f"front-{form}": compress_bytes(file) for form, file in files.items()}, **asked.blocks}
         blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
     following = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
-    # While runs go on, nothing has been found yet.
-    findings = [_finding(group, len(groups) > 1) for group in groups if live is None]
     top = [description] * bool(description)
-    head = el("header", el("h1", title), *(el("p", text, class_="finding") for text in [*top, *findings]))
-    body = joined(head, following, _contents(groups), *parts, header(runs, written) if runs else None)
+    for group in groups if live is None else ():  # while runs go on, nothing has been found yet
+        sentence = finding(group.found.means, group.runs, group.problem is None)
+        top.append(f"{group.name}: {sentence}" if len(groups) > 1 else sentence)
+    head = el("header", el("h1", title), *(el("p", text, class_="finding") for text in top))
+    links = {group.name: f"#{_anchor(group.name)}" for group in groups}
+    contents = [el("nav", *(el("a", name, href=link) for name, link in links.items()))] * (len(groups) > 1)
+    if len({(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs}) > 1:
+        contents.append(leaderboard(pd.concat([group.found.means for group in groups]), runs, links))
+    body = joined(head, following, *contents, *parts, header(runs, written) if runs else None)
     return _filled_template(title, body, heads, joined(*blocks), following is not None)
 
 
@@ -135,39 +147,20 @@ def _group(name: str, runs: list[StoredRun], how: Comparison) -> _Group:
     return _Group(name, sorted(runs, key=lambda r: place[r.name]), found, problem, how)
 
 
-def _finding(group: _Group, named: bool) -> str:
-    """The sentence about a data set, behind its name where there are several."""
-    sentence = finding(group.found.means, group.runs, group.problem is None)
-    return f"{group.name}: {sentence}" if named else sentence
-
-
-def _questions_part(group: _Group, limits: Limits) -> Questions:
-    """What the page knows of a group's questions; with the reference of its differences, by default the first run."""
-    labels, differences = list(group.found.means["method"]), group.found.differences
-    base = None if differences is None else differences["reference_run"].iloc[0]
-    reference = next((i for i, run in enumerate(group.runs) if run.name == base), 0)
-    counted = group.how.convention or DEFAULT
-    return questions(group.runs, labels, reference, rows_of(group.runs), limits, counted)
-
-
 def _anchor(name: str) -> str:
     """The id of a data set's section; links to its questions begin with the same text."""
     return f"d={quote(name, safe='')}"
 
 
-def _contents(groups: Sequence[_Group]) -> Html:
-    """Links to the sections and the leaderboard, as far as there are several data sets or models."""
-    runs = [run for group in groups for run in group.runs]
-    if len({(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs}) < 2:
-        return joined()
-    links = {group.name: f"#{_anchor(group.name)}" for group in groups}
-    nav = el("nav", *(el("a", name, href=link) for name, link in links.items())) if len(groups) > 1 else None
-    return joined(nav, leaderboard(pd.concat([group.found.means for group in groups]), runs, links))
-
-
 def _section(group: _Group, number: int, asked: Questions, figure: Html, added: Sequence[Html | None]) -> Html:
     """A data set's section, from means to questions; number: its place on the page; figure: score against cost."""
     (few,), (every,) = (sections(group.found.means, columns) for columns in (None, ()))
+    differences = [
+        joined(el("h3", f"Paired differences: {one.title}"), table(one.frame, sortable=True))
+        for one in group.found.paired()
+    ]
+    if group.problem is not None:
+        differences = [el("h3", "Paired differences"), el("p", group.problem, class_="note pre")]
     return el(
         "section",
         el("h2", few.title),
@@ -187,7 +180,7 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, added: 
             class_="legend",
         ),
         _kinds_table(group),
-        _differences_section(group),
+        *differences,
         *added,
         _paper_section(group),
         el("div", class_="differences", data_place=number),
@@ -218,22 +211,6 @@ def _kinds_table(group: _Group) -> Html:
     return el("details", el("summary", "by kind of question"), *found) if found else joined()
 
 
-def _differences_section(group: _Group) -> Html:
-    """The tables of paired differences, or the reason why the runs cannot be compared."""
-    if group.problem is not None:
-        return joined(el("h3", "Paired differences"), el("p", group.problem, class_="note pre"))
-    parts = group.found.paired()
-    return joined(*(joined(el("h3", f"Paired differences: {p.title}"), table(p.frame, sortable=True)) for p in parts))
-
-
-def _added_sections(group: _Group) -> list[Html | None]:
-    """The sections that installed packages add for a data set."""
-    added = map(registry.import_target, registry.plugins("harness.page_sections").values())
-    pairs = zip(group.runs, rows_of(group.runs), strict=True)
-    whole = [(replace(run, records=run.whole_records), rows) for run, rows in pairs]
-    return [section(whole) for section in added]
-
-
 def _paper_section(group: _Group) -> Html | None:
     """A table of published numbers beside the group's; None where no margin is given, as none are asked for then."""
     if (margin := group.how.margin) is None:
@@ -242,8 +219,8 @@ def _paper_section(group: _Group) -> Html | None:
     if found.empty:
         return el("p", "None of these runs measures a value printed in a paper.", class_="none")
     (section,) = sections(shortened(found, "row"), ())
-    told = (el("p", sentence, class_="legend") for sentence in paper.legend(margin))
-    return joined(el("h3", "Printed and measured"), table(section.frame, sortable=True), *told)
+    legend = (el("p", sentence, class_="legend") for sentence in paper.legend(margin))
+    return joined(el("h3", "Printed and measured"), table(section.frame, sortable=True), *legend)
 
 
 def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:

@@ -24,32 +24,21 @@ class Written:
 def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
     """The section about the runs: facts that hold for all of them, and a table of the runs that can be opened."""
     commands = list(dict.fromkeys(filter(None, map(_command, runs))))
-    told = [el("code", command) for command in commands[:_COMMANDS]]
+    shown = [el("code", command) for command in commands[:_COMMANDS]]
     if len(commands) > _COMMANDS:
-        told.append(el("span", f"and {len(commands) - _COMMANDS} more, in the table below"))
+        shown.append(el("span", f"and {len(commands) - _COMMANDS} more, in the table below"))
     rows = [
         ("Runs", f"{_counted(len(runs), 'run')} over {_counted(len({facts.run_key(r)[0] for r in runs}), 'data set')}"),
         ("Date", _dates(runs)),
         ("Model", ", ".join(dict.fromkeys(name for run in runs for name in facts.models(run)))),
         ("Code", "; ".join(dict.fromkeys(filter(None, map(facts.code, runs)))) or "not recorded"),
-        ("Command" if len(commands) == 1 else "Commands", joined(*told) if told else "not recorded"),
+        ("Command" if len(commands) == 1 else "Commands", joined(*shown) if shown else "not recorded"),
     ]
     if written is not None:
         command = el("code", shlex.join(written.command))
         rows.append(("This page", joined(f"written {_utc_text(written.time)} by ", command)))
     shared = el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in rows), class_="facts")
-    return el("section", el("h2", "About these runs"), shared, _runs_table(runs), class_="about")
-
-
-def date(run: StoredRun) -> str:
-    """The day on which a run was started, "2026-01-31"; "" where it is not recorded."""
-    started = _parse_date(run.manifest.get("started"))
-    return "" if started is None else f"{started:%Y-%m-%d}"
-
-
-def _runs_table(runs: Sequence[StoredRun]) -> Html:
-    """A table that can be opened, a row a run: folder, data set, start, state, questions, seed, code and command."""
-    rows = [
+    each = [
         {
             "run": run.name,
             "data set": facts.run_key(run)[0],
@@ -62,10 +51,17 @@ def _runs_table(runs: Sequence[StoredRun]) -> Html:
         }
         for run in runs
     ]
-    heads = el("tr", *(el("th", name, scope="col") for name in rows[0]))
-    body = (el("tr", *(el("td", cell) for cell in row.values())) for row in rows)
-    table = el("table", el("thead", heads), el("tbody", *body))
-    return el("details", el("summary", "each run: folder, date, code, command"), el("div", table, class_="wide runs"))
+    heads = el("tr", *(el("th", name, scope="col") for name in each[0]))
+    body = (el("tr", *(el("td", cell) for cell in row.values())) for row in each)
+    table = el("div", el("table", el("thead", heads), el("tbody", *body)), class_="wide runs")
+    opened = el("details", el("summary", "each run: folder, date, code, command"), table)
+    return el("section", el("h2", "About these runs"), shared, opened, class_="about")
+
+
+def date(run: StoredRun) -> str:
+    """The day on which a run was started, "2026-01-31"; "" where it is not recorded."""
+    started = _parse_date(run.manifest.get("started"))
+    return "" if started is None else f"{started:%Y-%m-%d}"
 
 
 def _command(run: StoredRun) -> str:
@@ -76,9 +72,9 @@ def _command(run: StoredRun) -> str:
 def _dates(runs: Sequence[StoredRun]) -> str:
     """When the first run was started and the last one ended or was started."""
     starts = [start for run in runs for start in run.manifest.get("starts") or ()]
-    told = [start.get(key) for start in starts for key in ("started", "finished")]
-    told += [run.manifest.get("started") for run in runs]
-    moments = sorted(moment for text in told if (moment := _parse_date(text)))
+    dates = [start.get(key) for start in starts for key in ("started", "finished")]
+    dates += [run.manifest.get("started") for run in runs]
+    moments = sorted(moment for text in dates if (moment := _parse_date(text)))
     if not moments:
         return "not recorded"
     first, last = moments[0], moments[-1]

@@ -13,7 +13,7 @@ score.pass@k    the expected best score of k of the repeats, k = 2, 4, 8, ... an
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,11 +60,18 @@ def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
     records = [_mean_record([records[name] for records in by_id], drawn) for name in ids]
     lost = len({name for own in by_id for name in own}) - len(ids)
     odd = sum(len({own[name]["error"] is None for own in by_id}) == 2 for name in ids)
-    told = [_spread(repeats, by_id, ids)]
-    told += [f"{odd} of {len(ids)} questions failed in a part of the repeats and count 0 there"] * bool(odd)
-    told += [f"{lost} questions are not in every repeat and in no number"] * bool(lost)
-    told += [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in other_versions(repeats) if sentence]
-    return replace(first, records=records, notes=(*first.notes, *dict.fromkeys(told)))
+    names = dict.fromkeys(name for records in by_id for i in ids for name in records[i]["scores"])
+    parts = []
+    for name in names:
+        means = [100 * statistics.fmean(own[i]["scores"].get(name, 0.0) for i in ids) for own in by_id]
+        parts.append(f"{name} {statistics.stdev(means):.2f}")
+    seeds = ", ".join(str(run.config.get("seed")) for run in repeats)
+    spread = f"; standard deviation of their means, in points: {', '.join(parts)}" if parts else ""
+    notes = [f"mean of {len(repeats)} repeats (seeds {seeds}){spread}"]
+    notes += [f"{odd} of {len(ids)} questions failed in a part of the repeats and count 0 there"] * bool(odd)
+    notes += [f"{lost} questions are not in every repeat and in no number"] * bool(lost)
+    notes += [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in other_versions(repeats) if sentence]
+    return replace(first, records=records, notes=(*first.notes, *dict.fromkeys(notes)))
 
 
 def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> dict[str, Any]:
@@ -73,26 +80,18 @@ def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> 
     # A failed question has zeros; one that lacks a score was not scored by it.
     scores = {name: statistics.fmean(r["scores"][name] for r in records if name in r["scores"]) for name in names}
     if drawn:
-        judging = [name for name in names if name in drawn and not name.startswith("evidence_")]
-        scores |= _vote_and_best(records, judging)
+        answers = [normalize_answer(str((r.get("notes") or {}).get("scored", r["prediction"]))) for r in records]
+        given = [answer for answer, record in zip(answers, records, strict=True) if record["error"] is None]
+        elected = answers.index(Counter(given or answers).most_common(1)[0][0])  # of tied answers the first one
+        sizes = [*(2**i for i in range(1, len(records).bit_length()) if 2**i < len(records)), len(records)]
+        for name in (name for name in names if name in drawn and not name.startswith("evidence_")):
+            own = [record["scores"].get(name, 0.0) for record in records]
+            scores[f"{name}.vote"] = own[elected]
+            scores |= {f"{name}.pass@{k}": best_of(own, k) for k in sizes}
     errors = [record["error"] for record in records]
     error = errors[0] if all(error is not None for error in errors) else None
     usage = _mean_value([record["usage"] for record in records])
     return {**records[0], "scores": scores, "usage": usage, "error": error}
-
-
-def _vote_and_best(records: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, float]:
-    """`score.vote` and `score.pass@k` of each score of `names`; of tied answers the first one is elected."""
-    answers = [normalize_answer(str((r.get("notes") or {}).get("scored", r["prediction"]))) for r in records]
-    given = [answer for answer, record in zip(answers, records, strict=True) if record["error"] is None] or answers
-    elected = answers.index(Counter(given).most_common(1)[0][0])
-    sizes = [*(2**i for i in range(1, len(records).bit_length()) if 2**i < len(records)), len(records)]
-    out: dict[str, float] = {}
-    for name in names:
-        own = [record["scores"].get(name, 0.0) for record in records]
-        out[f"{name}.vote"] = own[elected]
-        out |= {f"{name}.pass@{k}": best_of(own, k) for k in sizes}
-    return out
 
 
 def _mean_value(values: Sequence[Any]) -> Any:
@@ -103,15 +102,3 @@ def _mean_value(values: Sequence[Any]) -> Any:
     if isinstance(first, int | float) and not isinstance(first, bool):
         return statistics.fmean(v for v in values if isinstance(v, int | float))
     return first
-
-
-def _spread(repeats: Sequence[StoredRun], by_id: Sequence[Mapping[str, Mapping[str, Any]]], ids: Sequence[str]) -> str:
-    """The note "mean of 3 repeats (seeds 0, 1, 2); standard deviation of their means, in points: em 1.20"."""
-    names = dict.fromkeys(name for records in by_id for i in ids for name in records[i]["scores"])
-    parts = []
-    for name in names:
-        means = [100 * statistics.fmean(records[i]["scores"].get(name, 0.0) for i in ids) for records in by_id]
-        parts.append(f"{name} {statistics.stdev(means):.2f}")
-    seeds = ", ".join(str(run.config.get("seed")) for run in repeats)
-    spread = f"; standard deviation of their means, in points: {', '.join(parts)}" if parts else ""
-    return f"mean of {len(repeats)} repeats (seeds {seeds}){spread}"

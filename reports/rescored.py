@@ -45,11 +45,11 @@ def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - a record that came from others may hold anything
-            told = one_line(describe_failure(error))
-            return f"{name} cannot score the stored answer of '{record['question_id']}' again: {told}", False
+            reason = one_line(describe_failure(error))
+            return f"{name} cannot score the stored answer of '{record['question_id']}' again: {reason}", False
         counts = [(row.get("notes") or {}).get(COUNTS, {}).get(name) for row in (record, fresh)]
         score = fresh["scores"].get(name)
         checked += 1
         odd += score is None or not math.isclose(score, record["scores"][name], abs_tol=_SAME) or counts[0] != counts[1]
-    told = f"{odd} of {checked} scores {name} are not those of the stored answers; run: harness score RUN"
-    return (told if odd else None), whole
+    sentence = f"{odd} of {checked} scores {name} are not those of the stored answers; run: harness score RUN"
+    return (sentence if odd else None), whole

@@ -25,29 +25,18 @@ def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
         count = declined(answered)
         share = f"{count} of {routed} questions ({100 * count / routed:.0f} %)"
         found.append(f"{share} were declined at first and answered from the whole document")
-    return found + _cut_notes(answered)
+    cut = {tuple(r["document_ids"]): _CUT.findall(" ".join(s.get("note") or "" for s in r["steps"])) for r in answered}
+    if calls := sum(int(count) for notes in cut.values() for count, _ in notes):  # each document counts once
+        limits = ", ".join(sorted({limit for notes in cut.values() for _, limit in notes}))
+        where = f"in {sum(map(bool, cut.values()))} of {len(cut)} indexes"
+        dropped = "an unfinished last point is dropped where there are others"
+        found.append(f"{calls} summaries, {where}, were cut at {limits} tokens; {dropped}")
+    return found
 
 
 def declined(records: Sequence[Mapping[str, Any]]) -> int:
     """Number of questions whose first request was declined, so that a second one read the whole document."""
     return sum(any(step.get("action") == "decline" for step in record["steps"]) for record in records)
-
-
-def _cut_notes(answered: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A sentence on summaries of graph construction cut at their limit, each document counted once; [] for none."""
-    notes = {
-        tuple(record["document_ids"]): [
-            note for step in record["steps"] for note in _CUT.findall(step.get("note") or "")
-        ]
-        for record in answered
-    }
-    calls = sum(int(calls) for found in notes.values() for calls, _ in found)
-    limits = ", ".join(sorted({limit for found in notes.values() for _, limit in found}))
-    if not calls:
-        return []
-    where = f"in {sum(map(bool, notes.values()))} of {len(notes)} indexes"
-    dropped = "an unfinished last point is dropped where there are others"
-    return [f"{calls} summaries, {where}, were cut at {limits} tokens; {dropped}"]
 
 
 def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:

@@ -112,8 +112,8 @@ def draw_graph(graph: Graph) -> dict[str, Any]:
     edges = sorted((e for e in graph.edges if e[2] > LEAST), key=lambda e: (e[2], e[0], e[1]))
     nodes = []
     for level, text, (*_, box, _) in zip(graph.level, graph.text, spots, strict=True):
-        told = " ".join(text.split())
-        nodes.append([level, cut_text(told, _LONGEST), label_lines(told, box - _LABEL) if box else []])
+        line = " ".join(text.split())
+        nodes.append([level, cut_text(line, _LONGEST), label_lines(line, box - _LABEL) if box else []])
     return {
         "width": width,
         "height": height,

@@ -79,8 +79,8 @@ def with_date(label: str, run: StoredRun) -> str:
 
 def distinct_labels(labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]) -> list[str]:
     """The labels, `with_date` where another run has the same label at the same place (a table, a point of a line)."""
-    told = list(zip(labels, places, strict=True))
-    return [with_date(own[0], run) if told.count(own) > 1 else own[0] for own, run in zip(told, runs, strict=True)]
+    keys = list(zip(labels, places, strict=True))
+    return [with_date(own[0], run) if keys.count(own) > 1 else own[0] for own, run in zip(keys, runs, strict=True)]
 
 
 def setting_values(run: StoredRun) -> dict[str, Any]:
@@ -115,10 +115,15 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Nam
     """The names of runs of one method, profile and model, in their order; ignored: as in `name_runs`."""
     values = [_answer_settings(run, ignored) for run in runs]
     datasets = [str(run.config["dataset"]["name"]) for run in runs]
-    keys = [key for key in dict.fromkeys(k for own in values for k in own) if _differs(key, values, datasets)]
-    told = [given(run).intersection(keys) for run in runs]
-    swept = [key for key in keys if any(key in own for own in told)]
-    kept = [_name_run(*each, swept, ignored) for each in zip(runs, told, values, strict=True)]
+    sets = list(zip(datasets, values, strict=True))
+    keys = [
+        key
+        for key in dict.fromkeys(k for own in values for k in own)
+        if len({(dataset, canonical(own.get(key))) for dataset, own in sets}) > len({*datasets})
+    ]
+    set_by_user = [given(run).intersection(keys) for run in runs]
+    swept = [key for key in keys if any(key in own for own in set_by_user)]
+    kept = [_name_run(*each, swept, ignored) for each in zip(runs, set_by_user, values, strict=True)]
     for i in _repeated_labels(kept, datasets):
         kept[i] = _name_run(runs[i], set(keys), values[i], keys, ignored)
     for dataset in dict.fromkeys(datasets):
@@ -128,9 +133,13 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Nam
             for i, code in zip(places, codes, strict=True):
                 started = str(runs[i].manifest.get("started") or "")[:10]
                 kept[i] = _with_words(kept[i], ", ".join(filter(None, [f"code {code}", started])))
+    # An ignored setting of the data set has rows of its own, one of a model weights.
+    free = {"rows" if key.startswith("dataset.") else "weights" for key in ignored if not key.startswith("method.")}
     for alike in _alike(kept, datasets):
-        for i, words in zip(alike, _made_otherwise([runs[i] for i in alike], ignored), strict=True):
-            kept[i] = _with_words(kept[i], words) if words else kept[i]
+        made = [{key: one for key, one in made_with(runs[i]).items() if key.split()[0] not in free} for i in alike]
+        odd = [key for key in dict.fromkeys(k for own in made for k in own) if len({own.get(key) for own in made}) > 1]
+        for i, own in zip(alike, made, strict=True) if odd else ():
+            kept[i] = _with_words(kept[i], ", ".join(f"{key} {own.get(key, 'not recorded')}" for key in odd))
     for alike in _alike(kept, datasets):
         keys = [_sameness(runs[i], values[i], ignored) if ignored else str(i) for i in alike]
         for i, key in zip(alike, keys, strict=True) if len({*keys}) > 1 else ():
@@ -148,7 +157,7 @@ def _sameness(run: StoredRun, values: Mapping[str, Any], ignored: Collection[str
 
 def given(run: StoredRun) -> set[str]:
     """The settings that the user set, "method.params.k"."""
-    return {key for key, told in run.origins.items() if told != "default" and not told.startswith(_BY_A_PRESET)}
+    return {key for key, origin in run.origins.items() if origin != "default" and not origin.startswith(_BY_A_PRESET)}
 
 
 def code_hash(run: StoredRun) -> str:
@@ -164,12 +173,12 @@ def made_with(run: StoredRun) -> dict[str, str]:
     found = {"rows": str(rows)[:7]} if rows else {}
     if git.get("commit"):
         found["commit"] = str(git["commit"])[:7] + (", changed" if git.get("dirty") else "")
-    for role, told in (manifest.get("models") or {}).items():
+    for role, identity in (manifest.get("models") or {}).items():
         used = run.config.get(role) or (run.config.get("roles") or {}).get(role) or run.config["model"]
-        if weights := told.get("weights"):
-            found[f"weights of {used['name']}"] = digest([weights, told.get("query_weights"), told.get("quantised")])[
-                :7
-            ]
+        if weights := identity.get("weights"):
+            found[f"weights of {used['name']}"] = digest(
+                [weights, identity.get("query_weights"), identity.get("quantised")]
+            )[:7]
     return found | {str(name): str(version) for name, version in (manifest.get("packages") or {}).items()}
 
 
@@ -181,24 +190,13 @@ def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
     ]
     for key, run in zip(keys, runs, strict=True):
         seeds[key].add(int(run.config.get("seed") or 0))
-    told = {key: ", ".join(map(str, sorted(found))) for key, found in seeds.items() if len(found) > 1}
+    several = {key: ", ".join(map(str, sorted(found))) for key, found in seeds.items() if len(found) > 1}
     return [
-        f"one of {len(seeds[key])} runs that differ only in the seed ({told[key]}): report all of them, not the best"
-        if key in told
+        f"one of {len(seeds[key])} runs that differ only in the seed ({several[key]}): report all of them, not the best"
+        if key in several
         else None
         for key in keys
     ]
-
-
-def _made_otherwise(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[str]:
-    """For each run, in words, that in which what made it differs between them: "rows 0a1b2c3, torch 2.9".
-
-    ignored: as in `name_runs`; an ignored setting of the data set has rows, one of a model weights of its own.
-    """
-    own = {"rows" if key.startswith("dataset.") else "weights" for key in ignored if not key.startswith("method.")}
-    made = [{key: value for key, value in made_with(run).items() if key.split()[0] not in own} for run in runs]
-    keys = [key for key in dict.fromkeys(k for own in made for k in own) if len({own.get(key) for own in made}) > 1]
-    return [", ".join(f"{key} {own.get(key, 'not recorded')}" for key in keys) for own in made]
 
 
 def _with_words(name: Named, words: str) -> Named:
@@ -244,14 +242,6 @@ def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]
     taken = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
     found = flatten({part: run.config[part] for part in _PARTS if run.config.get(part) is not None})
     return {k: v for k, v in found.items() if not (_LEFT_OUT.fullmatch(k) or k in taken or _set_key(k) in ignored)}
-
-
-def _differs(key: str, values: Sequence[Mapping[str, Any]], datasets: Sequence[str]) -> bool:
-    """Whether two runs on one data set have two values of `key`; values: setting -> value of each run."""
-    seen: dict[str, set[str]] = defaultdict(set)
-    for own, dataset in zip(values, datasets, strict=True):
-        seen[dataset].add(canonical(own.get(key)))
-    return any(len(found) > 1 for found in seen.values())
 
 
 def _mark_parts(run: StoredRun) -> list[str]:

@@ -81,8 +81,8 @@ def three_digits(value: float, least: float = 1e-4) -> str:
 
 
 def _percent(value: float) -> str:
-    told = f"{100 * value:.1f}"
-    return "0.0" if told == "-0.0" else told
+    text = f"{100 * value:.1f}"
+    return "0.0" if text == "-0.0" else text
 
 
 _WRITERS: dict[str, Callable[[float], str]] = {
@@ -105,22 +105,8 @@ _WRITERS: dict[str, Callable[[float], str]] = {
 """By the first part of a column's name."""
 
 
-def _formatter(column: str, is_score: bool) -> Callable[[float], str]:
-    """What writes a column's numbers: the function of _WRITERS for its name, else percent for a score, else as is."""
-    if is_setting(column):
-        return str
-    return _WRITERS.get(column.split(".")[0]) or (_percent if is_score else "{:g}".format)
-
-
 def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
-
-
-def _is_numeric(column: pd.Series[Any]) -> bool:
-    """Whether a column holds numbers; that of a setting keeps whole numbers whole by the type object."""
-    if is_setting(str(column.name)):
-        return all(_is_missing(value) or is_number(value) for value in column)
-    return bool(pd.api.types.is_numeric_dtype(column))
 
 
 class Cells:
@@ -136,9 +122,17 @@ class Cells:
         plain = [n for n in names if n not in bounds and n not in _HIDDEN and n not in _FOOTNOTES]
         gaps = frame.attrs.get("gaps", ())  # other columns without a value would be dashes; csv and json keep them
         plain = [n for n in plain if n in gaps or not all(_is_missing(v) for v in frame[n])]
-        self.numeric = [_is_numeric(frame[n]) for n in plain]
+        # A setting's whole numbers stay whole by the type object.
+        self.numeric = [
+            all(_is_missing(value) or is_number(value) for value in frame[n])
+            if is_setting(n)
+            else bool(pd.api.types.is_numeric_dtype(frame[n]))
+            for n in plain
+        ]
         self._frame, self._plain = frame, plain
-        self._writers = {n: _formatter(n, f"{n}.low" in names or n in gaps) for n in plain}
+        scores = {n for n in plain if f"{n}.low" in names or n in gaps}
+        writers = {n: _WRITERS.get(n.split(".")[0]) or (_percent if n in scores else "{:g}".format) for n in plain}
+        self._writers = {n: str if is_setting(n) else write for n, write in writers.items()}
         self.footnotes: list[str] = []
         # A parameter of a method is written as in labels, "k" for "method.k", if no other column has that name.
         short = [name.removeprefix("method.") if is_setting(name) else name for name in plain]
@@ -146,9 +140,9 @@ class Cells:
         rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
         self.rows = [[self._cell_text(row, n) for n in plain] for row in rows]
         # Versions of scorers say something where rows differ in them; csv and json have them always.
-        told = [n for n in _FOOTNOTES if n in names and (n != "scorers" or frame[n].map(str).nunique() > 1)]
-        told_of = [[row[n] for n in told if not _is_missing(row[n])] for row in rows]
-        notes = [[n for own in each for n in ([own] if isinstance(own, str) else map(str, own))] for each in told_of]
+        noted = [n for n in _FOOTNOTES if n in names and (n != "scorers" or frame[n].map(str).nunique() > 1)]
+        noted_of = [[row[n] for n in noted if not _is_missing(row[n])] for row in rows]
+        notes = [[n for own in each for n in ([own] if isinstance(own, str) else map(str, own))] for each in noted_of]
         self.common = [note for note in dict.fromkeys(notes[0] if notes else ()) if all(note in n for n in notes)]
         marks = [self._footnote_marks([note for note in n if note not in self.common]) for n in notes]
         if self.footnotes:
@@ -164,8 +158,8 @@ class Cells:
         if isinstance(value, str):
             return value
         low, high, p = (row.get(f"{name}.{end}") for end in ("low", "high", "p"))
-        told, space, ends = with_interval(self._writers[name], value, low, high).partition(" ")
-        return f"{told}{'†' if p is not None and p < _SIGNIFICANT else ''}{space}{ends}"
+        text, space, ends = with_interval(self._writers[name], value, low, high).partition(" ")
+        return f"{text}{'†' if p is not None and p < _SIGNIFICANT else ''}{space}{ends}"
 
     def ranks(self) -> dict[tuple[int, int], int]:
         """(row, column) -> 1 for a cell with its column's best score, 2 for the second best; equal scores share a rank.
@@ -228,22 +222,16 @@ def _as_text(frame: pd.DataFrame, wide: float) -> str:
     for row in table:
         spaced = [(c, " " * (width - _terminal_width(c))) for c, width in zip(row, widths, strict=True)]
         padded.append([s + c if r else c + s for (c, s), r in zip(spaced, right, strict=True)])
-    parts = _column_blocks(widths, wide)
+    parts = [[0]]  # columns of each block, every one with column 0
+    for i, width in enumerate(widths[1:], 1):
+        if len(parts[-1]) > 1 and sum(widths[k] + 2 for k in parts[-1]) + width > wide:
+            parts.append([0])
+        parts[-1].append(i)
     blocks = ["\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in parts]
     longest = int(min(_LONGEST, wide))
     wrapper = textwrap.TextWrapper(longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     below = [part for line in cells.below(_one_line) for part in wrapper.wrap(line)]
     return "\n".join(["\n\n".join(blocks), *([""] if below else []), *below]) + "\n"
-
-
-def _column_blocks(widths: Sequence[int], wide: float) -> list[list[int]]:
-    """Column numbers of each block of at most `wide` characters, every block with column 0; widths: of all columns."""
-    parts = [[0]]
-    for i, width in enumerate(widths[1:], 1):
-        if len(parts[-1]) > 1 and sum(widths[k] + 2 for k in parts[-1]) + width > wide:
-            parts.append([0])
-        parts[-1].append(i)
-    return parts
 
 
 def _markdown_escape(text: str) -> str:
@@ -282,10 +270,10 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     marks = [name for name in frame.columns if str(name).split(".")[-1] == "apart"]
     if others := dict.fromkeys(str(row["method"]) for row in rated if any(row[name] for name in marks)):
         ceilings.append(f"{', '.join(others)}: asked otherwise than most, never marked as best")
-    told = [_one_line(note) for note in [*cells.common, *ceilings]], [] if bare else footnotes
+    notes = [_one_line(note) for note in [*cells.common, *ceilings]], [] if bare else footnotes
     heads, comments = [*map(_one_line, cells.heads)], [note.partition(" ")[2] for note in footnotes] if bare else []
     names = frame.attrs.get("names", ())
-    return latex.table(_one_line(title), heads, rows, cells.numeric, ranks, told, names, comments)
+    return latex.table(_one_line(title), heads, rows, cells.numeric, ranks, notes, names, comments)
 
 
 def _csv_cell(value: Any) -> Any:
@@ -312,6 +300,6 @@ def _as_csv(frame: pd.DataFrame) -> str:
 def _as_json(frame: pd.DataFrame) -> str:
     """The frame as a JSON list of its rows with all columns; missing values are null."""
     rows = [{str(k): None if _is_missing(v) else v for k, v in row.items()} for row in frame.to_dict("records")]
-    told = json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
+    text = json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
     # "<" so that it can stand inside an HTML page; half a surrogate pair, which JSON data may hold, is no UTF-8.
-    return re.sub("[<\ud800-\udfff]", lambda m: f"\\u{ord(m[0]):04x}", told) + "\n"
+    return re.sub("[<\ud800-\udfff]", lambda m: f"\\u{ord(m[0]):04x}", text) + "\n"

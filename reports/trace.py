@@ -90,16 +90,34 @@ def question_list(stored: StoredRun) -> list[str]:
     lines = [f"{len(ranked)} questions, failed ones first, then by {name}; harness trace RUN QUESTION_ID"]
     for record in ranked:
         error, value = record["error"], record["scores"].get(name)
-        told = error["type"] if error else "-" if value is None else f"{100 * value:.1f}"
+        score = error["type"] if error else "-" if value is None else f"{100 * value:.1f}"
         texts = (_shortened(record.get("question") or "", _WIDEST), _shortened(record["prediction"], _WIDEST))
-        lines.append("  ".join([f"{printable(told):>6}", printable(record["question_id"]), *filter(None, texts)]))
+        lines.append("  ".join([f"{printable(score):>6}", printable(record["question_id"]), *filter(None, texts)]))
     return lines
 
 
 def trace_lines(search: Search) -> list[str]:
     """The lines of `harness trace RUN QUESTION_ID`: question, steps or texts shown, notes, costs and scores."""
     record, convention = search.record, search.convention
-    lines = [*_question_lines(search), *(step_lines(search) if search.moves else _shown_lines(search))]
+    lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
+    if (example := search.rows.examples.get(record["question_id"])) is not None:
+        options = example.question.options or ()
+        lines.append(f"           {_one_line(example.question.text)}")
+        lines += [f"{'options' if not n else '':<10} ({chr(65 + n)}) {_one_line(o)}" for n, o in enumerate(options)]
+        lines.append(f"gold       {_one_line(' | '.join(example.gold.answers))}")
+    lines.append(f"answer     {printable(record['prediction'])}")
+    if (final := (record.get("notes") or {}).get("scored")) is not None:
+        lines.append(f"scored     {printable(final)}")
+    if search.moves:
+        lines += step_lines(search)
+    else:  # of a method without a search, such as bm25, what the reader saw
+        shown = record["shown"]
+        places = [f"{p['document_id']} [{p['start']}:{p['end']}]" if p["document_id"] else p["kind"] for p in shown]
+        width = max(map(len, places), default=0)
+        for n, (place, piece) in enumerate(zip(places, shown, strict=True)):
+            text = _shortened(search.rows.text(piece) or "", _LONGEST - width)
+            lines.append(f"{'' if n else 'shown':<10} {printable(place).ljust(width)}  {text}")
+        lines += [] if shown else ["shown      nothing"]
     lines += [*search.notes, *search.stored.notes]
     if share := probe_share(record["usage"].get("search", {}), convention):
         lines.append(f"probes     {share} of the search")
@@ -111,36 +129,7 @@ def trace_lines(search: Search) -> list[str]:
     if record["error"]:
         lines.append(f"failed     {printable(record['error']['type'])}: {printable(record['error']['message'])}")
     scores = [f"{name} {100 * value:.1f}" for name, value in record["scores"].items()]
-    lines += [f"{'scores' if not n else '':<10} {told}" for n, told in enumerate(scores)]
-    return lines
-
-
-def _shown_lines(search: Search) -> list[str]:
-    """A line for each piece that the reader saw; for methods without a search, such as bm25."""
-    shown = search.record["shown"]
-    if not shown:
-        return ["shown      nothing"]
-    texts = [search.rows.text(piece) or "" for piece in shown]
-    places = [f"{p['document_id']} [{p['start']}:{p['end']}]" if p["document_id"] else p["kind"] for p in shown]
-    width = max(map(len, places))
-    return [
-        f"{'' if n else 'shown':<10} {printable(place).ljust(width)}  {_shortened(text, _LONGEST - width)}"
-        for n, (place, text) in enumerate(zip(places, texts, strict=True))
-    ]
-
-
-def _question_lines(search: Search) -> list[str]:
-    """The lines at the top of a trace: question, options, gold answers and answer."""
-    record, example = search.record, search.rows.examples.get(search.record["question_id"])
-    lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
-    if example is not None:
-        options = example.question.options or ()
-        lines.append(f"           {_one_line(example.question.text)}")
-        lines += [f"{'options' if not n else '':<10} ({chr(65 + n)}) {_one_line(o)}" for n, o in enumerate(options)]
-        lines.append(f"gold       {_one_line(' | '.join(example.gold.answers))}")
-    lines.append(f"answer     {printable(record['prediction'])}")
-    if (final := (record.get("notes") or {}).get("scored")) is not None:
-        lines.append(f"scored     {printable(final)}")
+    lines += [f"{'scores' if not n else '':<10} {line}" for n, line in enumerate(scores)]
     return lines
 
 
@@ -154,7 +143,10 @@ def step_lines(search: Search) -> list[str]:
     Over a graph each stands under the one it came from, those behind the stop last; else they stand in their order.
     """
     moves, tree = search.moves, search.graph is not None
-    parts, answers = _score_columns(moves)
+    scores = [score for move in moves for score in move.step["scores"].items()]
+    with_decimals = {name for name, value in scores if value != value // 1}
+    parts = {name: ".4f" if name in with_decimals else ".0f" for name, _ in scores}
+    answers = ["answer"] if any(move.step.get("answer") is not None for move in moves) else []
     extra = ["edge", "evidence"] if tree else []
     head = [*(["step"] if tree else ["#", "action"]), "node", "level", "p_yes", *parts, "tokens", "TFLOPs"]
     head += [*extra, *answers, "text"]
@@ -165,56 +157,29 @@ def step_lines(search: Search) -> list[str]:
         for mark, move in forest(group) if tree else [("", move) for move in group]:
             step, action = move.step, printable(move.step["action"])
             under = f" (under {move.parent})" if move.parent is not None and move.parent not in here else ""
-            told = {"edge": _formatted(move.edge, ".3f"), "evidence": search.evidence[move.number]}
+            flops = step_flops(step["flops"], search.convention)
             cells = [
                 *([f"{mark}{move.number} {action}{under}"] if tree else [str(move.number), action]),
-                *_number_cells(step, parts, search.convention),
-                *(told[name] for name in extra),
+                _formatted(step["node"], "d"),
+                _formatted(step["level"], "d"),
+                _formatted(step["p_yes"], ".3f"),
+                *(_formatted(step["scores"].get(part), form) for part, form in parts.items()),
+                str(step["tokens"]),
+                "" if flops is None else f"{flops / TERA:.3g}",
+                *([_formatted(move.edge, ".3f"), search.evidence[move.number]] if tree else []),
                 *([_shortened(step.get("answer") or "", 24)] if answers else []),
                 _shortened(search.text(move), _WIDEST),
             ]
             rows.append((move.later, cells))
-    return _aligned_rows(head, rows)
-
-
-def _score_columns(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
-    """The columns of parts of a score and of answers that the table of steps needs.
-
-    Returns part of a score -> its number format, counts without decimals; ["answer"] where steps have recorded answers.
-    """
-    scores = [score for move in moves for score in move.step["scores"].items()]
-    with_decimals = {name for name, value in scores if value != value // 1}
-    parts = {name: ".4f" if name in with_decimals else ".0f" for name, _ in scores}
-    return parts, ["answer"] if any(move.step.get("answer") is not None for move in moves) else []
-
-
-def _aligned_rows(head: list[str], rows: list[tuple[bool, list[str]]]) -> list[str]:
-    """The head and the rows as lines, columns of words to the left, others to the right.
-
-    rows: (whether the step lies behind the stop of the search, cells). LATER stands before the first one that does.
-    """
-    cells = [head, *(row for _, row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    words = [name in ("step", "action", "evidence", "answer", "text") for name in head]
+    table = [head, *(row for _, row in rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
+    words = [name in ("step", "action", "evidence", "answer", "text") for name in head]  # to the left, others right
     lines = []
-    for row in cells:
-        aligned = [c.ljust(w) if left else c.rjust(w) for c, w, left in zip(row, widths, words, strict=True)]
+    for cells in table:
+        aligned = [c.ljust(w) if left else c.rjust(w) for c, w, left in zip(cells, widths, words, strict=True)]
         lines.append("  ".join(aligned).rstrip())
-    before = next((i for i, (later, _) in enumerate(rows, 1) if later), None)
+    before = next((i for i, (later, _) in enumerate(rows, 1) if later), None)  # the first behind the search's stop
     return lines if before is None else [*lines[:before], LATER, *lines[before:]]
-
-
-def _number_cells(step: dict[str, Any], parts: dict[str, str], convention: str) -> list[str]:
-    """The cells node, level, p_yes, parts of a score, tokens and TFLOPs of a step; parts: name -> number format."""
-    flops = step_flops(step["flops"], convention)
-    return [
-        _formatted(step["node"], "d"),
-        _formatted(step["level"], "d"),
-        _formatted(step["p_yes"], ".3f"),
-        *(_formatted(step["scores"].get(part), form) for part, form in parts.items()),
-        str(step["tokens"]),
-        "" if flops is None else f"{flops / TERA:.3g}",
-    ]
 
 
 def _formatted(value: Any, form: str) -> str:

@@ -106,14 +106,20 @@ def interval(
         return Interval(mean, None, None, n, count)
     if bounds is not None and inside and np.ptp(sums / sizes) <= EQUAL:
         low, high = _ends_without_spread(mean, bounds, count, level)
-    elif bounds == (0.0, 1.0) and inside:
-        low, high = _wilson_ends(mean, _cautious(mean * (1.0 - mean), sums, sizes), sizes, level)
     elif bounds is None:
         low, high = bootstrap_t_ends(sums, sizes, seed, resamples, level)
     else:
-        spread = float(np.square(np.sort(values)).mean()) - mean**2
-        unseen = UNSEEN * (bounds[1] * float(np.square(sizes / n).sum())) ** 2 if inside else 0.0
-        low, high = _t_ends(mean, _cautious(spread, sums, sizes) + unseen, sizes, level)
+        t = student_quantile((1.0 + level) / 2.0, _degrees_of_freedom(sizes))
+        if bounds == (0.0, 1.0) and inside:  # Wilson's interval with the effective number m (1 - m) / SE^2
+            spread = mean * (1.0 - mean)
+            a = t**2 * _cautious(spread, sums, sizes) / spread
+            half = math.sqrt(a * spread + a * a / 4.0) / (1.0 + a)
+            middle = (mean + a / 2.0) / (1.0 + a)
+        else:
+            spread = float(np.square(np.sort(values)).mean()) - mean**2
+            unseen = UNSEEN * (bounds[1] * float(np.square(sizes / n).sum())) ** 2 if inside else 0.0
+            middle, half = mean, t * math.sqrt(_cautious(spread, sums, sizes) + unseen)
+        low, high = middle - half, middle + half
         if inside:
             low, high = max(low, bounds[0]), min(high, bounds[1])
     return Interval(mean, min(low, mean), max(high, mean), n, count)
@@ -180,21 +186,6 @@ def _cautious(spread: float, sums: Floats, sizes: Floats) -> float:
     seen = float(((sums - sums.sum() * shares) ** 2 / (1.0 - shares)).sum() / total**2)
     largest = max(seen, spread * float((shares**2).sum()) * count / (count - 1))
     return seen + (largest - seen) * 2.0 / (count + 1)
-
-
-def _wilson_ends(mean: float, squared_error: float, sizes: Floats, level: float) -> tuple[float, float]:
-    """Ends for scores in [0, 1]: Wilson's interval with the effective number m (1 - m) / SE^2."""
-    spread = mean * (1.0 - mean)
-    a = student_quantile((1.0 + level) / 2.0, _degrees_of_freedom(sizes)) ** 2 * squared_error / spread
-    half = math.sqrt(a * spread + a * a / 4.0) / (1.0 + a)
-    centre = (mean + a / 2.0) / (1.0 + a)
-    return centre - half, centre + half
-
-
-def _t_ends(mean: float, squared_error: float, sizes: Floats, level: float) -> tuple[float, float]:
-    """Ends of mean +- t * SE, with the degrees of freedom of Bell and McCaffrey."""
-    half = student_quantile((1.0 + level) / 2.0, _degrees_of_freedom(sizes)) * math.sqrt(squared_error)
-    return mean - half, mean + half
 
 
 def _degrees_of_freedom(sizes: Floats) -> float:

@@ -153,8 +153,12 @@ class BackgroundTracking(Hook):
         def log(folder: Path) -> None:
             """Log a folder, unless it is as it was when all of it was logged."""
             running = not last and folder == folders[-1] and folder not in self._ended
-            state = _folder_state(folder, running)
-            if state is None or (state == self._logged.get(folder) and not self._missing.get(folder)):
+            if not (folder / RUN).exists() or (running and not (folder / MANIFEST).exists()):
+                return  # no run yet
+            files = (folder / name for name in (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY))
+            stats = (file.stat() for file in files if file.exists())
+            state = (running, *((one.st_ino, one.st_size, one.st_mtime_ns) for one in stats))
+            if state == self._logged.get(folder) and not self._missing.get(folder):
                 return
             if reason := unreachable(self._uri):  # MLflow is not even imported, nor does it try a database 15 times
                 raise StoreError([folder], self._uri, reason)
@@ -164,12 +168,3 @@ class BackgroundTracking(Hook):
             self._logged[folder] = state
 
         return log_each(dict.fromkeys(folders), log)
-
-
-def _folder_state(folder: Path, running: bool) -> tuple[object, ...] | None:
-    """(running, then inode, size and time of each file), to see changes; None without a run (yet)."""
-    if not (folder / RUN).exists() or (running and not (folder / MANIFEST).exists()):
-        return None
-    files = [folder / name for name in (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY)]
-    stats = [file.stat() if file.exists() else None for file in files]
-    return (running, *((state.st_ino, state.st_size, state.st_mtime_ns) if state else None for state in stats))

@@ -108,15 +108,20 @@ def round_digits(value: Any, count: int = 4) -> float | None:
 def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     """Short values of the configuration under their names for --set, and the names of those too long to be shown.
 
-    models: the manifest's, role -> identity; a part that no role used has no settings here. What is null, empty or a
-    default of a model is left out: it says nothing, and MLflow shows a missing value as such.
+    models: the manifest's, role -> identity; a part that no role used has no settings here (old manifests may name no
+    models). What is null, empty or a default of a model is left out: it says nothing, and MLflow shows a missing value
+    as such.
     """
     short: dict[str, str] = {}
     long: list[str] = []
     for key, value in flatten({k: v for k, v in config.items() if k not in _NOT_PARAMS}).items():
         name = _param_name(key)
         text = value if isinstance(value, str) else canonical(value)
-        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or not _is_shown(key, value, models):
+        part, _, rest = key.removeprefix("roles.").partition(".")
+        field = ModelConfig.model_fields.get(rest) if key.startswith(("model.", "roles.")) else None
+        unused = key.startswith(("roles.", "encoder.", "reranker.")) and models and part not in models
+        default = field is not None and field.default == value
+        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or unused or default:
             continue
         if len(text) > _LONGEST_PARAM:
             long.append(name)
@@ -144,19 +149,9 @@ def made_with_text(run: StoredRun) -> str:
     from reports.settings import code_hash, made_with
 
     packages = run.manifest.get("packages") or {}
-    told = {key: value for key, value in made_with(run).items() if key not in packages}
-    told |= {"code": code_hash(run)} if run.manifest.get("code") else {}
-    return ", ".join(f"{key} {value}" for key, value in {**told, "packages": digest(packages)[:7]}.items())
-
-
-def _is_shown(key: str, value: Any, models: Mapping[str, Any]) -> bool:
-    """Whether to show a setting: not a model's default, nor of a role, encoder or reranker that the run did not use."""
-    part, _, rest = key.removeprefix("roles.").partition(".")
-    field = ModelConfig.model_fields.get(rest) if key.startswith(("model.", "roles.")) else None
-    if field is not None and field.default == value:
-        return False
-    optional = key.startswith(("roles.", "encoder.", "reranker."))
-    return not optional or not models or part in models  # an old manifest may name no models
+    made = {key: value for key, value in made_with(run).items() if key not in packages}
+    made |= {"code": code_hash(run)} if run.manifest.get("code") else {}
+    return ", ".join(f"{key} {value}" for key, value in {**made, "packages": digest(packages)[:7]}.items())
 
 
 def run_state(run: StoredRun) -> str:

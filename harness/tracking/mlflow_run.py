@@ -158,14 +158,25 @@ class MlflowRun:
             log_files(self.client, self.uri, self.id, folder)
 
     def _log_summary(self, folder: Path) -> None:
-        """Log the final metrics; write the table, which is the run's description too, and the report into `folder`."""
+        """Log the final metrics at the step of the last question, unless the same ones are there.
+
+        Write the table, which is the run's description too, and the report into `folder`.
+        """
+        from mlflow.entities import Metric
+
         from reports import columns as views
         from reports import main_table
         from reports.page import page
         from reports.table_formats import render
 
         table = main_table.frame([self.run])
-        self._log_numbers(final_metrics(self.run, table))
+        metrics, step, data = final_metrics(self.run, table), len(self.run.records), mlflow_dataset(self.run)
+        content = hashlib.sha256(json.dumps([step, metrics], sort_keys=True).encode()).hexdigest()[:16]
+        if self.fresh or self.client.get_run(self.id).data.tags.get(_NUMBERS) != content:
+            of = {} if data is None else {"dataset_name": data.name, "dataset_digest": data.digest}
+            now = _now()
+            self._log([Metric(name, value, now, step, **of) for name, value in metrics.items()])
+            self.client.set_tag(self.id, _NUMBERS, content)
         text = render(views.legended(table), "markdown")
         if len(text) <= _LONGEST_NOTE:
             self.client.set_tag(self.id, _NOTE, text)
@@ -173,25 +184,23 @@ class MlflowRun:
         title = str(self.run.config["dataset"]["name"])
         (folder / "report.html").write_text(page([self.run], title=title), encoding="utf-8")
 
-    def _log_numbers(self, metrics: Mapping[str, float]) -> None:
-        """Log final metrics at the step of the last question, unless the same ones are there."""
-        from mlflow.entities import Metric
-
-        data, now, step = mlflow_dataset(self.run), _now(), len(self.run.records)
-        of = {} if data is None else {"dataset_name": data.name, "dataset_digest": data.digest}
-        content = hashlib.sha256(json.dumps([step, metrics], sort_keys=True).encode()).hexdigest()[:16]
-        if not self.fresh and self.client.get_run(self.id).data.tags.get(_NUMBERS) == content:
-            return
-        self._log([Metric(name, value, now, step, **of) for name, value in metrics.items()])
-        self.client.set_tag(self.id, _NUMBERS, content)
-
     def end(self, status: str) -> None:
-        """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives, and tag it with its state."""
+        """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives, and tag it with its state.
+
+        The suite's run gets the worst status of its child runs.
+        """
         starts: list[dict[str, Any]] = self.run.manifest.get("starts") or [{}]
         self.client.set_terminated(self.id, status, _milliseconds(starts[-1].get("finished")))
         self.client.set_tag(self.id, "state", run_state(self.run))
-        if self.parent is not None:
-            self._end_parent(self.parent)
+        if self.parent is None:
+            return
+        children = self._search_runs({_PARENT: self.parent}, _MOST_CHILDREN)
+        ends = {child.info.status for child in children}
+        worst = next((s for s in ("RUNNING", "FAILED", "KILLED") if s in ends), "FINISHED")
+        if worst == "RUNNING":
+            self.client.update_run(self.parent, status=worst)
+        else:
+            self.client.set_terminated(self.parent, worst, max(child.info.end_time or 0 for child in children) or None)
 
     def resume(self) -> None:
         """Show the run as running, and its suite with it."""
@@ -276,16 +285,6 @@ class MlflowRun:
         known = before is not None and before.inputs is not None and before.inputs.dataset_inputs
         if not known and (data := mlflow_dataset(self.run)) is not None:  # the column Dataset of MLflow's list of runs
             self.client.log_inputs(self.id, [DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
-
-    def _end_parent(self, parent: str) -> None:
-        """Give the suite's run, by its id, the worst status of its child runs."""
-        children = self._search_runs({_PARENT: parent}, _MOST_CHILDREN)
-        ends = {child.info.status for child in children}
-        status = next((s for s in ("RUNNING", "FAILED", "KILLED") if s in ends), "FINISHED")
-        if status == "RUNNING":
-            self.client.update_run(parent, status=status)
-        else:
-            self.client.set_terminated(parent, status, max(child.info.end_time or 0 for child in children) or None)
 
     def _log(self, metrics: Sequence[Any]) -> None:
         for start in range(0, len(metrics), _MOST_METRICS):

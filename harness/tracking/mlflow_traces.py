@@ -16,7 +16,7 @@ import itertools
 import json
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.storage.run_folder import StoredRun
 from harness.tracking.traces import Span, Trace, answer_digest, build_traces, cut_middle, percent_scores
@@ -71,7 +71,12 @@ class MlflowTraces:
 
         until: a moment of time.monotonic; the batch that is under way is sent whole.
         """
-        digests = {record["question_id"]: _record_digest(record) for record in run.records[:most]}
+        digests = {}  # of a record's answer, "-", of its scores
+        for record in run.records[:most]:
+            notes = record["notes"]
+            parts = [percent_scores(record), notes.get("flags"), *([notes[JUDGES]] if JUDGES in notes else [])]
+            scores = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+            digests[record["question_id"]] = f"{answer_digest(record)}-{scores}"
         stored = {info.client_request_id: info for info in self._stored_traces()} if digests else {}
         new = [name for name, content in digests.items() if name not in stored or _digest_of(stored[name]) != content]
         left = len(new)
@@ -100,12 +105,22 @@ class MlflowTraces:
                 return
 
     def _send_trace(self, trace: Trace, content: str, before: TraceInfo | None) -> list[MlflowSpan]:
-        """Send a trace and return its spans, to be sent later; content: its digest; before: the trace it replaces."""
-        from mlflow.entities import TraceInfo, TraceLocation, TraceState
+        """Send a trace and return its spans, to be sent later; content: its digest; before: the trace it replaces.
+
+        Scores are sent as feedback of code or of a judge, gold answers as expectations.
+        """
+        from mlflow.entities import AssessmentSource, Expectation, Feedback, TraceInfo, TraceLocation, TraceState
 
         trace_id = "tr-" + hashlib.sha256(f"{self._run_id} {trace.question_id}".encode()).hexdigest()[:32]
         same_answer = before is not None and _digest_of(before).partition("-")[0] == content.partition("-")[0]
         of_people = [a for a in before.assessments if not str(a.source.source_id).startswith(_SENDER)] if before else []
+        code, people = AssessmentSource("CODE", f"{_SENDER} score"), AssessmentSource("HUMAN", f"{_SENDER} data set")
+        model = AssessmentSource("LLM_JUDGE", f"{_SENDER} judge")
+        assessments: list[Assessment] = []
+        for name, value in trace.scores.items():
+            source, reason = model if name in trace.judges else code, trace.reasons.get(name) or None
+            assessments.append(Feedback(name, value, source=source, trace_id=trace_id, rationale=reason))
+        assessments += [Expectation(name, value, people, trace_id) for name, value in trace.gold.items()]
         about = {
             "mlflow.trace_schema.version": "3",
             "mlflow.sourceRun": self._run_id,
@@ -123,36 +138,15 @@ class MlflowTraces:
             client_request_id=trace.question_id,
             trace_metadata={name: value for name, value in about.items() if value is not None},
             tags={"mlflow.traceName": trace.root.name, **{k: v[:250] for k, v in trace.tags.items()}},
-            assessments=[*_assessments(trace, trace_id), *(of_people if same_answer else ())],
+            assessments=[*assessments, *(of_people if same_answer else ())],
         )
         self._client.start_trace(info)
         return [_mlflow_span(trace, trace_id, *part) for part in _numbered_spans(trace.root)]
 
 
-def _record_digest(record: dict[str, Any]) -> str:
-    """Digest of a record's answer, "-", digest of its scores."""
-    notes = record["notes"]
-    parts = [percent_scores(record), notes.get("flags"), *([notes[JUDGES]] if JUDGES in notes else [])]
-    judged = json.dumps(parts, sort_keys=True)
-    return f"{answer_digest(record)}-{hashlib.sha256(judged.encode()).hexdigest()[:16]}"
-
-
 def _digest_of(info: TraceInfo) -> str:
     """The digest of a stored trace, "" for one whose spans never came."""
     return str(info.trace_metadata.get(_DIGEST, "")) if _COMPLETE in info.tags else ""
-
-
-def _assessments(trace: Trace, trace_id: str) -> list[Assessment]:
-    """A trace's scores as feedback of code or of a judge, and its gold answers as expectations."""
-    from mlflow.entities import AssessmentSource, Expectation, Feedback
-
-    code, people = AssessmentSource("CODE", f"{_SENDER} score"), AssessmentSource("HUMAN", f"{_SENDER} data set")
-    model = AssessmentSource("LLM_JUDGE", f"{_SENDER} judge")
-    told: list[Assessment] = []
-    for name, value in trace.scores.items():
-        source, reason = model if name in trace.judges else code, trace.reasons.get(name) or None
-        told.append(Feedback(name, value, source=source, trace_id=trace_id, rationale=reason))
-    return told + [Expectation(name, value, people, trace_id) for name, value in trace.gold.items()]
 
 
 def _numbered_spans(span: Span, parent: int | None = None, number: int = 1) -> Iterator[tuple[Span, int, int | None]]:
@@ -174,8 +168,8 @@ def _mlflow_span(trace: Trace, trace_id: str, span: Span, number: int, parent: i
     if trace.error and parent is None:
         status = {"code": "STATUS_CODE_ERROR", "message": trace.error.get("message", "")}
         about = (("type", "type"), ("message", "message"), ("stacktrace", "traceback"))
-        told = {f"exception.{name}": str(trace.error[key]) for name, key in about if trace.error.get(key)}
-        events = [{"name": "exception", "time_unix_nano": end, "attributes": told}]
+        exception = {f"exception.{name}": str(trace.error[key]) for name, key in about if trace.error.get(key)}
+        events = [{"name": "exception", "time_unix_nano": end, "attributes": exception}]
     attributes = {
         "mlflow.traceRequestId": trace_id,
         "mlflow.spanType": span.kind,

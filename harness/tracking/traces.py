@@ -63,13 +63,6 @@ def percent_scores(record: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _reasons(notes: Mapping[str, Any]) -> dict[str, str]:
-    """Score -> what a judge replied, or the flag of a scorer."""
-    replies = {name: told.get("reply") or "" for name, told in (notes.get(JUDGES) or {}).items()}
-    flags = {name: str(flag) for name, flag in (notes.get("flags") or {}).items()}
-    return {**flags, **{name: ": ".join(filter(None, (flags.get(name), reply))) for name, reply in replies.items()}}
-
-
 def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
     """Yield the traces of the questions with these ids, in the order of the records."""
     texts = run.texts([record for record in run.records if record["question_id"] in wanted])
@@ -111,7 +104,7 @@ class Trace:
         self.error: Mapping[str, str] | None = record["error"]
         spent = sum_phases([record["usage"]], "search", "answer")
         self.tokens = _chat_tokens(spent)
-        told = {
+        tags = {
             "method": run.config["method"]["name"],  # first, as in the tags of runs: MLflow lists the first tag
             "model": run.config["model"]["name"],
             "TFLOPs": "" if spent.get("uncounted") else f"{_tflops(spent):.4g}",
@@ -119,10 +112,12 @@ class Trace:
             "error": (self.error or {}).get("type", ""),
             "truncated": "true" if record["truncated"] else "",
         }
-        self.tags: dict[str, str] = {name: value for name, value in told.items() if value}
+        self.tags: dict[str, str] = {name: value for name, value in tags.items() if value}
         self.scores = percent_scores(record)
-        self.reasons = {metric_name(name): reason for name, reason in _reasons(record["notes"]).items()}
-        self.judges = frozenset(map(metric_name, record["notes"].get(JUDGES) or ()))
+        judged, flags = (record["notes"].get(key) or {} for key in (JUDGES, "flags"))
+        reasons = {name: (flags.get(name), judged.get(name, {}).get("reply")) for name in (*flags, *judged)}
+        self.reasons = {metric_name(name): ": ".join(map(str, filter(None, own))) for name, own in reasons.items()}
+        self.judges = frozenset(map(metric_name, judged))
         answers = (record.get("gold") or {}).get("answers")
         self.gold: dict[str, Any] = {"gold_answers": answers} if answers else {}
         self.root = self._root_span()
@@ -141,7 +136,13 @@ class Trace:
         if record["usage"].get("search") or record["steps"] or record["shown"]:
             parts.append(self._search_span(index, whole - answer))
         if record["usage"].get("answer"):
-            parts.append(self._answer_span(whole - answer, whole))
+            usage, times = record["usage"]["answer"], (whole - answer, whole)
+            role = next((name for name in usage.get("roles") or () if name not in ("encoder", "reranker")), "reader")
+            model = ((self.run.config.get("roles") or {}).get(role) or self.run.config["model"])["name"]
+            spent = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)}
+            inputs = {"pieces": len(record["shown"])} | _filled({"question": record.get("question")})
+            requests = self._spans_of(self._requests_in("answer"), *times)
+            parts.append(Span("answer", "LLM", *times, inputs, record["prediction"], _filled(spent), requests))
         asked = {key: record[key] for key in ("question", "options", "document_ids") if record.get(key)}
         about = {
             "question_id": record["question_id"],
@@ -155,17 +156,6 @@ class Trace:
     def _seconds(self, phase: str) -> float:
         rows = self.indexes if phase == "index" else [self.record]
         return sum(float((row["usage"].get(phase) or {}).get("seconds") or 0.0) for row in rows)
-
-    def _answer_span(self, start: float, end: float) -> Span:
-        """The span of the phase "answer", above those of its requests."""
-        usage = self.record["usage"]["answer"]
-        role = next((name for name in usage.get("roles") or () if name not in ("encoder", "reranker")), "reader")
-        config = self.run.config
-        model = ((config.get("roles") or {}).get(role) or config["model"])["name"]
-        about = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)}
-        inputs = {"pieces": len(self.record["shown"])} | _filled({"question": self.record.get("question")})
-        requests = self._spans_of(self._requests_in("answer"), start, end)
-        return Span("answer", "LLM", start, end, inputs, self.record["prediction"], _filled(about), requests)
 
     def _requests_in(self, *phases: str) -> list[Mapping[str, Any]]:
         return [request for request in self.requests if request["phase"] in phases]
@@ -203,7 +193,19 @@ class Trace:
         for step in steps[:_MOST_STEPS]:
             then = max(at, start + (end - start) * min(1.0, _flops(step) / spent))
             mine = list(itertools.islice(probed, step["p_yes"] is not None))
-            spans.append(self._step_span(step, at, then, self._spans_of(mine, at, then)))
+            details = {
+                "level": step["level"],
+                "scores": step["scores"],
+                "P(Yes)": step["p_yes"],
+                "answer if stopped here": step.get("answer"),
+                "tokens": step["tokens"],
+                "TFLOPs so far": _flops(step) / 1e12,
+                "note": step["note"][:_LONGEST_PIECE],
+            }
+            name = step["action"] + ("" if step["node"] is None else f" {step['node']}")
+            shown = self._retrieved_pieces([step["shown"]]) if step["shown"] else None
+            kind, requests = "RETRIEVER" if shown else "TOOL", self._spans_of(mine, at, then)
+            spans.append(Span(name, kind, at, then, None, shown, _filled(details), requests))
             at = then
         if more := len(steps[_MOST_STEPS:]):
             spans.append(Span(f"{more} more steps, in records.jsonl", "CHAIN", at, end))
@@ -212,39 +214,25 @@ class Trace:
             spans.append(Span("requests", "CHAIN", start, end, children=self._spans_of(sent, start, end)))
         return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _filled(about), tuple(spans))
 
-    def _step_span(self, step: Mapping[str, Any], start: float, end: float, requests: tuple[Span, ...]) -> Span:
-        """The span of a step of the search, above those of its requests."""
-        about = {
-            "level": step["level"],
-            "scores": step["scores"],
-            "P(Yes)": step["p_yes"],
-            "answer if stopped here": step.get("answer"),
-            "tokens": step["tokens"],
-            "TFLOPs so far": _flops(step) / 1e12,
-            "note": step["note"][:_LONGEST_PIECE],
-        }
-        name = step["action"] + ("" if step["node"] is None else f" {step['node']}")
-        pieces = self._retrieved_pieces([step["shown"]]) if step["shown"] else None
-        return Span(name, "RETRIEVER" if pieces else "TOOL", start, end, None, pieces, _filled(about), requests)
-
     def _retrieved_pieces(self, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Shown pieces as retrieved documents; those beyond _MOST_PIECES are counted in one."""
-        pieces = [self._retrieved_piece(piece) for piece in shown[:_MOST_PIECES]]
+        """Shown pieces as retrieved documents; those beyond _MOST_PIECES are counted in one.
+
+        The metadata of one says whether it overlaps supporting text.
+        """
+        pieces, support = [], (self.record.get("gold") or {}).get("supporting")
+        for piece in shown[:_MOST_PIECES]:
+            text = piece.get("text") or self.texts.get(piece.get("text_sha256") or "")
+            place, about = piece.get("document_id", ""), {}
+            if piece["kind"] == "span":
+                if support:
+                    marks = (mark for mark in support if mark["document_id"] == place)
+                    about["supporting"] = any(m["start"] < piece["end"] and piece["start"] < m["end"] for m in marks)
+                place += f"[{piece['start']}:{piece['end']}]"
+            about |= {"kind": piece["kind"], "doc_uri": place}
+            content = cut_middle(text or f"characters of {place}", _LONGEST_PIECE)
+            pieces.append({"page_content": content, "metadata": about})
         more = len(shown) - len(pieces)
         return [*pieces, {"page_content": f"{more} more, in records.jsonl", "metadata": {}}] if more else pieces
-
-    def _retrieved_piece(self, piece: Mapping[str, Any]) -> dict[str, Any]:
-        """A shown piece as {"page_content", "metadata"}, which says whether it overlaps supporting text."""
-        text = piece.get("text") or self.texts.get(piece.get("text_sha256") or "")
-        place, about = piece.get("document_id", ""), {}
-        if piece["kind"] == "span":
-            if support := (self.record.get("gold") or {}).get("supporting"):
-                marks = [mark for mark in support if mark["document_id"] == place]
-                overlaps = (piece["start"] < mark["end"] and mark["start"] < piece["end"] for mark in marks)
-                about["supporting"] = any(overlaps)
-            place += f"[{piece['start']}:{piece['end']}]"
-        about |= {"kind": piece["kind"], "doc_uri": place}
-        return {"page_content": cut_middle(text or f"characters of {place}", _LONGEST_PIECE), "metadata": about}
 
 
 def _flops(step: Mapping[str, Any]) -> float:

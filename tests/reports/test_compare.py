@@ -29,12 +29,13 @@ class TestNumbers:
     def test_holm_over_methods_and_data_sets(self, tmp_path):
         runs = []
         for dataset in ("musique", "qasper"):
-            runs.append(stored(tmp_path, BASE, method="full-context", dataset=dataset))
-            runs += [stored(tmp_path, OURS[i:] + OURS[:i], method=f"m{i}", dataset=dataset) for i in (0, 1, 2)]
+            runs.append(stored(tmp_path, BASE * 3, method="full-context", dataset=dataset))
+            runs += [stored(tmp_path, (OURS[i:] + OURS[:i]) * 3, method=f"m{i}", dataset=dataset) for i in (0, 1, 2)]
         table = compare(runs)
         assert len(table) == 6
         assert table["p_holm"].min() == pytest.approx(min(1.0, 6 * table["p"].min()))
         assert (table["p_holm"] >= table["p"]).all()
+        assert table["detectable"][0] > compare(runs[:2])["detectable"][0], "of six tests each one finds less"
 
     def test_failed_questions_count_zero_in_the_pairs(self, tmp_path):
         runs = [stored(tmp_path, BASE, method="full-context"), stored(tmp_path, [None, *OURS[1:]])]

@@ -104,7 +104,7 @@ class TestInterval:
             values = one.astype(float) - (0.0 if bounds[0] == 0 else other.astype(float))
             found = interval(values, labels, bounds=bounds)
             hits += found.low is not None and found.low <= truth <= found.high
-        assert hits / 400 >= 0.9
+        assert hits / 400 >= 0.95, "with the errors or the quantiles of many documents 93 to 94 %"
 
     @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 1.0)])
     def test_a_few_documents_with_most_questions_are_covered(self, bounds: tuple[float, float]) -> None:
