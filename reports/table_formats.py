@@ -164,10 +164,10 @@ class Cells:
     def ranks(self) -> dict[tuple[int, int], int]:
         """(row, column) -> 1 for a cell with its column's best score, 2 for the second best; equal scores share a rank.
 
-        Only runs of the same questions are ranked, and no column of zeros. {} for a table of differences or of printed
-        values, whose scores are not those of rivals.
+        Only runs of the same questions are ranked, at least two, and no column of zeros. {} for a table of differences
+        or of printed values, whose scores are not those of rivals.
         """
-        if {"difference", "printed"} & {*self._plain} or len(self._frame) < 2:
+        if {"difference", "printed"} & {*self._plain}:
             return {}
         found: dict[tuple[int, int], int] = {}
         for k, name in enumerate(self._plain):
@@ -177,7 +177,7 @@ class Cells:
             rated = zip(self._frame[name], self._frame[marks].any(axis=1), strict=True)
             values = [None if unranked or _is_missing(v) else float(_percent(v)) for v, unranked in rated]
             best = sorted({v for v in values if v is not None}, reverse=True)[:2]
-            if any(best):
+            if any(best) and len(values) - values.count(None) > 1:
                 found |= {(i, k): best.index(v) + 1 for i, v in enumerate(values) if v in best}
         return found
 

@@ -82,8 +82,9 @@ def test_a_run_of_other_questions_stands_below_those_that_are_ranked(tmp_path):
     assert list(ordered(frame(asked_apart(tmp_path)))["method"]) == ["bm25", "pecan", "raptor"]
 
 
-def test_a_column_of_zeros_has_no_best(tmp_path):
-    means = frame([stored(tmp_path, [0.0] * 8, method=m) for m in ("bm25", "pecan")])
+@pytest.mark.parametrize("rivals", [{"bm25": [0.0] * 8, "pecan": [0.0] * 8}, {"bm25": [0.5] * 8, "pecan": [0.9]}])
+def test_of_zeros_and_of_runs_that_are_ranked_with_none_no_one_is_best(rivals, tmp_path):
+    means = frame([stored(tmp_path, scores, method=m) for m, scores in rivals.items()])
     assert bold(render_sections(sections(ordered(means)), "latex")) == []
 
 
