@@ -81,6 +81,6 @@ def split_by_kind(
             part = replace(run, config=config, records=records, summary=summary)
             found.append(replace(part, whole=run, notes=(*run.notes, *notes)))
     if not found:
-        known = [name for name in BY if any(kind(r, name) is not None for run in runs for r in run.whole_records)]
-        raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(known) or 'nothing'}")
+        others = [name for name in BY if any(kind(r, name) is not None for run in runs for r in run.whole_records)]
+        raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(others) or 'nothing'}")
     return found

@@ -139,10 +139,10 @@ class Trace:
             usage, times = record["usage"]["answer"], (whole - answer, whole)
             role = next((name for name in usage.get("roles") or () if name not in ("encoder", "reranker")), "reader")
             model = ((self.run.config.get("roles") or {}).get(role) or self.run.config["model"])["name"]
-            spent = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)}
+            cost = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)}
             inputs = {"pieces": len(record["shown"])} | _filled({"question": record.get("question")})
             requests = self._spans_of(self._requests_in("answer"), *times)
-            parts.append(Span("answer", "LLM", *times, inputs, record["prediction"], _filled(spent), requests))
+            parts.append(Span("answer", "LLM", *times, inputs, record["prediction"], _filled(cost), requests))
         asked = {key: record[key] for key in ("question", "options", "document_ids") if record.get(key)}
         about = {
             "question_id": record["question_id"],
