@@ -68,31 +68,31 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     answered: set[str] = set()
     for source in sources:
         notes: list[str] = []
-        for row in read_lines(source / RECORDS, "question_id", notes):
-            question = row["question_id"]
+        for record in read_lines(source / RECORDS, "question_id", notes):
+            question = record["question_id"]
             if owner.get(question) in (None, source) or question not in answered:
-                records[question], owner[question] = json_line(row), source
-                (answered.add if has_answer(row) else answered.discard)(question)
+                records[question], owner[question] = json_line(record), source
+                (answered.add if has_answer(record) else answered.discard)(question)
         for sentence in notes:
             note(sentence)
 
-    def write(name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    def write(name: str, lines: Iterable[Mapping[str, Any]]) -> None:
         if any((source / name).exists() for source in sources):
-            write_atomic(folder / name, map(json_line, rows))
+            write_atomic(folder / name, map(json_line, lines))
 
-    write(TEXTS, _distinct((row for s in sources for row in read_with_older(s / TEXTS, "sha256")), "sha256"))
+    write(TEXTS, _distinct((line for s in sources for line in read_with_older(s / TEXTS, "sha256")), "sha256"))
     write(REQUESTS, _requests(sources, owner))
-    documents = [row for source in sources for row in read_lines(source / DOCUMENTS, "document_id")]
-    documents.sort(key=lambda row: _STATUSES.index(row["status"]))
-    failed = [row for row in documents if row["status"] == "failed"]  # each try has a cost
+    documents = [line for source in sources for line in read_lines(source / DOCUMENTS, "document_id")]
+    documents.sort(key=lambda line: _STATUSES.index(line["status"]))
+    failed = [line for line in documents if line["status"] == "failed"]  # each try has a cost
     documents = [*_distinct(documents[: len(documents) - len(failed)], "document_id", "key", "question_id")]
     documents += _distinct(failed, "document_id", "key", "question_id", "usage")
     write(DOCUMENTS, documents)
-    position = {row["question_id"]: n for n, row in enumerate(read_lines(folder / ORDER, "question_id"))}
+    position = {line["question_id"]: n for n, line in enumerate(read_lines(folder / ORDER, "question_id"))}
     ordered = [records[q] for q in sorted(records, key=lambda q: position.get(q, len(position)))]
     write_atomic(folder / RECORDS, ordered)
     kept = {r["question_id"]: r for source in sources for r in read_lines(source / UNSCORED, "question_id")}
-    unscored = [row for q, row in kept.items() if q not in records or (has_answer(row) and q not in answered)]
+    unscored = [line for q, line in kept.items() if q not in records or (has_answer(line) and q not in answered)]
     write(UNSCORED, unscored)  # the next start scores them
 
     before, asked = read_json(folder / SUMMARY), manifest.pop("shard", {}).get("asked", 0)
@@ -113,24 +113,26 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     return summary
 
 
-def _distinct(rows: Iterable[dict[str, Any]], *keys: str) -> Iterator[dict[str, Any]]:
-    """Yield the first row of each combination of values of `keys`."""
+def _distinct(lines: Iterable[dict[str, Any]], *keys: str) -> Iterator[dict[str, Any]]:
+    """Yield the first line of each combination of values of `keys`."""
     seen: set[str] = set()
-    for row in rows:
-        values = json.dumps([row.get(key) for key in keys])
+    for line in lines:
+        values = json.dumps([line.get(key) for key in keys])
         if values not in seen:
             seen.add(values)
-            yield row
+            yield line
 
 
 def _requests(sources: Sequence[Path], owner: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
     """Yield the requests of each question beside its kept record, and those of each index from the first folder."""
     indexes: dict[tuple[Any, ...], Path] = {}
     for source in sources:
-        for row in read_with_older(source / REQUESTS, "kind"):
-            index = row.get("document_id"), row.get("key")
-            if source == (owner.get(row["question_id"]) if "question_id" in row else indexes.setdefault(index, source)):
-                yield row
+        for line in read_with_older(source / REQUESTS, "kind"):
+            index = line.get("document_id"), line.get("key")
+            if source == (
+                owner.get(line["question_id"]) if "question_id" in line else indexes.setdefault(index, source)
+            ):
+                yield line
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

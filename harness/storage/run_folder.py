@@ -119,10 +119,10 @@ class StreamedRecords(Sequence[dict[str, Any]]):
     def __init__(self, path: Path, notes: list[str] | None = None, texts: _Pointers | None = None) -> None:
         self.path = path
         self.offsets: dict[str, tuple[int, int]] = {}
-        for at, size, row in indexed_lines(path, "question_id", notes, run_schema.RECORD):
-            self.offsets[row["question_id"]] = at, size
+        for at, size, record in indexed_lines(path, "question_id", notes, run_schema.RECORD):
+            self.offsets[record["question_id"]] = at, size
             if texts is not None:
-                texts[row["question_id"]] = text_pointers(row)
+                texts[record["question_id"]] = text_pointers(record)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -147,12 +147,12 @@ class StreamedRecords(Sequence[dict[str, Any]]):
                 at, size = self.offsets[question_id]
                 file.seek(at)
                 try:
-                    check(row := as_object(file.read(size)), run_schema.RECORD)
+                    check(record := as_object(file.read(size)), run_schema.RECORD)
                 except ValueError:
-                    row = {}
-                if row.get("question_id") != question_id:
+                    record = {}
+                if record.get("question_id") != question_id:
                     raise DataError(self.path, None, None, "it was replaced while it was read; run the command again")
-                yield row
+                yield record
 
 
 class ByQuestion(Mapping[str, T]):
@@ -181,15 +181,15 @@ class ByQuestion(Mapping[str, T]):
 class _NumbersOfRecords(Packed):
     """The records of a file without their texts: a million take 25 to 100 MB."""
 
-    def __init__(self, path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    def __init__(self, path: Path, records: Iterable[dict[str, Any]]) -> None:
         super().__init__()
         self._path = path
         places, again = dict[str, int](), dict[int, dict[str, Any]]()
-        for row in rows:
-            if (place := places.setdefault(row["question_id"], len(self))) == len(self):
-                self.append(row)
+        for record in records:
+            if (place := places.setdefault(record["question_id"], len(self))) == len(self):
+                self.append(record)
             else:
-                again[place] = row
+                again[place] = record
         self.replace(again)
 
     @functools.cached_property
@@ -210,27 +210,27 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
         if hold == "nothing":
             return StreamedRecords(path, notes, texts)
 
-        def rows() -> Iterator[dict[str, Any]]:
-            for row in read_lines(path, "question_id", notes, run_schema.RECORD):
-                if (pointers := text_pointers(row)) or row["question_id"] in texts:
-                    texts[row["question_id"]] = pointers
-                yield row if hold == "all" else without_texts(row)
+        def read() -> Iterator[dict[str, Any]]:
+            for record in read_lines(path, "question_id", notes, run_schema.RECORD):
+                if (pointers := text_pointers(record)) or record["question_id"] in texts:
+                    texts[record["question_id"]] = pointers
+                yield record if hold == "all" else without_texts(record)
 
         if hold == "numbers":
-            return _NumbersOfRecords(path, rows())
-        return list({row["question_id"]: row for row in rows()}.values())
+            return _NumbersOfRecords(path, read())
+        return list({record["question_id"]: record for record in read()}.values())
 
     return _read(Path(folder), records)
 
 
-def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
+def without_texts(record: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a record that tables read: no texts, scores of nodes, or zero counters."""
-    steps = [{key: value for key, value in step.items() if key not in _STEP_KEYS} for step in row["steps"]]
+    steps = [{key: value for key, value in step.items() if key not in _STEP_KEYS} for step in record["steps"]]
     usage = {
         phase: {key: value for key, value in used.items() if value or key in _KEPT} if used.keys() >= _COSTS else used
-        for phase, used in row["usage"].items()
+        for phase, used in record["usage"].items()
     }
-    kept = {key: value for key, value in row.items() if key not in _TEXT_KEYS}
+    kept = {key: value for key, value in record.items() if key not in _TEXT_KEYS}
     return {**kept, "usage": usage, "steps": steps}
 
 
@@ -244,9 +244,9 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
     }
 
     def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[dict[str, Any]]:
-        rows = read_lines(path, "question_id", notes, run_schema.RECORD, lambda line: any(key in line for key in keys))
-        found = [row for row in rows if row["question_id"] == question_id][-1:]
-        texts.update((question_id, text_pointers(row)) for row in found)
+        lines = read_lines(path, "question_id", notes, run_schema.RECORD, lambda line: any(key in line for key in keys))
+        found = [record for record in lines if record["question_id"] == question_id][-1:]
+        texts.update((question_id, text_pointers(record)) for record in found)
         return found
 
     run = _read(folder, records)
@@ -266,7 +266,7 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence
     notes: list[str] = []
     texts: _Pointers = {}
     with os_error_as_data_error(folder):
-        rows = records(folder / RECORDS, notes, texts)
+        found = records(folder / RECORDS, notes, texts)
         documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, run_schema.DOCUMENT))
         lost = lost_texts(folder, {pointer for own in texts.values() for pointer in own})
         notes += [lost] if lost else []
@@ -274,7 +274,7 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence
         path=folder,
         config=config,
         manifest=manifest,
-        records=rows,
+        records=found,
         documents=documents,
         summary=read_json(folder / SUMMARY, run_schema.SUMMARY),
         origins=origins,
