@@ -103,9 +103,7 @@ def load(target: str, base: type | None = None, section: str = "methods") -> Any
     known = shipped(section)
     module_name, colon, name = known.get(target, target).partition(":")
     if not colon or not module_name or not name.isidentifier():
-        near = close_matches(target, known)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise UserError(f"'{target}' is neither a registered name nor of the form module:name{hint}")
+        raise UnknownName(section.removesuffix("s"), target, known, "your own code is of the form module:name")
     if target not in known:
         check_trusted(target)
     loaded = import_target(known.get(target, target))

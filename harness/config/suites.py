@@ -26,31 +26,25 @@ from harness.config import presets
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError, UserError, unknown
 
-_OWN = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
-_Names = Annotated[list[str], Field(min_length=1)]
-_FORMS = {
-    "methods": "a list of names, or NAME: {PARAMETER: VALUE}",
-    "datasets": "a list of names",
-    "set": "a list of KEY=VALUE, as after --set",
-    "models": "a list of names",
-    "profile": "the name of a profile",
-    "sweep": "a mapping of keys to lists of values, method.k: [1, 3]",
-    "parts": "a list of mappings, each with what is its own of a suite's keys",
-}
+_Own = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
 
 
 class _File(BaseModel):
-    """The keys of a suite; `limit` is checked by the run's configuration."""
+    """The keys of a suite with their forms, for messages; `limit` is checked by the run's configuration."""
 
     model_config = ConfigDict(extra="forbid")
-    methods: Annotated[list[str | _OWN], Field(min_length=1)]
-    datasets: _Names
-    set: list[str] = []
-    models: list[str] = []
-    profile: str | None = None
+    methods: list[str | _Own] = Field(min_length=1, description="a list of names, or NAME: {PARAMETER: VALUE}")
+    datasets: list[str] = Field(min_length=1, description="a list of names")
+    set: list[str] = Field(default=[], description="a list of KEY=VALUE, as after --set")
+    models: list[str] = Field(default=[], description="a list of names")
+    profile: str | None = Field(default=None, description="the name of a profile")
     limit: Any = None
-    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
-    parts: Annotated[list[dict[str, Any]], Field(min_length=1)] | None = None
+    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
+        default={}, description="a mapping of keys to lists of values, method.k: [1, 3]"
+    )
+    parts: list[dict[str, Any]] | None = Field(
+        default=None, min_length=1, description="a list of mappings, each with what is its own of a suite's keys"
+    )
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ def read_suite(name: str) -> Suite:
     if listed is None:
         return _parse_suite(name, merged, shown)
     if not isinstance(listed, list) or not listed or not all(isinstance(part, dict) for part in listed):
-        raise ConfigError([f"{shown}: 'parts' must be {_FORMS['parts']}"])
+        raise ConfigError([f"{shown}: 'parts' must be {_File.model_fields['parts'].description}"])
     own = [_parse_suite(name, {**merged, **part, "set": part.get("set")}, shown) for part in listed]
     above = _parse_suite(name, {**merged, **listed[0], "set": merged.get("set")}, shown).sets
     parts = tuple(replace(part, sets={**above, **part.sets}) for part in own)
@@ -124,8 +118,8 @@ def _parse_suite(name: str, merged: dict[str, Any], shown: str) -> Suite:
         keys = dict.fromkeys(str(error["loc"][0]) for error in e.errors())
         raise ConfigError(
             [
-                f"{shown}: '{key}' must be {_FORMS[key]}"
-                if key in _FORMS
+                f"{shown}: '{key}' must be {_File.model_fields[key].description}"
+                if key in _File.model_fields
                 else str(unknown(f"key '{key}' ({shown})", key, _File.model_fields))
                 for key in keys
             ]

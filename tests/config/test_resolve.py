@@ -168,8 +168,8 @@ THEIR_DATA = {"format": "musique", "instruction": "Say.", "max_answer_tokens": 4
 @pytest.mark.parametrize(
     ("target", "error", "message"),
     [
-        ("harness.method", UserError, "nor of the form module:name"),
-        (":Method", UserError, "nor of the form module:name"),
+        ("harness.method", UserError, "of the form module:name"),
+        (":Method", UserError, "of the form module:name"),
         ("harness.nothing:Method", UserError, "no module 'harness.nothing'"),
         ("harness.method:Methd", UnknownName, "Did you mean 'Method'"),
         ("tests.needs_a_package:Thing", CannotRun, "needs the package 'no_such_package'; install it with"),
