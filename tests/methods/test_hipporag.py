@@ -1,13 +1,14 @@
 """HippoRAG 2: triples, their graph and PageRank, worked by hand on a model that replays a table."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
-from methods.hipporag import HippoRAG
+from methods.hipporag import HippoRAG, _graph, _similar_phrases
 from tests.methods.conftest import FakeTools, WordEncoder, answered
 
 PARAGRAPHS = ["Velindra is by Toren.", "Toren lives in Kelford.", "Mira sold boats.", "Kelford lies by a river."]
@@ -36,8 +37,10 @@ class PhraseEncoder(WordEncoder):
     def __init__(self, vectors=((3, 0), (0, 3), (-3, 0), (0, -3))):
         super().__init__()
         self._vectors = np.array(vectors, dtype=np.float32)
+        self.queries = []
 
     def encode(self, texts, kind):
+        self.queries += texts if kind == "query" else []
         return self._vectors if "a river" in texts else super().encode(texts, kind)
 
 
@@ -99,6 +102,26 @@ def test_similar_phrases_are_joined_by_their_cosine_whatever_the_length_of_their
         [2, 0, pytest.approx(0.829, abs=0.001)], [2, 1, pytest.approx(0.829, abs=0.001)],
     ]  # fmt: skip
     assert [pair[:2] for pair in built(alike(), synonyms=0.9)[0]["synonyms"]] == [[0, 1], [1, 0]]
+
+
+def test_a_phrase_of_three_letters_has_at_most_a_hundred_similar_ones():
+    phrases = ["ab", *(f"a{n:03}" for n in range(150))]
+    tools = FakeTools(similarity=PhraseEncoder([[1, 0]] * len(phrases)))
+    pairs = _similar_phrases([*phrases[:-1], "a river"], 0.8, tools)
+    assert Counter(i for i, _, _ in pairs) == dict.fromkeys(range(1, 151), 100)
+
+
+def test_a_similarity_takes_the_place_of_how_often_triples_join_two_phrases():
+    index = {"of": [[0, 0, 0], [0]], "synonyms": [[0, 1, 0.9], [1, 0, 0.9]]}
+    graph, _ = _graph(index, [("velindra", "is by", "toren")], {"velindra": 0, "toren": 1})
+    assert graph[0][1]["weight"] == pytest.approx(1.8)
+    graph, _ = _graph({**index, "synonyms": []}, [("velindra", "is by", "toren")], {"velindra": 0, "toren": 1})
+    assert graph[0][1]["weight"] == 8
+
+
+def test_the_question_is_encoded_once_as_it_is():
+    _, tools = linked("Facts: 1")
+    assert tools.encoder().queries == [QUESTION.text]
 
 
 def test_replies_that_cannot_be_read_are_counted():

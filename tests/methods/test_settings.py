@@ -12,7 +12,10 @@ from harness.method import Method
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, config
 from methods.gist import Gist
+from methods.hipporag import HippoRAG
+from methods.ircot import IRCoT
 from methods.kv_eviction import BoundedCacheConfig, PrintedCache
+from methods.lightrag import LightRAG
 from methods.long_context import FullContext
 from methods.longrefiner.config import LongRefinerConfig
 from methods.memagent import MemAgent
@@ -23,6 +26,7 @@ from methods.qrmem import QRMeM
 from methods.qrmem.config import QRMeMConfig
 from methods.raptor import Raptor
 from methods.retrieval import RetrievalConfig
+from methods.search_agent import SearchAgent
 from methods.self_route import SelfRoute
 from methods.summarised import Summarised
 from tests.methods.conftest import FakeTools, answered
@@ -63,6 +67,24 @@ def test_presets(name):
 def test_the_answer_stands_beside_the_prompt_that_longbench_v2_allows(dataset):
     config = resolve(Choices(method="full-context-longbench-v2", dataset=dataset)).config
     assert config.method.params["window"] - config.dataset.max_answer_tokens == 120_000
+
+
+# By the papers or the authors' code (docs/methods): all of a method's settings.
+PUBLISHED = [
+    (IRCoT, {"chunk_tokens": 500, "k": 6, "most": 15, "max_sentences": 10, "sentence_tokens": 200,
+             "answer_from": "reader", "window": None}),
+    (HippoRAG, {"chunk_tokens": 500, "reply_tokens": 2048, "k": 5, "link_k": 5, "damping": 0.5,
+                "passage_weight": 0.05, "synonyms": 0.8, "window": None}),
+    (LightRAG, {"segment_tokens": 1200, "overlap": 100, "gleanings": 1, "reply_tokens": 2048, "mode": "hybrid",
+                "k": 60, "least": 0.2, "budget": 4000}),
+    (SearchAgent, {"segment_tokens": 1000, "top": 5, "max_loops": 15, "budget": 128_000, "reply_tokens": 1024}),
+    (MemAgent, {"segment_tokens": 5000, "memory_tokens": 1024, "answer_tokens": 1024, "window": None}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "settings"), PUBLISHED)
+def test_a_method_does_by_default_what_is_published(kind, settings):
+    assert kind.Config().model_dump() == settings
 
 
 def test_only_these_methods_draw_by_the_seed_of_the_run():
