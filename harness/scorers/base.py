@@ -4,11 +4,13 @@ scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")     the origin of a 
 @scorer("hotpotqa.f1", "token F1 with the yes/no rule")         registers f(prediction, references, *, extra) -> float
 ScoreError      the score is undefined for these inputs; `score_record` turns it into 0.0 and a flag
 need("jieba")   the imported module, or one sentence with the line that installs it
+of_group        a scorer for one group of questions
 set_overlap     sets of supporting facts compared: exact match, precision, recall and F1
 """
 
 import importlib
 import importlib.util
+import inspect
 import random
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +73,26 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
         return register
 
     return scorer
+
+
+def of_group(metric: Callable[..., Any], key: str, belongs: Callable[[Any], bool]) -> Callable[..., Any]:
+    """`metric` for the questions of a group, None for all others, so that its mean is the mean of the group.
+
+    Args:
+        metric: A scorer.
+        key: The name in Gold.extra that says where a question belongs.
+        belongs: Whether its value there, None without one, is in the group.
+    """
+    signature = inspect.signature(metric)
+    own = signature.parameters
+    added = [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None)] if key not in own else []
+
+    def scored(prediction: str, references: Sequence[str], **extra: Any) -> float | None:
+        given = {name: value for name, value in extra.items() if name in own}
+        return metric(prediction, references, **given) if belongs(extra.get(key)) else None
+
+    scored.__signature__ = signature.replace(parameters=[*own.values(), *added])  # type: ignore[attr-defined]
+    return scored
 
 
 class ScoreError(HarnessError):

@@ -10,8 +10,9 @@ else is wrong. The leaderboard's "compensated" figure, 0.25 for a reply without 
 import re
 from collections.abc import Sequence
 from functools import partial
+from operator import eq
 
-from harness.scorers.base import published
+from harness.scorers.base import of_group, published
 
 scorer = published("THUDM/LongBench pred.py, result.py")
 
@@ -25,23 +26,11 @@ def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) ->
     return float(found is not None and found.group(1) == "ABCD"[gold_label - 1])
 
 
-def _at_level(
-    prediction: str, references: Sequence[str], *, wanted: str, gold_label: int, level: str | None = None
-) -> float | None:
-    """`accuracy` where the question's `level` is `wanted` (easy or hard), else None."""
-    return accuracy(prediction, references, gold_label=gold_label) if level == wanted else None
-
-
-def _at_length(
-    prediction: str, references: Sequence[str], *, wanted: str, gold_label: int, length_class: str | None = None
-) -> float | None:
-    """`accuracy` where the text's `length_class` is `wanted` (short, medium or long), else None."""
-    return accuracy(prediction, references, gold_label=gold_label) if length_class == wanted else None
-
-
 for _level in ("easy", "hard"):
-    scorer(f"longbench_v2.accuracy.{_level}", f"accuracy of the {_level} questions")(partial(_at_level, wanted=_level))
+    scorer(f"longbench_v2.accuracy.{_level}", f"accuracy of the {_level} questions")(
+        of_group(accuracy, "level", partial(eq, _level))
+    )
 for _length in ("short", "medium", "long"):
     scorer(f"longbench_v2.accuracy.{_length}", f"accuracy of questions on {_length} texts")(
-        partial(_at_length, wanted=_length)
+        of_group(accuracy, "length_class", partial(eq, _length))
     )

@@ -7,9 +7,10 @@ match("Try the Sony lenses.", ["The user would ..."], type="single-session-prefe
 
 from collections.abc import Sequence
 from functools import partial
+from operator import eq
 
 from harness.scorers.abstention import DECLINES
-from harness.scorers.base import published
+from harness.scorers.base import of_group, published
 from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
 
@@ -46,24 +47,9 @@ def match(
     return None if type == RUBRIC else max(float(same), acc(prediction, words))
 
 
-def _match_of_type(
-    prediction: str,
-    references: Sequence[str],
-    *,
-    wanted: str,
-    type: str | None = None,  # noqa: A002
-    declined: bool = False,
-) -> float | None:
-    """`match` where the question's `type` is `wanted`, else None; a question to be declined has a type too."""
-    return match(prediction, references, type=type, declined=declined) if type == wanted else None
-
-
-def _match_if_declined(prediction: str, references: Sequence[str], *, declined: bool = False) -> float | None:
-    """`match` where the question is to be declined, else None."""
-    return match(prediction, references, declined=True) if declined else None
-
-
 for _type in _TYPES:
-    matched = partial(_match_of_type, wanted=_type)
+    matched = of_group(match, "type", partial(eq, _type))
     scorer(f"longmemeval.match.{_type}", f"the same of {_type} questions", version=VERSION)(matched)
-scorer("longmemeval.match.abstention", "the same of questions to be declined", version=VERSION)(_match_if_declined)
+scorer("longmemeval.match.abstention", "the same of questions to be declined", version=VERSION)(
+    of_group(match, "declined", bool)
+)
