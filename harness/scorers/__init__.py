@@ -42,9 +42,10 @@ NO_MARKS = "no supporting marks"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 _FILES = (  # those whose scorers have names; a new file is added here
-    "abstention alce bleu evidence flashrag groups hotpotqa infinitebench longbench longbench_eval longbench_pro "
-    "longbench_v2 longbench_zh longmemeval musique newer_sets qasper quality rouge_score ruler triviaqa twowiki"
-).split()
+    *("abstention", "alce", "bleu", "evidence", "flashrag", "groups", "hotpotqa", "infinitebench", "longbench"),
+    *("longbench_eval", "longbench_pro", "longbench_v2", "longbench_zh", "longmemeval", "musique", "newer_sets"),
+    *("qasper", "quality", "rouge_score", "ruler", "triviaqa", "twowiki"),
+)
 
 
 @cache
