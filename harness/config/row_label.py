@@ -33,8 +33,15 @@ def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, set_
 
     method: as it runs; choice: its settings; dataset: name; set_by: parameter -> the origin that is no preset.
     """
-    if (reference := _paper_method(method, choice, dataset)) is None:
+    try:
+        named = choice.name.partition("[")[0]  # without the encoder that stands in
+        preset = resolved("methods", method=named, dataset=dataset, profile=_REFERENCE)
+    except UserError:
+        return ""  # a method without a preset
+    if preset.implementation != choice.implementation:
         return ""
+    # Not validated: the preset may need a package that is not installed, which the run's own settings do without.
+    reference = type(method)(type(method.config).model_construct(**preset.params))
     ours, theirs = _prediction_settings(method), _prediction_settings(reference)
     # A number that another run gives is part of the method; tables print it below, with the run.
     taken = {key for key in type(method).from_other_runs if isinstance(choice.params.get(key), str)}  # "from:..."
@@ -53,19 +60,6 @@ def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, set_
     if len(settings) > _NAMED:
         settings = [f"{len(settings)} settings"]
     return ", ".join([*dict.fromkeys(profiles), *settings])
-
-
-def _paper_method(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
-    """The method as its preset sets it under profile `paper`; None without a preset, or with another implementation."""
-    named = choice.name.partition("[")[0]  # without the encoder that stands in
-    try:
-        preset = resolved("methods", method=named, dataset=dataset, profile=_REFERENCE)
-    except UserError:
-        return None
-    if preset.implementation != choice.implementation:
-        return None
-    # Not validated: the preset may need a package that is not installed, which the run's own settings do without.
-    return type(method)(type(method.config).model_construct(**preset.params))
 
 
 def _prediction_settings(method: Method) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
             raise UserError(f"'{key}' is swept and set to one value; leave one of the two out")
     out: list[Choices] = []
     known: dict[str, set[str]] = {}
-    lacking: dict[str, list[str]] = {key: [] for key in axes}
+    lacking: dict[str, dict[str, None]] = {key: {} for key in axes}  # key -> methods without that parameter
     for run in runs:
         found, depends = method_of(run), False
         own = {key for key in axes if found is None or _parameter(key) in ("", *found[1])}
@@ -82,7 +82,7 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
             method, known[str(run.method)] = found
             depends = any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
             for key in axes.keys() - own:
-                lacking[key].append(str(run.method))
+                lacking[key].setdefault(str(run.method))
         # A run that takes a number from another one has as many points as that one may have.
         varied = axes if depends else {key: axes[key] for key in axes if key in own}
         for values in itertools.product(*varied.values()):
@@ -93,8 +93,8 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     if "model" in axes:  # a model is loaded once for all its runs
         out.sort(key=lambda run: [str(value) for value in axes["model"]].index(str(run.model)))
     notes = []
-    for key, methods in ((key, list(dict.fromkeys(names))) for key, names in lacking.items()):
-        if methods and set(methods) == {*known}:
+    for key, methods in lacking.items():
+        if methods and methods.keys() == known.keys():
             what = f"key '{key}' (--sweep): no method of this command has it"
             raise unknown(what, _parameter(key), set().union(*known.values()))
         if methods:
