@@ -11,7 +11,7 @@ runs several questions at a time.
 
 import abc
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -117,13 +117,14 @@ def misdeclared(cls: type[Method]) -> str | None:
     if cls.index is not Method.index and next(c for c in cls.__mro__ if "scope" in vars(c)) is Method:
         return "an index; say to what it belongs: scope = 'document', or 'question'"
     fields, capabilities = {*cls.Config.model_fields} - {"prompts"}, frozenset().union(*cls.needs.values())
-    for name, given, known in (
+    named: list[tuple[str, Any, Iterable[str]]] = [
         ("needs", cls.needs, ROLES[:5]),
         ("needs", capabilities, CAPABILITIES),
         ("encoders", cls.encoders, ROLES[5:]),
         ("index_roles", cls.index_roles, [*cls.needs, *cls.encoders]),
         ("index_fields", cls.index_fields or (), fields),
-    ):
+    ]
+    for name, given, known in named:
         if isinstance(given, str):
             return f"a text as {name}; write {(given,)}"
         for strange in sorted({*given} - {*known}):
