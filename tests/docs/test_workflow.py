@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,44 +15,42 @@ from tests.docs.pages import ROOT, blocks
 from tests.stand_in_server import StandIn
 
 (WORKFLOW,) = (b for b in blocks(ROOT / "docs" / "guide.md") if b.file == ".github/workflows/answers.yml")
-STEPS = yaml.safe_load(WORKFLOW.text)["jobs"]["answers"]["steps"]
+ASK, REPORT = (
+    step for step in yaml.safe_load(WORKFLOW.text)["jobs"]["answers"]["steps"] if step.get("name") in ("Ask", "Report")
+)
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_the_steps_of_the_workflow_pass_and_fail_as_the_answers_do(right, tmp_path):
-    """The report, which comes whether or not the answers are right, is made of the wrong ones."""
+@pytest.fixture(params=[True, False])
+def right(request, tmp_path, monkeypatch):
+    """Whether the answers that the questions expect are those of the wiki; here, with the variables of the job."""
     (tmp_path / "wiki").mkdir()
+    answers = [f"word{n}" if request.param else "nothing" for n in range(4)]
+    rows = [
+        {"question": f"What is the code of room {n}?", "answer": answer, "document": f"p{n}"}
+        for n, answer in enumerate(answers)
+    ]
     for n in range(4):
         (tmp_path / f"wiki/p{n}.md").write_text(f"# Room {n}\nThe code of room {n} is: word{n}\n")
-    rows = [
-        {
-            "question": f"What is the code of room {n}?",
-            "answer": f"word{n}" if right else "nothing",
-            "document": f"p{n}",
-        }
-        for n in range(4)
-    ]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    codes = {}
+    monkeypatch.chdir(tmp_path)
+    variables = {"HARNESS_HOME": tmp_path / "home", "MODEL_KEY": "k", "GITHUB_STEP_SUMMARY": tmp_path / "summary.md"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     with StandIn().server() as server:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        own = {
-            "PATH": path,
-            "PYTHONPATH": os.environ["PYTHONPATH"],
-            "HARNESS_HOME": str(tmp_path / "home"),
-            "MODEL_KEY": "k",
-        }
-        own |= {"MODEL_URL": server.url, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
-        for step in STEPS:
-            if "run" in step and step["name"] != "Install" and (not codes or ("if" in step and not right)):
-                done = subprocess.run(
-                    ["bash", "-e", "-c", step["run"]],
-                    cwd=tmp_path, env={**os.environ, **own}, capture_output=True, text=True, check=False,
-                )  # fmt: skip
-                codes[step["name"]] = done.returncode
-                assert done.returncode in (0, 4), done.stderr
-    assert codes == ({"Ask": 0} if right else {"Ask": 4, "Report": 0})
-    assert right or "<h1>Answers of the wiki" in (tmp_path / "report.html").read_text()
-    assert ("**FAILED**" in (tmp_path / "summary.md").read_text()) is not right
-    suite = ElementTree.parse(tmp_path / "checks.xml").getroot()
+        monkeypatch.setenv("MODEL_URL", server.url)
+        yield request.param
+
+
+def test_the_steps_of_the_workflow_pass_and_fail_as_the_answers_do(right, command):
+    """The report, which comes whether or not the answers are right, is made of the wrong ones; theirs are in a shell."""
+    if right:
+        program, *words = shlex.split(os.path.expandvars(ASK["run"]))
+        assert (program, command(*words)[0]) == ("harness", 0)
+    else:
+        codes = [subprocess.run(["bash", "-e", "-c", step["run"]], check=False).returncode for step in (ASK, REPORT)]
+        assert (codes, "if" in REPORT) == ([4, 0], True)
+        assert "<h1>Answers of the wiki" in Path("report.html").read_text()
+    assert ("**FAILED**" in Path("summary.md").read_text()) is not right
+    suite = ElementTree.parse("checks.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("1", "0" if right else "1")

@@ -58,9 +58,9 @@ def course(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def undisturbed(tokenizer_folder, course, tmp_path_factory):
-    """A training of 200 steps, and what it said. Not to be written to."""
+    """A training of 100 steps, and what it said. Not to be written to."""
     from packages.pocket.tests import trainings
 
     out, said = trainings.begun(tokenizer_folder, tmp_path_factory.mktemp("undisturbed")), list[str]()
-    trainings.train(trainings.settings(out, course, steps=200), said.append)
+    trainings.train(trainings.settings(out, course, steps=100), said.append)
     return out, said

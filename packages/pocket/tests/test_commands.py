@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from harness_training.loop import Progress
+from pocket.cli.model_card import model_card
 from pocket.eval import card as cards
 from pocket.tasks.catalog import skills
 
@@ -82,7 +83,7 @@ def _states(text):
 
 def test_check_says_who_declares_what_and_whether_it_is_trained(here, cli, model):
     trained(model, *skills())
-    done = here("pocket", "check", "model")
+    done = here("pocket", "check", str(model))
     assert (done.returncode, set(_states(done.stdout).values())) == (0, {"trained"}), done.stderr
     assert re.search(r"^pecan search +trained +.*\bpecan\b", done.stdout, re.MULTILINE)
 
@@ -95,7 +96,7 @@ def test_check_says_who_declares_what_and_whether_it_is_trained(here, cli, model
     changed = {name for name, state in _states(done.stdout).items() if state == "changed since training"}
     assert changed == {"answer", "pecan search", "memwalker leaf", "qrmem ask"}
     trained(model, "answer")
-    states = _states(here("pocket", "check", "model").checked(4).stdout)
+    states = _states(here("pocket", "check", str(model)).checked(4).stdout)
     assert states == {**dict.fromkeys(skills(), "never trained"), "answer": "trained"}
 
 
@@ -113,7 +114,7 @@ def test_eval_writes_the_card_beside_the_weights(here, model):
     assert len(card.results) == 8
     assert card.trained["steps"] == 1, "what was known stays"
     assert "- **pecan points of points: kept.** " in (model / "CARD.md").read_text()
-    assert here("pocket", "eval", "model", *EVAL).returncode == 0, "the card it wrote fits the weights"
+    assert model_card(model).results == card.results, "the card it wrote fits the weights"
 
 
 def test_eval_where_nothing_can_be_written(here, model, tmp_path):
@@ -153,15 +154,15 @@ def test_train_two_steps_and_resume(environment, here, model, course, tmp_path):
 def test_ctrl_c_saves_and_says_how_to_go_on(environment, model, course, tmp_path):
     command = ["pocket", "train", "--out", "trained", "--from", "model", "--curriculum", course]
     process = start("harness.cli.main", command, tmp_path, tmp_path / "printed", environment)
-    log = tmp_path / "trained" / "log.jsonl"
+    begun = tmp_path / "trained" / "model" / "tokenizer.json"
     for _ in range(900):
-        if log.exists() or process.poll() is not None:
+        if begun.exists() or process.poll() is not None:
             break
         time.sleep(0.1)
     process.signal(signal.SIGINT)
     code, out, err = process.end(60)
     assert (code, out) == (130, ""), err
     step = step_of(tmp_path)
-    assert step >= 50
+    assert step >= 1
     assert f"interrupted; a checkpoint of step {step} is saved" in err
     assert err.splitlines()[-1] == "harness " + " ".join(command)

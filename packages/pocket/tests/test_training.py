@@ -16,19 +16,19 @@ from packages.pocket.tests.trainings import RECALL, begun, lines, settings, stag
 def test_the_log(undisturbed):
     out, said = undisturbed
     found = lines(out)
-    assert list(found) == [50, 100, 150, 200]
+    assert list(found) == [25, 50, 75, 100]
     assert [line["stage"] for line in found.values()] == ["short", "mixed", "mixed", "mixed"]
     for line in found.values():
         assert set(line) - {"left_out"} == {"step", "stage", "loss", "right", "minutes", "tokens_per_s"}
         assert 0 < line["loss"] < 20
         assert line["tokens_per_s"] > 0
         assert all(0 <= share <= 1 for share in line["right"].values())
-    assert set(found[200]["right"]) == {"0 recall", "1 answer"}
-    assert found[200]["loss"] < found[100]["loss"]
+    assert set(found[100]["right"]) == {"0 recall", "1 answer"}
+    assert found[100]["loss"] < found[50]["loss"]
     # In rows of 128 tokens there is not always room for both questions about a text.
-    assert "left_out" not in found[50]
-    assert set(found[200]["left_out"]) == {"1 answer"}
-    assert 0.05 < found[200]["left_out"]["1 answer"] < 0.5
+    assert "left_out" not in found[25]
+    assert set(found[100]["left_out"]) == {"1 answer"}
+    assert 0.05 < found[100]["left_out"]["1 answer"] < 0.5
     assert [s.split("  ")[0] for s in said if s.startswith("step")] == [f"step {n}" for n in found]
 
 
@@ -36,12 +36,12 @@ def test_a_stage_is_left_at_its_gate_or_its_end(undisturbed):
     out, said = undisturbed
     state = state_of(out)
     passed = [(p["stage"], p["steps"], p["mastered"]) for p in state["passed"]]
-    assert passed == [("easy", 20, False), ("short", 60, False)]
-    assert (state["step"], state["stage"], state["since"]) == (200, 2, 80)
+    assert passed == [("easy", 10, False), ("short", 30, False)]
+    assert (state["step"], state["stage"], state["since"]) == (100, 2, 40)
     assert set(state["recent"]) == {"0", "1"}
-    assert all(len(shares) <= 20 for shares in state["recent"].values())
+    assert all(len(shares) <= 10 for shares in state["recent"].values())
     ends = [s.split(":")[0] for s in said if s.startswith("stage")]
-    assert ends == ["stage 'easy' ended at step 20", "stage 'short' ended at step 80"]
+    assert ends == ["stage 'easy' ended at step 10", "stage 'short' ended at step 40"]
 
 
 def test_training_goes_on_from_a_model(undisturbed, course, tmp_path):
@@ -107,9 +107,9 @@ def test_rates():
 def test_stopped_and_resumed_it_ends_the_same(undisturbed, tokenizer_folder, course, tmp_path):
     """That one that is killed goes on from its last checkpoint is in tests/training."""
     out, said = begun(tokenizer_folder, tmp_path / "out"), list[str]()
-    train(settings(out, course, steps=50), lambda _: None)
-    train(settings(out, course, steps=200), said.append)
-    assert said[0] == "going on from step 50, stage 'short'"
+    train(settings(out, course, steps=25), lambda _: None)
+    train(settings(out, course, steps=100), said.append)
+    assert said[0] == "going on from step 25, stage 'short'"
     theirs, ours = lines(undisturbed[0]), lines(out)
     assert len((out / "log.jsonl").read_text().splitlines()) == len(ours), "each step once"
     assert {n: steady(line) for n, line in ours.items()} == {n: steady(line) for n, line in theirs.items()}
@@ -124,8 +124,8 @@ def test_stopped_and_resumed_it_ends_the_same(undisturbed, tokenizer_folder, cou
 def test_what_is_done_is_not_done_again(undisturbed, course, tmp_path):
     out = shutil.copytree(undisturbed[0], tmp_path / "out")
     said = []
-    train(settings(out, course, steps=150), said.append)
-    assert said == ["going on from step 200, stage 'mixed'"]
+    train(settings(out, course, steps=75), said.append)
+    assert said == ["going on from step 100, stage 'mixed'"]
     assert all(torch.equal(w, weights(undisturbed[0])[k]) for k, w in weights(out).items())
 
 
@@ -156,4 +156,4 @@ def test_another_course_is_another_training(undisturbed, course, tmp_path):
     other = tmp_path / "course.yaml"
     other.write_text(course.read_text() + f"  - {{name: more, steps: 5, recipes: [{RECALL}]}}\n")
     with pytest.raises(UserError, match=r"is of another training: course \(.+ there, .+ here\)"):
-        Trainer(settings(out, other, steps=250), lambda _: None)
+        Trainer(settings(out, other, steps=150), lambda _: None)

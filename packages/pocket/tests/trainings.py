@@ -3,8 +3,9 @@
 import json
 import shutil
 
+import pytest
 from pocket.tasks.recipes import Recipe, Stage
-from pocket.train import llama
+from pocket.train import llama, trainer
 from pocket.train.curriculum import read_curriculum
 from pocket.train.trainer import Settings, Trainer
 from safetensors.torch import load_file
@@ -15,9 +16,9 @@ RECALL = "{skill: recall, pairs: [2, 3], size: 64}"
 # The first stages are left after their steps, the last one is not left at all.
 COURSE = f"""
 stages:
-  - {{name: easy, gate: 1.01, over: 2, steps: 20, rate: 3.0e-3, tokens: 256, recipes: [{RECALL}]}}
-  - {{name: short, gate: 1.01, over: 5, steps: 60, rate: 3.0e-3, tokens: 256, recipes: [{RECALL}]}}
-  - {{name: mixed, gate: 1.01, over: 20, steps: 1000, rate: 3.0e-3, end_rate: 1.0e-3, tokens: 512,
+  - {{name: easy, gate: 1.01, over: 2, steps: 10, rate: 3.0e-3, tokens: 256, recipes: [{RECALL}]}}
+  - {{name: short, gate: 1.01, over: 5, steps: 30, rate: 3.0e-3, tokens: 256, recipes: [{RECALL}]}}
+  - {{name: mixed, gate: 1.01, over: 10, steps: 1000, rate: 3.0e-3, end_rate: 1.0e-3, tokens: 512,
       recipes: [{RECALL}, {{skill: answer, facts: [1, 2], questions: 2, size: 128}}]}}
 """
 
@@ -75,9 +76,11 @@ SIZES = {**TINY, "intermediate_size": 48, "max_position_embeddings": 256}
 def settings(out, course, **more):
     """One thread's work of a second or two."""
     return Settings(
-        **{"out": out, "course": read_curriculum(course), "save": 50, "device": "cpu", "sizes": SIZES} | more
+        **{"out": out, "course": read_curriculum(course), "save": 25, "device": "cpu", "sizes": SIZES} | more
     )
 
 
 def train(settings, tell):
-    Trainer(settings, tell).run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "_SAY", 25)
+        Trainer(settings, tell).run()

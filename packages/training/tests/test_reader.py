@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from harness_training.example_files import draw_scenes
 from harness_training.lora_model import Base, load_teacher
 from harness_training.reader import ReaderSettings, ReaderTraining
 from harness_training.reader_examples import KINDS, SKILLS, asks_for_account, probe_scene
@@ -165,7 +166,16 @@ def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_
 def _settings(**sets):
     few = {"dtype": "float32", "rank": 2, "scenes": 12, "batch": 2, "accumulation": 1, "rate": 0.01, "say": 1}
     few |= {"save": 2, "length": 2000, "exam": 2, "exam_world": 1}
+    few["recipes"] = [{"skill": name, "facts": [2, 6], "pieces": 2} for name in ("pecan points", "qrmem entities")]
     return read_settings(ReaderSettings, "reader", "cpu", ["reader"], {**few, **sets}, None)
+
+
+def test_every_recipe_of_the_profile_makes_a_scene():
+    skills = declared_skills()
+    for recipe in read_settings(ReaderSettings, "reader", "cpu", ["reader"], {}, None).recipes("reader", "answer"):
+        dice = (Dice("profile", recipe.skill, number) for number in range(20))
+        kind = skills[recipe.skill].scene
+        assert any(next(draw_scenes(recipe, kind, one, "evaluation"), None) for one in dice), recipe.skill
 
 
 def _filled(config):
