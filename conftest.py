@@ -93,7 +93,7 @@ def fake_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.engine import fakes
 
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
+    monkeypatch.setattr("harness.llm.backend.load_model", fakes.FakeModel)
 
 
 @pytest.fixture

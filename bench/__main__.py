@@ -25,8 +25,8 @@ from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture
+from harness.llm.backend import load_model
 from harness.llm.kv import KVPool, rewind
-from harness.llm.load import load_model
 from harness.llm.sampling import Sampler
 from harness.models import LanguageModel
 from harness.parallel.scheduler import Scheduler

@@ -27,7 +27,7 @@ from bench.__main__ import appending, line, paired, text_of_tokens, timed, writi
 from bench.parallel import SEARCH, Bench
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.parallel.scheduler import Scheduler
 from tests.random_model import save
 

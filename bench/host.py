@@ -27,10 +27,11 @@ from bench.__main__ import writing_seconds
 from bench.parallel import SEARCH, Bench
 from harness.config.schema import ModelConfig
 from harness.llm import cuda_graphs
+from harness.llm.backend import load_model
 from harness.llm.batched_forward import Ask, run_packed
 from harness.llm.capture import FeedCapture
 from harness.llm.kv import rewind
-from harness.llm.load import load_model, unload
+from harness.llm.load import unload
 from harness.llm.network import Network
 from harness.parallel.in_flight import places_for
 from tests.random_model import save

@@ -19,7 +19,7 @@ from harness.config.yaml_tree import parse_assignments
 from harness.cost.meter import Meter
 from harness.engine.plan import Plan, make_method, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.llm.scripted import Rule
 from harness.method import Method
 from harness.method.training import Scene

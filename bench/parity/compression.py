@@ -25,7 +25,7 @@ from harness.config.resolve import resolved
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.llm.model_info import local_folder
 from harness.llm.scripted import Rule
 from harness.models import LanguageModel

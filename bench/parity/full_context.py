@@ -21,7 +21,7 @@ from bench.parity import Found
 from bench.parity.rows import Rows
 from harness.config.resolve import resolved
 from harness.cost.meter import Meter
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.llm.model_info import local_folder
 from harness.models import MeteredModel
 from harness.storage.paths import package_folder

@@ -15,10 +15,10 @@ from bench.parity import Found, import_theirs, stand_in
 from bench.parity.pecan_paper import Model
 from bench.parity.rows import Rows
 from harness.config.resolve import resolved
+from harness.llm.backend import load_model
 from harness.llm.batched_forward import Ask
 from harness.llm.cache_eviction import kept_tokens, max_pooled
 from harness.llm.capture import HeadCapture
-from harness.llm.load import load_model
 from harness.llm.model_info import local_folder
 from harness.models import CacheLimit
 from harness.types import Question

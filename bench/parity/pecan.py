@@ -15,7 +15,7 @@ from bench.parity import Found
 from bench.parity.pecan_paper import Model, build, search
 from bench.parity.rows import Rows
 from harness.config.resolve import resolved
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.llm.model_info import local_folder
 from harness.types import Document, Question
 from harness.words import words

@@ -14,7 +14,7 @@ from harness.config.resolve import resolved
 from harness.cost.meter import Meter
 from harness.datasets import Dataset, load
 from harness.embed.load import load_encoder
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.method import Task
 from harness.models import LanguageModel, MeteredModel
 from harness.scorers import score

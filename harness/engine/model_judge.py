@@ -40,7 +40,7 @@ from harness.engine.judge_kinds import (
     read_prompt,
 )
 from harness.errors import QuestionError, UserError, raise_all
-from harness.llm import load
+from harness.llm import backend
 from harness.llm.backend import check_greedy, model_facts
 from harness.models import LanguageModel
 from harness.prompts import Prompt, feed
@@ -178,7 +178,7 @@ class Judge:
     @cached_property
     def model(self) -> LanguageModel:
         """The model, loaded at the first use. Raises CannotRun."""
-        return load.load_model(self.config)
+        return backend.load_model(self.config)
 
     @property
     def version(self) -> str:

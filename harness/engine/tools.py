@@ -15,7 +15,7 @@ import numpy as np
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.engine.plan import Plan
-from harness.llm import load
+from harness.llm import backend
 from harness.method import Encoder, Reranker, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.locks import KeyedLocks
@@ -132,7 +132,7 @@ class Models:
         with self._loading.hold(key):
             if key not in self._loaded:
                 with _global_draws_restored(self.seed):
-                    self._loaded[key] = load.load_model(config)
+                    self._loaded[key] = backend.load_model(config)
         return self._loaded[key]
 
     def encoder(self, load: Callable[[EncoderConfig, Meter, str, bool], T], role: str, meter: Meter) -> T:

@@ -94,6 +94,14 @@ def model_facts(config: ModelConfig) -> ModelFacts:
         return ModelFacts(config.name, problems=[str(e)])
 
 
+def load_model(config: ModelConfig) -> LanguageModel:
+    """Load the model of `config` by its back end, in seconds to minutes. Raises CannotRun with one sentence."""
+    facts = model_facts(config)
+    if facts.problems:
+        raise CannotRun(facts.problems[0])
+    return backend_of(config).load(config, facts)
+
+
 def misplaced_settings(config: ModelConfig) -> list[str]:
     """A sentence for every setting that the model's back end would ignore."""
     if config.backend == "endpoint":

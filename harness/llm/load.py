@@ -1,4 +1,4 @@
-"""The back ends of this project, and loading by the one that a config names."""
+"""The back ends for weights in a folder or on the hub, run by transformers, and for servers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from harness.config.schema import SAMPLING, ModelConfig, canonical
-from harness.errors import CannotRun, import_error_as_cannot_run
-from harness.llm.backend import Backend, ModelFacts, backend_of, misplaced_settings, model_facts
+from harness.errors import import_error_as_cannot_run
+from harness.llm.backend import Backend, ModelFacts
 from harness.models import LanguageModel
 
 if TYPE_CHECKING:
@@ -15,14 +15,6 @@ if TYPE_CHECKING:
 
 _MAX_KEPT = 2  # the rows of a suite use one or two models; loading an 8B model again for every row takes minutes
 _loaded: OrderedDict[str, HFModel] = OrderedDict()
-
-
-def load_model(config: ModelConfig) -> LanguageModel:
-    """Load the model of `config` by its back end, in seconds to minutes. Raises CannotRun with one sentence."""
-    facts = model_facts(config)
-    if facts.problems:
-        raise CannotRun(facts.problems[0])
-    return backend_of(config).load(config, facts)
 
 
 class Transformers(Backend):
@@ -72,23 +64,6 @@ class Endpoint(Backend):
         from harness.llm.endpoint import EndpointModel
 
         return EndpointModel(config, facts)
-
-
-class Scripted(Backend):
-    """A table as a model."""
-
-    def facts(self, config: ModelConfig) -> ModelFacts:
-        """The identity is the table. Raises CannotRun."""
-        if wrong := misplaced_settings(config):
-            return ModelFacts(config.name, problems=wrong)
-        model = self.load(config)
-        return ModelFacts(config.name, model.capabilities, model.window, model.identity)
-
-    def load(self, config: ModelConfig, facts: ModelFacts | None = None) -> LanguageModel:
-        """Read the table; not kept, as a run uses it up. Raises CannotRun."""
-        from harness.llm.scripted import ScriptedModel
-
-        return ScriptedModel.from_config(config)
 
 
 def unload() -> None:

@@ -28,6 +28,7 @@ from harness.config.schema import ModelConfig, Thinking
 from harness.config.yaml_tree import error_sentences
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
+from harness.llm.backend import Backend, ModelFacts, misplaced_settings
 from harness.llm.endings import reply_end, split_thinking, thinking_room
 from harness.models import CacheLimit, Decoding, Kept, LanguageModel, Probe, Session, Span, Written
 from harness.storage.files import parse_yaml
@@ -178,29 +179,6 @@ class ScriptedModel(LanguageModel):
         self._lock = threading.Lock()
         self.thinking: Thinking | None = None
 
-    @classmethod
-    def from_config(cls, config: ModelConfig) -> ScriptedModel:
-        """Read and check the YAML table that `config.script` names. Raises CannotRun."""
-        if not config.script:
-            raise CannotRun(
-                "a scripted model needs --set model.script=FILE, a YAML file such as `replies: [{reply: Paris}]`"
-            )
-        try:
-            script = Script.model_validate(parse_yaml(Path(config.script).read_bytes()) or {})
-        except ValidationError as e:
-            raise CannotRun(f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}") from e
-        except (OSError, yaml.YAMLError, ValueError) as e:
-            why = getattr(e, "strerror", None) or str(e).splitlines()[0]
-            way_out = "check model.script (with --set from the current folder)"
-            raise CannotRun(f"the script '{config.script}' cannot be used: {why}; {way_out}") from e
-        room, problems = thinking_room(config, config.window or script.window)
-        if problems:
-            raise CannotRun(problems[0])
-        model = cls(script.model_copy(update={"window": room}), config.name)
-        if config.thinking:
-            model.thinking, model.identity["thinking"] = config.thinking, config.thinking.model_dump()
-        return model
-
     def pick_rule(self, table: str, context: str) -> Rule:
         """The first rule of `table` ("replies" or "probes") that fits `context`. Raises ModelOutputError for none."""
         with self._lock:
@@ -232,3 +210,36 @@ class ScriptedModel(LanguageModel):
     def system_turn_tokens(self, text: str) -> int:
         """Tokens of "[system]" and of the text."""
         return 1 + self.count(text)
+
+
+class Scripted(Backend):
+    """A table as a model."""
+
+    def facts(self, config: ModelConfig) -> ModelFacts:
+        """The identity is the table. Raises CannotRun."""
+        if wrong := misplaced_settings(config):
+            return ModelFacts(config.name, problems=wrong)
+        model = self.load(config)
+        return ModelFacts(config.name, model.capabilities, model.window, model.identity)
+
+    def load(self, config: ModelConfig, facts: ModelFacts | None = None) -> ScriptedModel:
+        """Read and check the YAML table that `config.script` names; not kept, as a run uses it up. Raises CannotRun."""
+        if not config.script:
+            raise CannotRun(
+                "a scripted model needs --set model.script=FILE, a YAML file such as `replies: [{reply: Paris}]`"
+            )
+        try:
+            script = Script.model_validate(parse_yaml(Path(config.script).read_bytes()) or {})
+        except ValidationError as e:
+            raise CannotRun(f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}") from e
+        except (OSError, yaml.YAMLError, ValueError) as e:
+            why = getattr(e, "strerror", None) or str(e).splitlines()[0]
+            way_out = "check model.script (with --set from the current folder)"
+            raise CannotRun(f"the script '{config.script}' cannot be used: {why}; {way_out}") from e
+        room, problems = thinking_room(config, config.window or script.window)
+        if problems:
+            raise CannotRun(problems[0])
+        model = ScriptedModel(script.model_copy(update={"window": room}), config.name)
+        if config.thinking:
+            model.thinking, model.identity["thinking"] = config.thinking, config.thinking.model_dump()
+        return model

@@ -103,9 +103,9 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
         raise UserError(f"{run.path} was made elsewhere, so the tokenizer of its model is not known")
     config = part_of_run(ModelConfig, run.config["model"], str(run.path))
     if config.backend == "scripted":
-        from harness.llm.scripted import ScriptedModel
+        from harness.llm.scripted import Scripted
 
-        return ScriptedModel.from_config(config).count
+        return Scripted().load(config).count
     from harness.llm.text import Text
 
     with offline():

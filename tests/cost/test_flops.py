@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
 from harness.config.schema import ModelConfig
 from harness.cost.flops import CONVENTIONS, Event, ModelShape, flops, shape_of
 from harness.cost.meter import Meter
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from tests.cost.operator_count import counted
 from tests.llm.conftest import tiny_folder  # noqa: F401
 from tests.llm.tiny_families import config_of

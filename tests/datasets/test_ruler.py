@@ -14,7 +14,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.datasets.ruler import Task
 from harness.errors import ConfigError, DataError
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.llm.scripted import Rule
 from harness.scorers import score
 from methods.kv_eviction import BoundedCache

@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-import harness.llm.load
+import harness.llm.backend
 from tests.engine.fakes import FakeModel, Quiet, World, go, make_plan
 
 
@@ -24,7 +24,7 @@ class Slow(Quiet):
 
 
 def main():
-    harness.llm.load.load_model = FakeModel
+    harness.llm.backend.load_model = FakeModel
     method = Slow(Slow.Config(), pause=lambda: time.sleep(float(sys.argv[3])))
     words = tuple("bug" if n % 7 == 3 else f"question {n}" for n in range(int(sys.argv[2])))
     data = World(questions=len(words), documents=5, words=words).dataset()

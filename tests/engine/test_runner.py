@@ -182,7 +182,7 @@ def test_a_user_error_stops_the_run_and_leaves_no_empty_folder(tmp_path, monkeyp
     def no_weights(config):
         raise CannotRun("no weights in this folder")
 
-    monkeypatch.setattr("harness.llm.load.load_model", no_weights)
+    monkeypatch.setattr("harness.llm.backend.load_model", no_weights)
     with pytest.raises(CannotRun, match="no weights"):
         go(make_plan(), tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -192,7 +192,7 @@ def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
     first = go(make_plan(), tmp_path)
     before = (first.folder / "records.jsonl").read_bytes(), (first.folder / "documents.jsonl").read_bytes()
 
-    monkeypatch.setattr("harness.llm.load.load_model", lambda config: pytest.fail("a model was loaded"))
+    monkeypatch.setattr("harness.llm.backend.load_model", lambda config: pytest.fail("a model was loaded"))
     again = go(make_plan(), tmp_path)
     assert ((again.folder / "records.jsonl").read_bytes(), (again.folder / "documents.jsonl").read_bytes()) == before
     assert again.summary == first.summary
@@ -292,6 +292,6 @@ def test_loading_a_model_draws_nothing_from_the_methods_generators(tmp_path, mon
 
     plain = read_run(go(make_plan(), tmp_path / "a").folder).records
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "other"))
-    monkeypatch.setattr("harness.llm.load.load_model", drawing)
+    monkeypatch.setattr("harness.llm.backend.load_model", drawing)
     drawn = read_run(go(make_plan(), tmp_path / "b").folder).records
     assert [*map(comparable, plain)] == [*map(comparable, drawn)]

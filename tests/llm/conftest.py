@@ -3,7 +3,8 @@
 import pytest
 
 from harness.config.schema import ModelConfig
-from harness.llm.load import load_model, unload
+from harness.llm.backend import load_model
+from harness.llm.load import unload
 from tests.random_model import save
 
 WORDS = (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
+from harness.llm.backend import load_model
 from harness.llm.endpoint_http import RetryPolicy
-from harness.llm.load import load_model
 from tests.llm.loopback import Loopback, completion
 
 POCKET = Path(__file__).resolve().parents[2] / "packages" / "pocket" / "pocket" / "model"

@@ -13,7 +13,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import batched_forward, network, trial_passes
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.parallel.scheduler import Scheduler
 from tests.llm.conftest import NODES
 

@@ -13,9 +13,9 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import hf_session as sessions
 from harness.llm.attention_weights import weight_blocks
+from harness.llm.backend import load_model
 from harness.llm.cache_eviction import kept_tokens, max_pooled
 from harness.llm.kv import slot_of
-from harness.llm.load import load_model
 from harness.models import CacheLimit
 from tests.llm import tiny_families as tiny
 from tests.llm.conftest import let_replies_be

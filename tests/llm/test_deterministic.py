@@ -7,10 +7,9 @@ import torch
 from harness.cli.run_options import Execution
 from harness.config.schema import ModelConfig
 from harness.llm import network, trial_passes
-from harness.llm.backend import model_facts
+from harness.llm.backend import load_model, model_facts
 from harness.llm.batched_forward import Ask
 from harness.llm.kv import KVPool
-from harness.llm.load import load_model
 from tests.llm.test_batched_forward import _no_early_pass, passes, scripts_of, side_by_side  # noqa: F401 - fixtures
 
 

@@ -9,8 +9,8 @@ import pytest
 from harness import scorers
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
+from harness.llm.backend import load_model
 from harness.llm.endings import KNOWN, endings_pattern, markers_of, reply_end
-from harness.llm.load import load_model
 from tests.llm.conftest import let_replies_be
 from tests.llm.endpoints import asked
 from tests.llm.loopback import completion

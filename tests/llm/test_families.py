@@ -16,8 +16,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ConfigError
 from harness.llm import families
-from harness.llm.backend import model_facts
-from harness.llm.load import load_model
+from harness.llm.backend import load_model, model_facts
 from tests.llm import tiny_families as tiny
 from tests.llm.conftest import NODES
 

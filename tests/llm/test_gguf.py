@@ -13,9 +13,9 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, SaveError, UserError
-from harness.llm.backend import model_facts
+from harness.llm.backend import load_model, model_facts
 from harness.llm.gguf import converted
-from harness.llm.load import load_model, unload
+from harness.llm.load import unload
 from harness.llm.model_info import local_folder
 from harness.storage.files import user_home
 from tests.forked import start

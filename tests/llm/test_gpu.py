@@ -5,8 +5,9 @@ import torch
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
+from harness.llm.backend import load_model
 from harness.llm.batched_forward import Ask, run_packed
-from harness.llm.load import load_model, unload
+from harness.llm.load import unload
 from harness.llm.network import ForwardQueue
 from tests.llm.conftest import NODES
 from tests.llm.test_hf_session import eager_attention

@@ -13,7 +13,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import ModelOutputError, WindowExceeded
 from harness.llm import capture
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from tests.llm.conftest import NODES, WORDS
 
 

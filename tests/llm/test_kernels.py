@@ -22,12 +22,13 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture, cuda_graphs, hf_model
 from harness.llm.attention_weights import WatchedRows, block_weights
+from harness.llm.backend import load_model
 from harness.llm.batched_forward import Ask, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.kernels import cpu_attention, has_slow_products, multiply_in_float32, one_row_attention
 from harness.llm.kv import BLOCK, KVPool, slot_of
-from harness.llm.load import load_model, unload
+from harness.llm.load import unload
 from harness.llm.network import ForwardQueue
 from harness.llm.trial_passes import trial_pack_problem
 from harness.parallel.scheduler import Scheduler

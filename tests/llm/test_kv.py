@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
+from harness.llm.backend import load_model
 from harness.llm.batched_forward import Ask
 from harness.llm.kv import BLOCK, KVPool, kept_tail, packed_cache, rewind, slot_of
-from harness.llm.load import load_model
 from harness.llm.network import ForwardQueue
 from harness.llm.prefix_sharing import block_names
 from tests.llm.conftest import WORDS

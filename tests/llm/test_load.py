@@ -9,9 +9,8 @@ import pytest
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm.backend import model_facts
+from harness.llm.backend import load_model, model_facts
 from harness.llm.hf_session import HFSession
-from harness.llm.load import load_model
 from harness.llm.model_info import memory_problem
 
 

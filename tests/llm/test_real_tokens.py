@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.models import MeteredModel
 from harness.types import Document, Question
 from methods.chunks import fixed_chunks, kept_spans

@@ -8,9 +8,8 @@ from harness.config.schema import ModelConfig, Thinking
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import hf_session as sessions
-from harness.llm.backend import model_facts
+from harness.llm.backend import load_model, model_facts
 from harness.llm.endings import begins_thinking, split_thinking
-from harness.llm.load import load_model
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from tests.llm.conftest import let_replies_be
 from tests.llm.endpoints import config, loaded

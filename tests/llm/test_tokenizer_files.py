@@ -8,8 +8,7 @@ import pytest
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm.backend import model_facts
-from harness.llm.load import load_model
+from harness.llm.backend import load_model, model_facts
 from harness.llm.model_info import hash_files
 from harness.llm.tokenizer_files import template_digest, tokenizer_folder
 

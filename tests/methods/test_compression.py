@@ -16,7 +16,7 @@ from pocket.world.sample import sample
 
 from harness.config.schema import ModelConfig
 from harness.errors import ModelOutputError, QuestionError, WindowExceeded
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.types import Document
 from methods.compression import config, lingua

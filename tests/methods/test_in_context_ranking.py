@@ -8,7 +8,8 @@ from transformers import AutoModelForCausalLM
 
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm.load import load_model, unload
+from harness.llm.backend import load_model
+from harness.llm.load import unload
 from harness.llm.scripted import Rule
 from harness.models import MeteredModel
 from harness.prompts import prompt_tokens

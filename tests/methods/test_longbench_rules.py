@@ -4,7 +4,7 @@ import pytest
 
 from harness.config.resolve import resolved
 from harness.datasets import answer_prefix
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.llm.scripted import Rule
 from harness.scorers import score
 from harness.types import Document, Question

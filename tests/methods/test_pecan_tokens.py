@@ -8,7 +8,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.models import MeteredModel
 from harness.types import Question
 from methods.pecan.build import feed_nodes

@@ -15,7 +15,7 @@ import pytest
 from harness import scorers
 from harness.engine.progress import Silent
 from harness.errors import SaveError
-from harness.llm import load
+from harness.llm import backend
 from harness.scale.merge import merge
 from harness.scale.shard import run_shard
 from harness.storage.json_lines import read_lines
@@ -125,7 +125,7 @@ def killed(root, total, how):
     """Kill a run at each of its operations, in the folders root/1, root/2, ... Raises AssertionError if one goes on."""
     run, step = RUNS[how]
     os.fsync = lambda fd: None  # as in the tests
-    load.load_model = fakes.FakeModel
+    backend.load_model = fakes.FakeModel
     os.environ["HARNESS_CACHE"] = str(root / "before")
     run(root / "imports")  # once, not in each child
     for n in range(1, total + 1, step):

@@ -44,7 +44,7 @@ def place(monkeypatch):
     """A folder of an ordinary user: root may write anywhere, and no mode would stop it."""
     root = Path(tempfile.mkdtemp())
     monkeypatch.setenv("HARNESS_CACHE", str(root / "cache"))
-    monkeypatch.setattr("harness.llm.load.load_model", FakeModel)
+    monkeypatch.setattr("harness.llm.backend.load_model", FakeModel)
     for parallel in (1, 4):  # imports what a run needs: the ordinary user may not be able to read it
         go(make_plan(World(questions=2).dataset(), Quiet(Quiet.Config())), root / str(parallel), parallel=parallel)
     shutil.rmtree(root / "cache")

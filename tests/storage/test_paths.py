@@ -95,7 +95,7 @@ def test_a_configuration_reads_every_place_from_the_home_folder():
 
 def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
+    monkeypatch.setattr("harness.llm.backend.load_model", fakes.FakeModel)
 
     def lost(text):
         raise FileNotFoundError(2, "No such file or directory", "/home/ann/index.bin")

@@ -14,7 +14,7 @@ from pocket.tasks.catalog import skills
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import WindowExceeded
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
 from harness.method.training import Scene, SceneOutcome, Skill
 from harness.models import MeteredModel

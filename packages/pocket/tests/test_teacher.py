@@ -12,8 +12,8 @@ from pocket.train import llama
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import UserError
+from harness.llm.backend import load_model
 from harness.llm.hf_session import HFSession
-from harness.llm.load import load_model
 from harness.method import Task
 from harness.method.training import Scene, Skill
 from harness.models import Span, Written

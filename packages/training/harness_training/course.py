@@ -18,7 +18,8 @@ from harness.config.schema import ModelConfig, digest
 from harness.datasets import answer_prefix
 from harness.errors import CannotRun, UserError
 from harness.llm.adapters import prompt_digests
-from harness.llm.load import load_model, unload
+from harness.llm.backend import load_model
+from harness.llm.load import unload
 from harness.llm.model_info import hash_files
 from harness.method import Method, Task
 from harness.method.training import Scene, TrainingTask

@@ -110,7 +110,7 @@ class ReaderTraining:
 
         Raises UserError where the data folder has no evaluation rows, or some that are trained on, and CannotRun.
         """
-        from harness.llm.load import load_model
+        from harness.llm.backend import load_model
 
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")

@@ -10,7 +10,7 @@ from harness_training.labelling import LabelModels, LabelWriter
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun, UserError
-from harness.llm.load import load_model
+from harness.llm.backend import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.types import Question
 from methods.longrefiner.config import LongRefinerConfig

@@ -20,8 +20,8 @@ from harness_training.token_rows import Row
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, UserError
 from harness.llm.adapters import adapter_folder
-from harness.llm.backend import model_facts
-from harness.llm.load import load_model, unload
+from harness.llm.backend import load_model, model_facts
+from harness.llm.load import unload
 from harness.stats.rng import Dice
 from tests.datasets.support import needs_real, real
 

@@ -19,8 +19,7 @@ from safetensors.torch import load_file
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, UserError
-from harness.llm.backend import model_facts
-from harness.llm.load import load_model
+from harness.llm.backend import load_model, model_facts
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.method.training import Scene

@@ -25,7 +25,7 @@ def eval_(
     json: Json = False,
 ) -> int:
     """Test a model on fresh texts and write its model card."""
-    from harness.llm.load import load_model
+    from harness.llm.backend import load_model
     from pocket.eval.exam import examine
 
     where = model_folder(folder)
