@@ -90,7 +90,17 @@ class Decompose(reading.ReadingMethod):
         segments: list[Span] = [(a, b) for a, b in index["segments"]]
         texts = [document.text[a:b].strip() for a, b in segments]
         model, config = tools.model(), self.config
-        subquestions, steps = self._decompose(question, tools)
+        retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
+        with tools.phase("search"):
+            pieces = DECOMPOSE.of(config).fill(question=[question.text])
+            response = ask_parsed(tools.model("searcher"), pieces, config.question_tokens, parse_list, retry)
+        listed, notes = response.found or [], list(response.notes)
+        subquestions = listed[: config.most] or [question.text]
+        if len(listed) > config.most:
+            notes.append(f"{config.most} of {len(listed)} sub-questions are asked")
+        if not listed:
+            notes.append("no sub-questions: the question is asked as it is")
+        steps = [Step("decompose", tokens=response.tokens, flops=tools.meter.flops(), note="; ".join(notes))]
         task = Task(instruction=INSTRUCTION.of(config).text, max_answer_tokens=config.answer_tokens)
         request = reading.Reading(task, config.window, config)
         answers: list[str] = []
@@ -117,22 +127,6 @@ class Decompose(reading.ReadingMethod):
         return Answer(
             text, (*shown_spans(document, spans), written), f"{len(subquestions)} sub-questions", tuple(steps)
         )
-
-    def _decompose(self, question: Question, tools: Tools) -> tuple[list[str], list[Step]]:
-        """The sub-questions, or the question itself if none could be parsed; and a list with the step."""
-        config, model = self.config, tools.model("searcher")
-        retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
-        with tools.phase("search"):
-            pieces = DECOMPOSE.of(config).fill(question=[question.text])
-            response = ask_parsed(model, pieces, config.question_tokens, parse_list, retry)
-        subquestions = (response.found or [])[: config.most]
-        notes = list(response.notes)
-        if len(response.found or []) > len(subquestions):
-            notes.append(f"{len(subquestions)} of {len(response.found or [])} sub-questions are asked")
-        if not subquestions:
-            notes.append("no sub-questions: the question is asked as it is")
-        step = Step("decompose", tokens=response.tokens, flops=tools.meter.flops(), note="; ".join(notes))
-        return subquestions or [question.text], [step]
 
 
 @cache

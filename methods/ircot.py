@@ -129,5 +129,5 @@ class IRCoT(ReadingMethod):
 
 def query_of(question: str, reasoning: Sequence[str]) -> str:
     """The next query: the last sentence that does not only conclude, else the question, without question words."""
-    told = [sentence for sentence in reasoning if not _CONCLUDES.match(sentence)]
-    return " ".join(word for word in (told[-1] if told else question).split() if word.lower() not in _ASKING)
+    stated = [sentence for sentence in reasoning if not _CONCLUDES.match(sentence)]
+    return " ".join(word for word in (stated[-1] if stated else question).split() if word.lower() not in _ASKING)

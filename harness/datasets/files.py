@@ -102,15 +102,6 @@ def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> dict[str, A
         return Broken(_json_problem(error))
 
 
-def _read_lines(name: str, stream: _Stream, decoder: json.JSONDecoder) -> Rows:
-    """Yield the rows of a JSON lines file, blank lines left out. name: the file."""
-    for number, line in enumerate(stream, start=1):
-        if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)
-        if not line.isspace():
-            yield RowPlace(name, line=number), parse_line(line.strip(), decoder)
-
-
 class JsonText:
     """A JSON text that is parsed value by value, so that a long list takes the memory of its longest entry.
 
@@ -327,7 +318,10 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = (), decoder: js
         elif row_keys and head.startswith(b"{") and _first_key_in(head) not in (None, *row_keys):
             rows = _rows_by_key(text.pairs())
         else:
-            yield from _read_lines(name, stream, decoder)
+            for number, line in enumerate(stream, start=1):
+                line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if not line.isspace():
+                    yield RowPlace(name, line=number), parse_line(line.strip(), decoder)
             return
         yield from ((RowPlace(name, row=n), as_row(row)) for n, row in enumerate(rows, start=1))
         text.end()

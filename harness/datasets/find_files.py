@@ -85,7 +85,13 @@ def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source
         if config.revision is not None:
             raise ConfigError(["dataset.revision: only rows from the hub have one; leave it out with --data"])
         if config.data.startswith(PACKAGE):
-            return _package_source(config.data)
+            package, _, inner = config.data.removeprefix(PACKAGE).partition("/")
+            if (root := package_folder(package)) is None:
+                raise CannotRun(f"dataset.data '{config.data}': there is no package '{package}'")
+            path = inside(root, inner)
+            if not inner or not path.is_file():
+                raise CannotRun(f"dataset.data '{config.data}': the package '{package}' has no such file")
+            return Source((path,), config.data)
         return _local_source(config.data, config, patterns)
     if config.hub is None:
         raise ConfigError([f"dataset '{config.name}' does not say where its rows are; name their file with --data"])
@@ -100,18 +106,6 @@ def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source
     if not is_archive(names[0]):
         return Source(paths, source, commit)
     return Source(_members_of_split(next(paths), config, patterns), source, commit)
-
-
-def _package_source(reference: str) -> Source:
-    """The data file that `reference`, "package:NAME/PATH", names. Raises CannotRun where there is no such file."""
-    package, _, inner = reference.removeprefix(PACKAGE).partition("/")
-    root = package_folder(package)
-    if root is None:
-        raise CannotRun(f"dataset.data '{reference}': there is no package '{package}'")
-    path = inside(root, inner)
-    if not inner or not path.is_file():
-        raise CannotRun(f"dataset.data '{reference}': the package '{package}' has no such file")
-    return Source((path,), reference)
 
 
 def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:

@@ -170,5 +170,5 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             raise CannotRun(f"{source.name}: {sentence}")
         raise DataError(source.name, None, None, sentence)
     note = f"{parser.without} of {checker.rows} questions are {NO_DOCUMENTS}: they are answered from no text"
-    told = f" with {store.name}" if store else ""
-    return checker.dataset(config.name, source, told, examples, documents, (note,) if parser.without else ())
+    with_what = f" with {store.name}" if store else ""
+    return checker.dataset(config.name, source, with_what, examples, documents, (note,) if parser.without else ())

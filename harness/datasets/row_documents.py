@@ -176,14 +176,6 @@ def _page_id(entry: Any) -> str:
     return next((str(entry[k]) for k in _PAGE_IDS if isinstance(entry.get(k), (str, int)) and str(entry[k])), "")
 
 
-def _holds_pages(path: Path) -> bool:
-    """Whether a file holds pages of KILT's knowledge source, by its first row."""
-    if file_kind(path) == "json" and first_key(path) not in _PAGE_KEYS:
-        return False
-    row = next((row for _, row in read_rows(path)), None)
-    return isinstance(row, dict) and "wikipedia_title" in row and isinstance(row.get("text"), (list, dict))
-
-
 def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
     """Yield the rows of a file of pages; JSON lines without an id of `pages` are not parsed: the file has 35 GiB."""
     if file_kind(path) != "json":
@@ -220,8 +212,10 @@ def _open_one(place: str) -> Store:
     if not path.is_file() or file_kind(path) is None:
         why = "no such file or folder" if not path.exists() else "not a data file by its name (.json, .jsonl, .parquet)"
         raise DataError(place, None, None, f"{why}; dataset.documents names the retrieved documents")
-    if _holds_pages(path):
-        return Store(path.name, sources=[path])
+    if file_kind(path) != "json" or first_key(path) in _PAGE_KEYS:
+        row = next((row for _, row in read_rows(path)), None)
+        if isinstance(row, dict) and "wikipedia_title" in row and isinstance(row.get("text"), (list, dict)):
+            return Store(path.name, sources=[path])  # pages of KILT's knowledge source, by its first row
     store = Store(path.name)
     lines = path.name.lower().endswith((".jsonl", ".jsonl.gz"))
     if not lines and first_key(path) not in (None, *_ROW_KEYS, *LISTS):

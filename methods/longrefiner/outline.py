@@ -115,14 +115,6 @@ def _tidy(text: str) -> str:
     return " ".join(_ENTITY.sub(lambda m: _PLAIN[m.group(1)], text).split())
 
 
-def _read_title(text: str) -> str:
-    """The title in a tag, without outer quotes and escapes."""
-    text = text.strip()
-    if len(text) > 1 and text[0] == text[-1] == '"':
-        text = text[1:-1]
-    return _tidy(text)
-
-
 @dataclass
 class _OpenPart:
     """A part that is still read."""
@@ -148,10 +140,14 @@ def parse(text: str) -> Part:
     for tag in _TAG.finditer(text):
         stack[-1].children += _read_clips(text[at : tag.start()])
         at = tag.end()
-        kind = _kind_of_tag(tag)
+        name = (tag["name"] or "abstract").lower()
+        kind: Kind = "sub-section" if name.startswith("sub") else "section" if name == "section" else "abstract"
         if not tag["close"]:
+            title = (tag["title"] or "").strip()
+            if len(title) > 1 and title[0] == title[-1] == '"':
+                title = title[1:-1]
             close(_DEPTH[kind])
-            stack.append(_OpenPart(kind, _read_title(tag["title"] or ""), []))
+            stack.append(_OpenPart(kind, _tidy(title), []))
         elif any(part.kind == kind for part in stack):
             close(_DEPTH[kind])
     stack[-1].children += _read_clips(text[at:])
@@ -162,9 +158,3 @@ def parse(text: str) -> Part:
         for child in stack[0].children
     )
     return Part("root", "", children)
-
-
-def _kind_of_tag(tag: re.Match[str]) -> Kind:
-    if tag["abstract"]:
-        return "abstract"
-    return "section" if tag["name"].lower() == "section" else "sub-section"

@@ -59,8 +59,8 @@ def label_breadth(question: Question | None, _documents: Sequence[Document], too
 
 def parse_level(reply: str) -> str | None:
     """ "local" or "global" of a reply with {"query_type": ...}; None where it has neither."""
-    told = (str(value.get("query_type")).strip("[]' ").lower() for value in values_in(reply) if isinstance(value, dict))
-    return next((level for level in told if level in ("local", "global")), None)
+    kinds = (str(v.get("query_type")).strip("[]' ").lower() for v in values_in(reply) if isinstance(v, dict))
+    return next((kind for kind in kinds if kind in ("local", "global")), None)
 
 
 def label_outline(_question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:

@@ -15,7 +15,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 
 from harness.method import Index
 from harness.models import MeteredModel
@@ -102,15 +102,8 @@ class Tree:
 
     def to_index(self) -> Index:
         """The tree as JSON values."""
-        rows = [[n.kind, n.title, n.start, n.end, n.parent] for n in self.nodes]
-        kept = [list(span) for span in self.kept]
-        return {
-            "nodes": rows,
-            "placed": self.placed,
-            "structured": self.structured,
-            "notes": self.notes,
-            "kept": kept,
-        }
+        nodes = [list(astuple(node)) for node in self.nodes]
+        return {**vars(self), "nodes": nodes, "kept": [list(span) for span in self.kept]}
 
     @classmethod
     def from_index(cls, index: Index) -> Tree:
