@@ -94,15 +94,15 @@ def test_scorers_see_the_final_answer_and_the_record_keeps_the_reply(result):
     records = read_run(result.folder).records
     assert [r["prediction"] for r in records] == [f"Long thoughts. {PREFIX} w0", "w1", f"w0 {PREFIX} nothing", ""]
     assert [r["scores"][SCORER] for r in records] == [1.0, 1.0, 0.0, 0.0]
-    told = [(r["notes"].get("answer_prefix"), r["notes"].get("scored")) for r in records]
-    assert told == [("found", "w0"), ("missing", None), ("found", "nothing"), (None, None)]
+    stored_notes = [(r["notes"].get("answer_prefix"), r["notes"].get("scored")) for r in records]
+    assert stored_notes == [("found", "w0"), ("missing", None), ("found", "nothing"), (None, None)]
 
 
 def test_replies_without_the_prefix_are_counted_and_said(result):
     assert result.summary["n_without_prefix"] == 1
     assert result.summary["scores"][SCORER]["mean"] == 0.5
-    (told,) = [note for note in facts.notes(read_run(result.folder)) if "prefix" in note]
-    assert told == f"1 of 4 replies lacked the answer prefix '{PREFIX}' and were scored whole"
+    (sentence,) = [note for note in facts.notes(read_run(result.folder)) if "prefix" in note]
+    assert sentence == f"1 of 4 replies lacked the answer prefix '{PREFIX}' and were scored whole"
 
 
 def test_every_reply_with_the_prefix_counts_none_without():

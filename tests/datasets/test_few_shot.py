@@ -121,11 +121,11 @@ def test_shots_are_in_the_hash(files):
 def test_each_question_gets_its_own_nearest(files):
     made = plan(files, shots=1, shots_from=files[1], shots_by="similarity")
     tools = EngineTools(Models(made), Meter(), made.task, lambda *_: None)
-    told = []
+    instructions = []
     for example in made.dataset.examples:
         tools.question = example.question
-        told.append(shown(tools.task.instruction))
-    assert told[0] == ["Who built the mill of Kalb?"] != told[1]
+        instructions.append(shown(tools.task.instruction))
+    assert instructions[0] == ["Who built the mill of Kalb?"] != instructions[1]
 
 
 def test_the_shared_prompt_shows_them_once_beside_the_question():

@@ -181,8 +181,10 @@ def test_folder_takes_the_files_of_the_split_in_order(tmp_path):
 def test_duplicate_id_across_files_names_both(tmp_path):
     write_lines(tmp_path / "a.jsonl", [musique(1)])
     write_lines(tmp_path / "b.jsonl", [musique(2), "", musique(1)])
-    told = "b.jsonl, line 3, field 'id': '2hop__1' is also the id of the row at a.jsonl, line 1; ids must differ; mend"
-    check_refused(config(data=str(tmp_path)), told)
+    sentence = (
+        "b.jsonl, line 3, field 'id': '2hop__1' is also the id of the row at a.jsonl, line 1; ids must differ; mend"
+    )
+    check_refused(config(data=str(tmp_path)), sentence)
 
 
 CONFIGS = [
@@ -228,7 +230,7 @@ def test_a_format_of_ones_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "sentence"),
     [
         ("raw['question']", r"line 2, field 'question': the parser '\S+' failed: KeyError: '\w+' \(own_rows.py:4\)"),
         ("[][raw['n']]", r"line 2: the parser '\S+' failed: IndexError: list index out of range \(own_rows.py:4\)"),
@@ -240,7 +242,7 @@ def test_a_format_of_ones_own(tmp_path):
         ("Row('1', 'Who?', [['', 'Ann']], ['Ann'], [0], {1: object()})", r"line 1: the parser '\S+' failed: TypeError"),
     ],
 )
-def test_a_mistake_in_an_own_format_names_row_field_and_line(body, told, tmp_path, monkeypatch):
+def test_a_mistake_in_an_own_format_names_row_field_and_line(body, sentence, tmp_path, monkeypatch):
     head = "from harness.datasets.rows import Row\ndef parse(raw):\n    if raw['n'] != 1 or 'Row' in BODY or BODY == 'None':\n"
     code = f"{head}        return {body}\n    return Row('1', 'Who?', (('', 'Ann'),), ('Ann',))\nBODY = {body!r}\n"
     (tmp_path / "own_rows.py").write_text(code)
@@ -248,5 +250,5 @@ def test_a_mistake_in_an_own_format_names_row_field_and_line(body, told, tmp_pat
     monkeypatch.delitem(sys.modules, "own_rows", raising=False)
     registry.trust("own_rows:parse")
     rows = str(write_lines(tmp_path / "r.jsonl", [{"n": 1}, {"n": 2}, {"n": 3}]))
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=sentence):
         load(config("own_rows:parse", data=rows))

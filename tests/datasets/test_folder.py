@@ -247,7 +247,7 @@ def without_usage(_):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "more", "code", "told", "counts"),
+    ("spoil", "more", "code", "message", "counts"),
     [
         (
             {},
@@ -264,7 +264,7 @@ def without_usage(_):
         ({}, [], 0, "4 token counts of the server are missing or cannot be true; those made here are used", (2, 0)),
     ],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_lost(wiki, tmp_path, capsys, spoil, more, code, told, counts):
+def test_bad_input_is_one_sentence_and_nothing_is_lost(wiki, tmp_path, capsys, spoil, more, code, message, counts):
     config(wiki, [{"question": "Where?", "answer": "Turin"}, {"question": "Who?", "answer": "b", "document": "office"}])
     for name, content in spoil.items():
         with (wiki / name if name else tmp_path / "q.jsonl").open("ab") as file:
@@ -286,7 +286,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_lost(wiki, tmp_path, capsys, s
         (folder,) = (tmp_path / "out/folder").iterdir()
         summary = read_run(folder).summary
         assert tuple(summary[name] for name in ("n_scored", "n_failed", "n_left_out") if name in summary) == counts
-    assert told in "".join(capsys.readouterr())
+    assert message in "".join(capsys.readouterr())
 
 
 def test_a_folder_is_asked_from_the_command_line(wiki, tmp_path, capsys):
@@ -315,17 +315,17 @@ def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(wik
     assert "2 questions (2 more left out by the loader)" in capsys.readouterr().out
     for limit, left in (("2", 1), ("9", 2)):  # the same folder
         assert code_of([*words, "--limit", limit]) == 0
-        told = capsys.readouterr().out
-        assert f"2 questions, 0 failed, {left} left out by the loader" in told
-        assert f"that the loader left out: {left} (page 'gone' is not in the folder)" in told
+        message = capsys.readouterr().out
+        assert f"2 questions, 0 failed, {left} left out by the loader" in message
+        assert f"that the loader left out: {left} (page 'gone' is not in the folder)" in message
         (folder,) = (tmp_path / "out/folder").iterdir()
         summary = read_run(folder).summary
         assert [summary[name] for name in ("n_scored", "n_failed", "n_left_out", "n_asked")] == [2, 0, left, 2 + left]
     assert code_of(["report", str(tmp_path / "out")]) == 0
-    told = capsys.readouterr().out
-    assert told.count("rows of the data set that the loader left out: 2 (page 'gone' is not in the folder)") == 1
-    assert told.count("that the loader left out") == 1
-    assert "left_out" in told
+    message = capsys.readouterr().out
+    assert message.count("rows of the data set that the loader left out: 2 (page 'gone' is not in the folder)") == 1
+    assert message.count("that the loader left out") == 1
+    assert "left_out" in message
     table = frame([read_run(folder)])
     assert final_metrics(read_run(folder), table)["left_out"] == 2
     assert "left_out" in str(leaderboard(table, [read_run(folder)], {"folder": "#"}))

@@ -39,8 +39,8 @@ def test_a_history_stands_by_date_as_the_authors_prompt_has_it(tmp_path):
     assert example.gold.answers == ("3",)
     turns = [text[s.start : s.end] for s in example.gold.supporting]
     assert turns == ["user: I bought mill 1 today.", "user: I sold mill 1."]
-    told = {"type": "temporal-reasoning", "question": "How long did I own the mill?", "evidence_sessions": [1, 2]}
-    assert example.gold.extra == {**told, "declined": False, "judge": "longmemeval/temporal-reasoning"}
+    fields = {"type": "temporal-reasoning", "question": "How long did I own the mill?", "evidence_sessions": [1, 2]}
+    assert example.gold.extra == {**fields, "declined": False, "judge": "longmemeval/temporal-reasoning"}
 
 
 def test_the_questions_on_which_heads_were_found_are_left_out_and_counted(tmp_path):

@@ -118,8 +118,8 @@ def test_limit_needs_no_story_beyond_it(tmp_path):
     folder = official_stories(tmp_path / "nqa", ROWS)
     (folder / "tmp" / f"{ROWS[5]['document']['id']}.content").unlink()
     assert len(_load(folder, 4)) == 4
-    told = f"qaps.csv, line 6, field 'document_id': the story '{2:040}' is not there; put {2:040}.content into 'nqa' or its "
-    check_refused(_config(folder), f"{told}tmp/, or narrativeqa_full_text.zip into 'nqa'; mend or remove the row")
+    message = f"qaps.csv, line 6, field 'document_id': the story '{2:040}' is not there; put {2:040}.content into 'nqa' or its "
+    check_refused(_config(folder), f"{message}tmp/, or narrativeqa_full_text.zip into 'nqa'; mend or remove the row")
 
 
 def test_rows_beyond_the_limit_are_not_parsed(tmp_path):

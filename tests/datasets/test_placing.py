@@ -144,7 +144,7 @@ def test_without_a_place_the_bytes_are_those_of_before():
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "told"),
+    ("kind", "options", "message"),
     [
         ("musique", {"place": "front"}, "dataset.place='front': should be 'head', 'middle' or 'tail'"),
         ("musique", {"distance": 1.5}, "dataset.distance=1.5: should be less than or equal to 1"),
@@ -160,8 +160,8 @@ def test_without_a_place_the_bytes_are_those_of_before():
         ("quality", {"distance": 0.5}, "dataset.distance: the paragraphs of a text of kind 'quality' stand in an"),
     ],
 )
-def test_refused(kind, options, told):
-    check_refused(config(kind, **options), told, ConfigError)
+def test_refused(kind, options, message):
+    check_refused(config(kind, **options), message, ConfigError)
 
 
 def from_file(tmp_path, name, **options):
@@ -191,8 +191,8 @@ def test_formats_without_paragraphs_in_any_order_have_no_place(tmp_path):
     rows = from_file(tmp_path, "musique", place="front")
     check_refused(rows, "dataset.place='front': should be 'head', 'middle' or 'tail'", ConfigError)
     others = {"format": "quality", "options": {"place": "head"}}, {"options": {"plac": "head"}}
-    for change, told in zip(others, ("unknown key 'place'", "'plac'; did you mean 'place'"), strict=True):
-        check_refused(rows.model_copy(update=change), told, ConfigError)
+    for change, message in zip(others, ("unknown key 'place'", "'plac'; did you mean 'place'"), strict=True):
+        check_refused(rows.model_copy(update=change), message, ConfigError)
 
 
 def test_a_million_characters_are_placed_at_once():

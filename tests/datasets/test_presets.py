@@ -153,20 +153,20 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
 
 def test_options_are_shown_with_type_default_and_meaning(capsys):
     show(Selection(), "nq", kind="datasets", diff=None, json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert told["options"].keys() == {"files", "documents", "top"}
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["options"].keys() == {"files", "documents", "top"}
     meaning = "keep the best so many of each question; null: all"
-    assert told["options"]["top"] == {"type": "whole number", "default": None, "meaning": meaning}
-    assert told["options"]["documents"]["type"] == "text or list"
-    assert told["download"] == presets.about("nq", "download")
-    assert "download" not in " ".join(told["values"])
-    assert told["values"]["dataset.licence"].startswith("CC BY-SA 3.0")
-    assert "Natural Questions" in told["values"]["dataset.citation"]
+    assert listed["options"]["top"] == {"type": "whole number", "default": None, "meaning": meaning}
+    assert listed["options"]["documents"]["type"] == "text or list"
+    assert listed["download"] == presets.about("nq", "download")
+    assert "download" not in " ".join(listed["values"])
+    assert listed["values"]["dataset.licence"].startswith("CC BY-SA 3.0")
+    assert "Natural Questions" in listed["values"]["dataset.citation"]
     show(Selection(), "musique", kind="datasets", diff=None, json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert told["options"]["place"]["type"] == "head or middle or tail"
-    assert told["options"]["distance"]["type"] == "number"
-    assert told["documents"] == []
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["options"]["place"]["type"] == "head or middle or tail"
+    assert listed["options"]["distance"]["type"] == "number"
+    assert listed["documents"] == []
 
 
 @pytest.mark.parametrize("form", formats())

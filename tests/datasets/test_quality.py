@@ -13,13 +13,13 @@ from tests.datasets.support import check_mistake, config, needs_real, parquet, r
 
 def article(number=1, **changes):
     """A valid article with an easy and a hard question; odd and even numbers after another share their text."""
-    told = {"article_id": f"2{number // 2:04}", "set_unique_id": f"set{number}", "title": "Builders"}
+    base = {"article_id": f"2{number // 2:04}", "set_unique_id": f"set{number}", "title": "Builders"}
     about = {"options": ["A mill", "A ship", "A tower", "A bridge"]}
     easy = {"question": f"What was built ({number})?", "gold_label": 1, "difficult": 0}
     hard = {"question": "What was not?", "gold_label": 4, "difficult": 1}
     asked = [{**about, "question_unique_id": f"set{number}_{n}", **q} for n, q in ((1, easy), (2, hard))]
     text = f"Ada built a mill in the year {number // 2}."
-    return copy.deepcopy({**told, "article": text, "questions": asked, **changes})
+    return copy.deepcopy({**base, "article": text, "questions": asked, **changes})
 
 
 def single(**changes):

@@ -172,8 +172,8 @@ def test_official_file_of_asqa(tmp_path):
     (tmp_path / "d.json").write_text(json.dumps({"2": DOCS, "3": DOCS}))
     data = _load(path, documents=str(tmp_path / "d.json"))
     assert [e.question.id for e in data.examples] == ["2", "3"]
-    told = "no split 'test' among train, dev; set dataset.split"
-    check_refused(config("retrieved", data=str(path), split="test"), told)
+    message = "no split 'test' among train, dev; set dataset.split"
+    check_refused(config("retrieved", data=str(path), split="test"), message)
 
 
 def test_the_table_of_popqa(tmp_path):

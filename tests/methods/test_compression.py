@@ -259,8 +259,8 @@ def gpt(folder, tmp_path_factory):
     """The same without BOS but with an EOS, as GPT-2's and Phi-2's tokenizers are."""
     where = tmp_path_factory.mktemp("gpt") / "tiny"
     shutil.copytree(folder, where)
-    told = json.loads((where / "tokenizer_config.json").read_text(encoding="utf-8"))
-    assert told["eos_token"], "the random model has one"
+    tokenizer = json.loads((where / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert tokenizer["eos_token"], "the random model has one"
     return load_model(ModelConfig(name="gpt", source=str(where), template="none"))
 
 

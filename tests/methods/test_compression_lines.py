@@ -48,8 +48,8 @@ def ranked(window, **settings):
     tools = FakeTools([Rule(reply="Mira")], compressor=Table(window=window), window=20_000)
     method = LongLLMLingua(LongLLMLingua.Config(target_tokens=5000, **settings))
     given = document(("Mira", LONG), ("Toren", "w3 w4.\nw5 w6."))
-    told = method.answer(QUESTION, [given], [{}], tools)
-    spans = sorted((s.shown.start, s.shown.end) for s in told.steps if s.action == "context")
+    result = method.answer(QUESTION, [given], [{}], tools)
+    spans = sorted((s.shown.start, s.shown.end) for s in result.steps if s.action == "context")
     return [given.text[a:b] for a, b in spans]
 
 

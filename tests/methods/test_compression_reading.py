@@ -30,8 +30,8 @@ def answered(method, text, tools=None):
     document = Document("d", text)
     index = method.index(document, tools) if method.scope == "document" else {}
     index = json.loads(json.dumps(index))  # as the cache hands it back
-    told = method.answer(QUESTION, [document], [index], tools)
-    return told, tools.reader.prompts[-1], tools
+    result = method.answer(QUESTION, [document], [index], tools)
+    return result, tools.reader.prompts[-1], tools
 
 
 WORDS = "w0 w9 w1 w8 w2 w7 w3 w6 w4 w5 w0 w9 w1 w8 w2 w7 w3 w6 w4 w5"
@@ -55,14 +55,14 @@ METHODS = [
     ],
 )
 def test_the_question_stands_once_and_what_is_shown_is_in_the_document(method, text):
-    told, prompt, tools = answered(method, text)
+    result, prompt, tools = answered(method, text)
     assert prompt.count(QUESTION.text) == 1
-    assert told.text == "Mira"
-    shown = [text[s.start : s.end] for s in told.shown]
+    assert result.text == "Mira"
+    shown = [text[s.start : s.end] for s in result.shown]
     assert all(part in prompt for part in shown)
-    assert told.stop_reason in ("compressed", "whole", "nothing was kept of the text")
-    assert (told.stop_reason == "whole") <= (text.strip() in prompt)
-    assert told.steps[0].action == "compress"
+    assert result.stop_reason in ("compressed", "whole", "nothing was kept of the text")
+    assert (result.stop_reason == "whole") <= (text.strip() in prompt)
+    assert result.steps[0].action == "compress"
     assert {e.role for e in tools.meter.events} == {"reader", "compressor"}
     if method.scope == "none":
         assert {e.phase for e in tools.meter.events if e.role == "compressor"} <= {"search"}
@@ -71,8 +71,8 @@ def test_the_question_stands_once_and_what_is_shown_is_in_the_document(method, t
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("text", ["", " \n "])
 def test_an_empty_document(method, text):
-    told, prompt, _ = answered(method, text)
-    assert (told.text, told.shown, told.stop_reason) == ("Mira", (), "the text is empty")
+    result, prompt, _ = answered(method, text)
+    assert (result.text, result.shown, result.stop_reason) == ("Mira", (), "the text is empty")
     assert "Answer a question from what you know" in prompt
 
 
@@ -80,14 +80,14 @@ def test_what_the_window_does_not_hold_is_cut_and_told():
     compressed = Compressed([(0, 9), "\n\n", (12, 300)], 100, 90)
     text = "ab " * 100
     tools = tools_of(window=110)
-    told = answer_from(QUESTION, Document("d", text), compressed, tools, MethodConfig())
-    assert told.stop_reason == "truncated"
-    assert told.truncated["side"] == "right"
-    assert told.truncated["tokens_after"] < told.truncated["tokens_before"] == 100
-    assert (told.shown[0].start, told.shown[0].end) == (0, 9)
-    assert told.shown[1].end < 300
-    kept = sum(len(text[s.start : s.end].split()) for s in told.shown)
-    assert kept == pytest.approx(told.truncated["tokens_after"], abs=1)
+    result = answer_from(QUESTION, Document("d", text), compressed, tools, MethodConfig())
+    assert result.stop_reason == "truncated"
+    assert result.truncated["side"] == "right"
+    assert result.truncated["tokens_after"] < result.truncated["tokens_before"] == 100
+    assert (result.shown[0].start, result.shown[0].end) == (0, 9)
+    assert result.shown[1].end < 300
+    kept = sum(len(text[s.start : s.end].split()) for s in result.shown)
+    assert kept == pytest.approx(result.truncated["tokens_after"], abs=1)
 
 
 def test_runs_of_the_joined_contexts_as_places_in_the_document():
@@ -170,8 +170,8 @@ PROSE = "the old boat lay here. who rowed it?\n\nmira rowed 17 miles, alone. the
 
 def test_llmlingua_2_keeps_words_of_the_text_and_is_metered(weights):
     tools = tools_of()
-    told, prompt, _ = answered(two(weights, rate=0.4), PROSE, tools)
-    shown = [PROSE[s.start : s.end] for s in told.shown]
+    result, prompt, _ = answered(two(weights, rate=0.4), PROSE, tools)
+    shown = [PROSE[s.start : s.end] for s in result.shown]
     assert "".join(shown).strip() in prompt
     words = PROSE.replace(".", " . ").replace("?", " ? ").replace(",", " , ").split()
     stays = "".join(shown).replace(".", " . ").replace("?", " ? ").replace(",", " , ").split()
@@ -262,10 +262,10 @@ def test_words_of_a_vocabulary_that_marks_their_beginnings():
 
 @pytest.mark.parametrize("text", ["", "a", "x" * 3000, "\u5b66\u6821" * 50, "a" * 200 + " b" * 2000])
 def test_llmlingua_2_on_odd_texts(weights, text):
-    told, prompt, _ = answered(two(weights, rate=0.5), text)
-    assert told.text == "Mira"
+    result, prompt, _ = answered(two(weights, rate=0.5), text)
+    assert result.text == "Mira"
     assert prompt.count(QUESTION.text) == 1
-    assert all(a.end <= b.start for a, b in pairwise(told.shown))
+    assert all(a.end <= b.start for a, b in pairwise(result.shown))
 
 
 def test_without_weights_it_is_not_run(tmp_path):
@@ -287,8 +287,8 @@ def test_other_weights_compress_again(weights):
     document = Document("d", PROSE)
     method = two(weights, rate=0.4)
     stale = {**method.index(document, tools), "weights": "others", "pieces": []}
-    told = method.answer(QUESTION, [document], [stale], tools)
-    assert told.shown
+    result = method.answer(QUESTION, [document], [stale], tools)
+    assert result.shown
     assert [e.phase for e in tools.meter.events if e.role == "compressor"].count("search") > 0
 
 

@@ -17,7 +17,7 @@ QUESTION = Question("q", "Where lives the author of Velindra?", ("d",))
 
 
 @pytest.mark.parametrize(
-    ("question", "answers", "told"),
+    ("question", "answers", "filled"),
     [
         ("Where was #1 born?", ["Toren"], "Where was Toren born?"),
         ("Is #2 or #1 older?", ["Ann", "Bo"], "Is Bo or Ann older?"),
@@ -28,8 +28,8 @@ QUESTION = Question("q", "Where lives the author of Velindra?", ("d",))
         ("Who is #12?", ["Ann"], "Who is #12?"),
     ],
 )
-def test_earlier_answers_are_put_in(question, answers, told):
-    assert fill_in_answers(question, answers) == told
+def test_earlier_answers_are_put_in(question, answers, filled):
+    assert fill_in_answers(question, answers) == filled
 
 
 def decomposed(*rules, question=QUESTION, text=TEXT, window=8192, **params):
@@ -50,12 +50,12 @@ def test_two_steps():
     # BM25 gives the first question the segment with both of its words, the second one that with "home".
     assert "Text:\nToren wrote Velindra last winter.\n" in prompts[1]
     assert "Text:\nKelford is home to Toren.\n" in prompts[2]
-    told = "Who wrote Velindra? Toren\nWhere is the home of Toren? Kelford"
-    assert f"Text:\n{told}\n\nThe text ends here." in prompts[3]
+    steps_text = "Who wrote Velindra? Toren\nWhere is the home of Toren? Kelford"
+    assert f"Text:\n{steps_text}\n\nThe text ends here." in prompts[3]
     sources = tuple(("d", *SPANS[k]) for k in (0, 1))
     assert answer.shown == (
         Shown("span", "d", *SPANS[0]), Shown("span", "d", *SPANS[1]),
-        Shown("generated", "d", text=told, sources=sources),
+        Shown("generated", "d", text=steps_text, sources=sources),
     )  # fmt: skip
     assert [(s.action, s.node) for s in answer.steps] == [("decompose", None), ("sub-question", 1), ("sub-question", 2)]
 

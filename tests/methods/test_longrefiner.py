@@ -187,9 +187,9 @@ def test_headings_are_not_structured_unless_they_are_kept(heading, keep, begins)
     document = Document("d", f"{TEXT[:cut]}\n{heading}\n{TEXT[cut:]}", "Mira Tal")
     tools = Tools()
     found, _ = answer(tools, (document,), budget=100, keep_headings=keep)
-    told = [p for p in tools.reader.prompts if "Write the outline" in p or "Where does the bridge hang?" in p]
-    told = [p for p in told if "List the titles" not in p and "[Local]" not in p]
-    assert all((heading in prompt) == keep for prompt in told)
+    sent = [p for p in tools.reader.prompts if "Write the outline" in p or "Where does the bridge hang?" in p]
+    sent = [p for p in sent if "List the titles" not in p and "[Local]" not in p]
+    assert all((heading in prompt) == keep for prompt in sent)
     assert ("".join(shown(found, (document,))).count(heading)) == keep  # spans are of the whole document
     assert begins.format(heading=heading) in tools.reader.prompts[-1].replace("\nWork\n", "\n")
 
@@ -203,9 +203,9 @@ def test_a_document_of_headings_alone_is_read_as_it_is():
 def test_text_that_no_clip_stands_for_is_kept_or_left_out(unmatched, read):
     document = Document("d", f"{TEXT} Nobody wrote this down.", "Mira Tal")
     found, (index,) = answer(Tools(), (document,), budget=100, unmatched=unmatched, leaf_tokens=None)
-    told = "".join(shown(found, (document,)))
-    assert ("Nobody" in told) == read
-    assert "She died there." in told
+    whole = "".join(shown(found, (document,)))
+    assert ("Nobody" in whole) == read
+    assert "She died there." in whole
     assert (index["kept"][-1][1] == len(document.text)) == read
 
 

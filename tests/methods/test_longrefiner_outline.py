@@ -229,6 +229,6 @@ def test_released_samples(row):
     assert tree.structured >= 0.98
     assert tree.placed >= 0.93
     for kind, pattern in (("section", r"<section: (.*?)>"), ("sub-section", r"<sub-section: (.*?)>")):
-        told = [title for title in re.findall(pattern, output) if title not in BARE]
-        assert [n.title for n in tree.nodes if n.kind == kind] == [" ".join(title.split()) for title in told]
+        named = [title for title in re.findall(pattern, output) if title not in BARE]
+        assert [n.title for n in tree.nodes if n.kind == kind] == [" ".join(title.split()) for title in named]
     assert parse(write(parse(output))) == parse(output)

@@ -67,10 +67,10 @@ def test_an_empty_question_fails(question):
 def test_a_summary_that_is_not_as_asked_is_told_in_the_first_steps(reply, reserve, points, note):
     answer, graph, _ = fed("aa ab ac ba bb bc", reply, reserve=reserve, repeated_points="drop")
     assert [t for t, level in zip(graph.text, graph.level, strict=True) if level == 2] == points
-    told = [s.note for s in answer.steps]
+    notes = [s.note for s in answer.steps]
     # It stands at the last node of the start, beside what the start itself has to say.
-    assert told[len(points) - 1] == (f"level 2: {note}" if note else "")
-    assert "".join(told) == told[len(points) - 1]
+    assert notes[len(points) - 1] == (f"level 2: {note}" if note else "")
+    assert "".join(notes) == notes[len(points) - 1]
 
 
 def test_of_a_repeated_point_the_first_copy_and_its_weights_are_kept():

@@ -164,7 +164,7 @@ def test_replies(parse, reply, found):
 
 
 @pytest.mark.parametrize(
-    ("text", "names", "told"),
+    ("text", "names", "message"),
     [
         ("Ann Toren and Toren's Torens", ["Toren", "Ann Toren"], "[Ann Toren] and [Toren]'s Torens"),
         ("Ann Toren and Toren's Torens", [], "Ann Toren and Toren's Torens"),
@@ -175,8 +175,8 @@ def test_replies(parse, reply, found):
         ("Ann Ann Toren", ["Ann", "Ann Toren"], "[Ann] [Ann Toren]"),
     ],
 )
-def test_marked(text, names, told):
-    assert prompts.marked(text, names) == told
+def test_marked(text, names, message):
+    assert prompts.marked(text, names) == message
 
 
 def test_replies_that_never_parse():

@@ -13,7 +13,7 @@ Run = Callable[..., Ended]
 BUILD = ("Summarise", "Find the key entities", "Describe how entities", "Look for what is missing", "Two parts")
 
 
-def told(body):
+def reply_to(body):
     """A model that lists nothing, and answers at once."""
     asked = content(body)
     if "Read the text and answer" in asked:
@@ -31,7 +31,7 @@ def to_the_model(usage):
 
 def test_a_memory_that_breaks_is_gone_on_with(here):
     sets, method = "dataset.tokens=500", "qrmem"
-    with Loopback([told]) as server:
+    with Loopback([reply_to]) as server:
         clean = here(*words(server, sets, "--out", "clean", method=method, limit=2)).checked()
         whole = construction(server)
     assert set(Counter(whole).values()) == {1}, "no request of a memory is made twice"
@@ -39,7 +39,7 @@ def test_a_memory_that_breaks_is_gone_on_with(here):
     assert [d["usage"]["index"]["retries"] for d in records(clean, DOCUMENTS)] == [0, 0]
     breaks = whole[len(whole) // 4]  # in the middle of the first question's memory
     # Another home, so that nothing is cached.
-    with Loopback([lambda body: "500" if content(body) == breaks else told(body)]) as server:
+    with Loopback([lambda body: "500" if content(body) == breaks else reply_to(body)]) as server:
         hurt = here(*words(server, sets, "model.revision=b", method=method, limit=2))
         first = construction(server)
     assert hurt.returncode == 3, hurt.stderr
@@ -47,7 +47,7 @@ def test_a_memory_that_breaks_is_gone_on_with(here):
     assert first.count(breaks) == 2
     (failed,) = [d for d in records(hurt, DOCUMENTS) if d["status"] == "failed"]
     assert failed["usage"]["index"]["retries"] == 1
-    with Loopback([told]) as server:
+    with Loopback([reply_to]) as server:
         healed = here(*words(server, sets, "model.revision=b", "--retry-failed", method=method, limit=2))
         second = construction(server)
     assert healed.returncode == 0, healed.stderr
@@ -59,7 +59,7 @@ def test_a_memory_that_breaks_is_gone_on_with(here):
 
 def test_every_navigation_reads_the_memory_that_is_there(here):
     sets = "dataset.tokens=300"
-    with Loopback([told]) as server:
+    with Loopback([reply_to]) as server:
         here(*words(server, sets, "--parallel", "3", method="qrmem", limit=3)).checked()
         built = construction(server)
         assert set(Counter(built).values()) == {1}

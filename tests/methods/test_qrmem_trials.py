@@ -36,8 +36,8 @@ def search(*replies, rules=(), **params):
     tools.meter = Counted("answer")
     method = QRMeM(QRMeMConfig(**{"reasoning_tokens": 20, **params}))
     answer = method.answer(QUESTION, [Document("d", TEXT)], [memory(encoder).to_index()], tools)
-    told = {"question_id": "q", "document_ids": ["d"], "error": None, "usage": tools.meter.usage()}
-    return {**told, "prediction": answer.text, **{k: asdict(answer)[k] for k in ("steps", "shown", "stop_reason")}}
+    facts = {"question_id": "q", "document_ids": ["d"], "error": None, "usage": tools.meter.usage()}
+    return {**facts, "prediction": answer.text, **{k: asdict(answer)[k] for k in ("steps", "shown", "stop_reason")}}
 
 
 def bare(steps):
@@ -76,7 +76,7 @@ def test_every_maximum_is_that_of_a_real_run(name, own):
     replies, params = CASES[name]
     recording = search(*replies, max_trials=own, record_stops=6, **params)
     plain = search(*replies, max_trials=own, **params)
-    told = recorded(own, 6)
+    trials = recorded(own, 6)
     # Recording changes nothing up to the stop.
     assert (recording["prediction"], recording["stop_reason"]) == (plain["prediction"], plain["stop_reason"])
     assert recording["shown"] == plain["shown"]
@@ -86,12 +86,12 @@ def test_every_maximum_is_that_of_a_real_run(name, own):
     # All maxima are there, those beyond the end of the search too.
     for most in range(7):
         real = search(*replies, max_trials=most, **params)
-        found = told.stop(recording, Trials(most))
+        found = trials.stop(recording, Trials(most))
         assert found is not None, most
         assert found.answer == real["prediction"]
         assert requests_at_stop(recording, found) == sum(u.get("requests", 0) for u in usage(real))
         for convention in CONVENTIONS:
-            found = told.stop(recording, Trials(most), convention)
+            found = trials.stop(recording, Trials(most), convention)
             assert found.flops == pytest.approx(sum(u["flops"][convention] for u in usage(real) if u), rel=1e-12)
         spans = [(s["start"], s["end"]) for s in Trials.shown(found.steps(recording))]
         assert spans == [(s["start"], s["end"]) for s in real["shown"]]
@@ -103,8 +103,8 @@ def test_by_hand():
     assert marked == [("ask", 0, "one"), ("ask", 1, None), ("study", 2, "four")]
     assert record["prediction"] == "three"
     assert record["steps"][-1]["note"] == "ask: ?"
-    told = recorded(1, 2)
-    *found, beyond = [told.stop(record, Trials(most)) for most in range(4)]
+    trials = recorded(1, 2)
+    *found, beyond = [trials.stop(record, Trials(most)) for most in range(4)]
     stops = [(f.answer, f.own, requests_at_stop(record, f)) for f in found]
     assert stops == [("one", False, 2), ("three", True, 3), ("four", False, 4)]
     assert beyond is None, "the search was not recorded up to 3 updates, and had not ended by itself"

@@ -38,13 +38,13 @@ def test_lists_that_do_not_fit_the_window_are_cut_and_it_is_said():
             seen.append("refused")
             continue
         (doubt,) = asked(tools, about=DOUBT)
-        told = [f"| {name} | " in doubt for name in ("Bob", "Cid")]
+        listed = [f"| {name} | " in doubt for name in ("Bob", "Cid")]
         cut = "the lists of 1 of 1 segments were cut to fit the window" in memory.notes
         missing = f"Ann | Cid | {long}" not in doubt
         assert cut or not missing
         # The first lines stay, names before relations, and the graph itself loses nothing.
-        assert told == sorted(told, reverse=True)
-        assert [name in doubt for name in ("* Ann\n", "* Bob\n", "* Cid\n")].count(False) == 0 or not any(told)
+        assert listed == sorted(listed, reverse=True)
+        assert [name in doubt for name in ("* Ann\n", "* Bob\n", "* Cid\n")].count(False) == 0 or not any(listed)
         assert len(memory.edges) == 3
         seen.append("cut" if missing else "whole")
     assert seen == sorted(seen, key=["refused", "cut", "whole"].index)

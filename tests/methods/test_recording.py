@@ -176,10 +176,10 @@ def test_probes_are_booked_as_their_own_part_of_the_search():
     steps, used = counted(t_n=2, record_stops=9)
     asked = [step for step in steps if step.p_yes is not None]
     for phase, probed in (("search", asked[:3]), ("study", asked[3:])):
-        told = used[phase]["probes"]
-        assert (told["requests"], told["tokens"]) == (len(probed), len(probed))
-        assert told["flops"] == sum((Flops(step.probe_flops) for step in probed), Flops())
-        assert 0 < told["flops"]["full"] < 0.5 * used[phase]["flops"]["full"]
+        fields = used[phase]["probes"]
+        assert (fields["requests"], fields["tokens"]) == (len(probed), len(probed))
+        assert fields["flops"] == sum((Flops(step.probe_flops) for step in probed), Flops())
+        assert 0 < fields["flops"]["full"] < 0.5 * used[phase]["flops"]["full"]
     assert "probes" not in used["answer"]
     row = {"question_id": "q", "document_ids": ["d"], "scores": {}, "usage": used, "truncated": None, "error": None}
     assert summarise([{**row, "notes": {}}], [])["usage"]["search"]["probes"] == used["search"]["probes"]

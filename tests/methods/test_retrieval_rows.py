@@ -103,8 +103,8 @@ SENTENCES = {"chunks": "sentences", "chunk_sentences": 1}
     ],
 )  # fmt: skip
 def test_what_is_shown(params, shown, reason):
-    found, told = answer(BM25(RetrievalConfig(**{**SENTENCES, **params})))
-    assert (found, told.stop_reason) == (shown, reason)
+    found, result = answer(BM25(RetrievalConfig(**{**SENTENCES, **params})))
+    assert (found, result.stop_reason) == (shown, reason)
 
 
 def test_what_is_shown_in_the_order_of_the_text_is_chosen_by_rank():
@@ -123,8 +123,8 @@ def test_options_can_be_part_of_the_query(with_options, shown):
 @pytest.mark.parametrize("text", ["", " \n "])
 def test_a_text_without_a_word_is_answered_without_one(text):
     for method in (BM25, Dense, Reranked, RandomChunks):
-        shown, told = answer(method(RetrievalConfig(**SENTENCES)), FakeTools(REPLY, reranker=ByLength()), text)
-        assert (shown, told.text, told.stop_reason) == ([], "x", "exhausted")
+        shown, result = answer(method(RetrievalConfig(**SENTENCES)), FakeTools(REPLY, reranker=ByLength()), text)
+        assert (shown, result.text, result.stop_reason) == ([], "x", "exhausted")
 
 
 def test_chinese_is_ranked_by_its_characters():
@@ -180,10 +180,10 @@ class ByLength:
 
 def test_a_reranker_sees_every_chunk_and_orders_by_its_scores():
     reranker = ByLength()
-    found, told = answer(Reranked(RetrievalConfig(**SENTENCES, k=2)), FakeTools(REPLY, reranker=reranker))
+    found, result = answer(Reranked(RetrievalConfig(**SENTENCES, k=2)), FakeTools(REPLY, reranker=reranker))
     assert found == ["Green bird sings.", "Blue fox sleeps!"]  # 17 characters; 16, as "Is red red fish?" behind it
     assert reranker.asked == [("Which RED fox?", 5)]
-    assert told.stop_reason == "k"
+    assert result.stop_reason == "k"
 
 
 def test_passages_are_encoded_once_a_document_and_questions_once_each():

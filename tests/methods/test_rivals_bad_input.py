@@ -66,9 +66,9 @@ def read(method, text):
     replies = [Rule(when="Action:", reply="Action: 0"), Rule(reply="Mira")]
     tools = FakeTools(replies, compressor=Table(), similarity=Vectors(), reranker=ByLength(), window=16_384)
     question = Question("q", "\u6821\u957f\u662f\u8c01 word7?", ("d",))
-    told, index = answered(method, tools, Document("d", text), question)
+    result, index = answered(method, tools, Document("d", text), question)
     json.dumps({k: v for k, v in index.items() if not isinstance(v, np.ndarray)})
-    return told, tools
+    return result, tools
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -77,21 +77,21 @@ def read(method, text):
 )
 def test_every_row_answers_from_what_is_in_the_text(row, text):
     began = time.process_time()
-    told, tools = read(ROWS[row], text)
+    result, tools = read(ROWS[row], text)
     assert time.process_time() - began < 10
-    assert told.text == ("" if row == "memwalker" else "Mira")  # it was told to go on for ever, and ended
+    assert result.text == ("" if row == "memwalker" else "Mira")  # it was told to go on for ever, and ended
     prompts = tools.reader.prompts
-    for shown in told.shown:
+    for shown in result.shown:
         if shown.kind == "span":
             assert 0 <= shown.start < shown.end <= len(text)
             part = text[shown.start : shown.end]
             assert any(part.strip() in " ".join(p.split()) or part in p for p in prompts)
-    assert told.stop_reason
+    assert result.stop_reason
 
 
 @pytest.mark.parametrize("row", ["longllmlingua", "llmlingua", "selective-context"])
 def test_a_target_smaller_than_one_context_still_reads_some_of_it(row):
     method = type(ROWS[row])(type(ROWS[row]).Config(target_tokens=1))
-    told, _ = read(method, "one w3 three w9 five w1 seven. " * 40)
-    assert told.text == "Mira"
-    assert told.stop_reason in ("compressed", "nothing was kept of the text")
+    result, _ = read(method, "one w3 three w9 five w1 seven. " * 40)
+    assert result.text == "Mira"
+    assert result.stop_reason in ("compressed", "nothing was kept of the text")

@@ -131,9 +131,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "bad", "told"), REFUSED)
-def test_settings_that_do_not_go_together_are_refused(kind, bad, told):
-    with pytest.raises(ValidationError, match=told):
+@pytest.mark.parametrize(("kind", "bad", "message"), REFUSED)
+def test_settings_that_do_not_go_together_are_refused(kind, bad, message):
+    with pytest.raises(ValidationError, match=message):
         kind(**bad)
 
 
@@ -164,9 +164,9 @@ SHORT = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "params", "window", "told"), SHORT)
-def test_a_window_that_is_too_short_says_what_to_change(kind, params, window, told):
+@pytest.mark.parametrize(("kind", "params", "window", "message"), SHORT)
+def test_a_window_that_is_too_short_says_what_to_change(kind, params, window, message):
     tools, question = FakeTools([Rule(reply="none")], window=window), Question("q", "Who weaves?", ("d",))
     tools.question = question
-    with pytest.raises(QuestionError, match=told):
+    with pytest.raises(QuestionError, match=message):
         answered(kind(kind.Config(**params)), tools, Document("d", TEXT), question)

@@ -29,11 +29,11 @@ def answer(method, tools=None, text=TEXT, question=QUESTION):
     ],
 )
 def test_the_end_that_stays(side, shown, cut):
-    found, told = answer(FullContext(FullContext.Config(max_tokens=5, keep=side)))
+    found, result = answer(FullContext(FullContext.Config(max_tokens=5, keep=side)))
     assert [part.strip() for part in found] == shown
     kept = sum(len(part.split()) for part in shown)
-    assert told.truncated == {"side": cut, "tokens_before": 400, "tokens_after": kept}
-    assert told.stop_reason == "truncated"
+    assert result.truncated == {"side": cut, "tokens_before": 400, "tokens_after": kept}
+    assert result.stop_reason == "truncated"
 
 
 def test_the_halves_of_a_long_text_are_joined_directly():
@@ -58,8 +58,8 @@ def test_a_window_below_the_models_own_holds_prompt_and_answer(side):
     used = len(tools.reader.offsets(tools.reader.prompts[0])) + tools.task.max_answer_tokens
     assert 140 <= used <= 150
     assert sum(len(part.split()) for part in found) > 50
-    whole, told = answer(FullContext(FullContext.Config(window=150, keep=side)), text="a b c")
-    assert (whole, told.stop_reason, told.truncated) == (["a b c"], "whole", None)
+    whole, result = answer(FullContext(FullContext.Config(window=150, keep=side)), text="a b c")
+    assert (whole, result.stop_reason, result.truncated) == (["a b c"], "whole", None)
 
 
 def test_a_question_that_a_small_window_cannot_hold():
@@ -79,27 +79,27 @@ def slide(replies, text="w0 w1 w2 w3 w4 w5 w6 w7 w8 w9", task=None, window=8192,
 def test_the_first_answer_that_is_no_refusal():
     said = ("Unanswerable.", "This is unanswerable here", "Mira", "Tal", "unanswerable")
     replies = {f"w{2 * i}": reply for i, reply in enumerate(said)}
-    shown, told, tools = slide(replies)
+    shown, result, tools = slide(replies)
     assert [part.split() for part in shown] == [[f"w{i}", f"w{i + 1}"] for i in range(0, 10, 2)]
-    assert (told.text, told.stop_reason) == ("Mira", "window 3 of 5")
-    steps = [(s.action, s.node, s.tokens, s.note) for s in told.steps]
+    assert (result.text, result.stop_reason) == ("Mira", "window 3 of 5")
+    steps = [(s.action, s.node, s.tokens, s.note) for s in result.steps]
     assert steps == [("window", i, 2, reply) for i, reply in enumerate(said)]
     assert len(tools.reader.prompts) == 5  # table 6 of QRMeM: five requests a question
     assert all(p.count("Answer 'unanswerable' where the text does not say.") == 2 for p in tools.reader.prompts)
-    assert told.truncated is None
+    assert result.truncated is None
 
 
 def test_where_every_window_refuses_that_is_the_answer():
-    _, told, _ = slide(dict.fromkeys(["w0", "w2", "w4", "w6", "w8"], "Unanswerable, sorry"))
-    assert (told.text, told.stop_reason) == ("unanswerable", "every window refused")
+    _, result, _ = slide(dict.fromkeys(["w0", "w2", "w4", "w6", "w8"], "Unanswerable, sorry"))
+    assert (result.text, result.stop_reason) == ("unanswerable", "every window refused")
 
 
 @pytest.mark.parametrize("silence", ["", " \n ", "...", "--"])
 def test_an_empty_reply_is_no_answer(silence):
-    _, told, _ = slide({"w0": silence, "w2": "Mira", "w4": "Tal", "w6": silence, "w8": silence})
-    assert (told.text, told.stop_reason) == ("Mira", "window 2 of 5")
-    _, told, _ = slide({"w0": "", **dict.fromkeys(["w2", "w4", "w6", "w8"], "Unanswerable")})
-    assert (told.text, told.stop_reason) == ("unanswerable", "every window refused, 1 of them with an empty reply")
+    _, result, _ = slide({"w0": silence, "w2": "Mira", "w4": "Tal", "w6": silence, "w8": silence})
+    assert (result.text, result.stop_reason) == ("Mira", "window 2 of 5")
+    _, result, _ = slide({"w0": "", **dict.fromkeys(["w2", "w4", "w6", "w8"], "Unanswerable")})
+    assert (result.text, result.stop_reason) == ("unanswerable", "every window refused, 1 of them with an empty reply")
 
 
 def test_an_instruction_that_has_a_refusal_stays_as_it_is():
