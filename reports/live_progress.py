@@ -178,14 +178,23 @@ class _FollowedRun:
             self._numbers["tflops"] = f"{sum(flops.values()) / answered:.3g}" if flops else "unknown"
 
     def row(self) -> dict[str, str]:
-        """The run's row of the table: column -> text."""
+        """The run's row of the table: column -> text.
+
+        The time left is by the pace of the answers since the run began, or since it was first looked at.
+        """
+        starts = self.stored.manifest.get("starts") or []
+        since, fresh = self._first, len(self.records) - (self._before or 0)
+        if len(starts) == 1 and (begun := starts[0].get("started")):
+            since, fresh = datetime.fromisoformat(begun).timestamp(), len(self.records)
+        left = self._questions_asked() - len(self.records)
+        known = self.state == "running" and left and fresh > 0
         return {
             "method": self.label,
             "data set": facts.run_key(self.stored)[0],
             "score": self._numbers["score"],
             "answered": f"{len(self.records)} of {self._questions_asked() or 'unknown'}",
             "failed": str(sum(record["error"] is not None for record in self.records.values())),
-            "time left": self._time_left(),
+            "time left": duration(round(max(0.0, time.time() - since) / fresh * left)) if known else "–",
             **{name: self._numbers[name] for name in ("tokens", "tflops")},
             "state": self.state,
             "last answer": f"{duration(max(0, round(time.time() - self.changed)))} ago" if self.records else "–",
@@ -198,17 +207,6 @@ class _FollowedRun:
         questions = (self.stored.manifest.get("dataset") or {}).get("questions") or 0
         limit = self.stored.config.get("limit") or questions
         return max(min(questions, limit), len(self.records) if questions else 0)
-
-    def _time_left(self) -> str:
-        """The time left by the pace of the answers since the run began, or since it was first looked at."""
-        starts = self.stored.manifest.get("starts") or []
-        since, fresh = self._first, len(self.records) - (self._before or 0)
-        if len(starts) == 1 and (begun := starts[0].get("started")):
-            since, fresh = datetime.fromisoformat(begun).timestamp(), len(self.records)
-        left = self._questions_asked() - len(self.records)
-        if self.state != "running" or not left or fresh < 1:
-            return "–"
-        return duration(round(max(0.0, time.time() - since) / fresh * left))
 
 
 def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:

@@ -155,6 +155,14 @@ def _anchor(name: str) -> str:
 def _section(group: _Group, number: int, asked: Questions, figure: Html, added: Sequence[Html | None]) -> Html:
     """A data set's section, from means to questions; number: its place on the page; figure: score against cost."""
     (few,), (every,) = (sections(group.found.means, columns) for columns in (None, ()))
+    printed: list[Html] = []  # published numbers beside the group's, where they were asked for
+    if (margin := group.how.margin) is not None:
+        found = paper.frame(group.runs, margin=margin, convention=group.how.convention)
+        for section in [] if found.empty else sections(shortened(found, "row"), ()):
+            printed += [el("h3", "Printed and measured"), table(section.frame, sortable=True)]
+            printed += [el("p", sentence, class_="legend") for sentence in paper.legend(margin)]
+        if found.empty:
+            printed.append(el("p", "None of these runs measures a value printed in a paper.", class_="none"))
     differences = [
         joined(el("h3", f"Paired differences: {one.title}"), table(one.frame, sortable=True))
         for one in group.found.paired()
@@ -182,7 +190,7 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, added: 
         _kinds_table(group),
         *differences,
         *added,
-        _paper_section(group),
+        *printed,
         el("div", class_="differences", data_place=number),
         el("h3", "Questions"),
         *(el("p", note, class_="note") for note in asked.notes),
@@ -209,18 +217,6 @@ def _kinds_table(group: _Group) -> Html:
                 *(table(rows, sortable=True) for _, rows in wide_sections(counted)),
             ]
     return el("details", el("summary", "by kind of question"), *found) if found else joined()
-
-
-def _paper_section(group: _Group) -> Html | None:
-    """A table of published numbers beside the group's; None where no margin is given, as none are asked for then."""
-    if (margin := group.how.margin) is None:
-        return None
-    found = paper.frame(group.runs, margin=margin, convention=group.how.convention)
-    if found.empty:
-        return el("p", "None of these runs measures a value printed in a paper.", class_="none")
-    (section,) = sections(shortened(found, "row"), ())
-    legend = (el("p", sentence, class_="legend") for sentence in paper.legend(margin))
-    return joined(el("h3", "Printed and measured"), table(section.frame, sortable=True), *legend)
 
 
 def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:

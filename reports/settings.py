@@ -227,7 +227,9 @@ def _name_run(
     rest = [mark for mark in rest if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(in_label)]
     base = label({"name": run.config["method"]["name"], "mark": ", ".join(rest)})
     shown = [key for key in swept if key in in_label and key in values]
-    words = [f"{_short_key(key)}={_shortened(value_text(values[key]))}" for key in shown]
+    texts = [value_text(values[key]) for key in shown]
+    texts = [text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..." for text in texts]
+    words = [f"{_short_key(key)}={text}" for key, text in zip(shown, texts, strict=True)]
     return Named(" ".join([base, *words]), base, {_set_key(key): values[key] for key in swept if key in values})
 
 
@@ -258,7 +260,3 @@ def _set_key(path: str) -> str:
 def _short_key(path: str) -> str:
     """A setting in a label: "k", but "dataset.tokens"."""
     return _set_key(path).removeprefix("method.")
-
-
-def _shortened(value: str) -> str:
-    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 3]}..."

@@ -144,16 +144,6 @@ def set_by_user(run: StoredRun) -> dict[str, str]:
     return {key: values[key] for key in keys if key in values and key not in ("method", "dataset", "model")}
 
 
-def made_with_text(run: StoredRun) -> str:
-    """What made the run, in words that differ where two runs do: own code, rows, checkout, weights, packages."""
-    from reports.settings import code_hash, made_with
-
-    packages = run.manifest.get("packages") or {}
-    made = {key: value for key, value in made_with(run).items() if key not in packages}
-    made |= {"code": code_hash(run)} if run.manifest.get("code") else {}
-    return ", ".join(f"{key} {value}" for key, value in {**made, "packages": digest(packages)[:7]}.items())
-
-
 def run_state(run: StoredRun) -> str:
     """finished, interrupted, stopped, or running (also for a run that was killed)."""
     starts = run.manifest.get("starts") or [{}]
@@ -162,14 +152,19 @@ def run_state(run: StoredRun) -> str:
 
 def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
     """The tags by which runs are found: tags.method = 'pecan' and tags.git_dirty = 'false'."""
+    from reports.settings import code_hash, made_with
+
     config = run.config
-    git = run.manifest.get("git") or {}
+    git, packages = (run.manifest.get(key) or {} for key in ("git", "packages"))
+    # What made the run, in words that differ where two runs do: own code, rows, checkout, weights, packages.
+    made = {key: value for key, value in made_with(run).items() if key not in packages}
+    made |= {"code": code_hash(run)} if run.manifest.get("code") else {}
     values = {
         "method": config["method"]["name"],
         "model": config["model"]["name"],
         "dataset": config["dataset"]["name"],
         "hash8": run.path.name.rpartition("--")[2],
-        "made_with": made_with_text(run),
+        "made_with": ", ".join(f"{key} {value}" for key, value in {**made, "packages": digest(packages)[:7]}.items()),
         "embedded": str(bool(config["model"].get("embedded"))).lower(),
         "profile": config.get("profile"),
         "suite": suite,

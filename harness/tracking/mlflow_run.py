@@ -73,16 +73,6 @@ def saved_view(columns: Sequence[str], settings: Iterable[str], created: int) ->
     return json.dumps({"name": "Comparison", "createdAt": created, "updatedAt": created, "state": json.dumps(state)})
 
 
-def widened_view(view: str, settings: Iterable[str]) -> str:
-    """The view (JSON) of `saved_view` with a column for each of these params that it lacks, behind its own."""
-    whole = json.loads(view)
-    state = json.loads(whole["state"])
-    for key in ("selectedColumns", "columnOrder"):
-        added = [*(f"params.`{name}`" for name in settings), _MADE_WITH]
-        state[key] = list(dict.fromkeys([*state[key], *added]))
-    return json.dumps({**whole, "state": json.dumps(state)})
-
-
 def experiment_guide(name: str, experiment: str) -> str:
     """The description of an experiment, in markdown; experiment: its id."""
     return (
@@ -231,8 +221,13 @@ class MlflowRun:
         if experiment.lifecycle_stage != "active":
             raise SaveError(f"the MLflow experiment '{name}' was deleted; restore it there, or use another --uri.")
         view = experiment.tags.get(tag)
-        if view and (wider := widened_view(view, set_by_user(self.run))) != view:
-            self.client.set_experiment_tag(experiment.experiment_id, tag, wider)
+        if view:
+            whole = json.loads(view)
+            state = json.loads(whole["state"])
+            added = [*(f"params.`{key}`" for key in set_by_user(self.run)), _MADE_WITH]
+            state |= {key: [*dict.fromkeys([*state[key], *added])] for key in ("selectedColumns", "columnOrder")}
+            if (wider := json.dumps({**whole, "state": json.dumps(state)})) != view:
+                self.client.set_experiment_tag(experiment.experiment_id, tag, wider)
         return str(experiment.experiment_id)
 
     def _search_runs(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:

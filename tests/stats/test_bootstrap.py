@@ -86,12 +86,6 @@ class TestInterval:
             hits += found.low <= 0.04 <= found.high
         assert hits >= 380
 
-    def test_costs_with_a_heavy_tail_reach_further_up(self) -> None:
-        values = np.random.default_rng(3).lognormal(0, 1.5, size=20)
-        found = interval(values, [f"d{i}" for i in range(20)], bounds=None)
-        assert 0 <= found.low < found.mean < found.high
-        assert found.high - found.mean > 2 * (found.mean - found.low)
-
     @pytest.mark.parametrize("documents", [3, 5, 10])
     @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 1.0)])
     def test_few_documents_are_covered(self, documents: int, bounds: tuple[float, float]) -> None:
@@ -288,13 +282,6 @@ class TestFamily:
     )
     def test_holm_by_hand(self, given_p: list[float], adjusted: list[float]) -> None:
         assert holm(given_p) == pytest.approx(adjusted)
-
-    @given(st.lists(st.floats(0, 1), max_size=12))
-    def test_holm_keeps_order_and_never_lowers(self, p_values: list[float]) -> None:
-        adjusted = holm(p_values)
-        assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
-        ranked = sorted(zip(p_values, adjusted, strict=True))
-        assert [q for _, q in ranked] == sorted(q for _, q in ranked)
 
 
 class TestDetectable:
