@@ -96,16 +96,25 @@ def ask_parsed(
 
 
 def sample_until_parsed(
-    s: Session, response: ParsedReply[T], limit: int, parse: Callable[[str], T | None], retry: Retry
+    s: Session,
+    response: ParsedReply[T],
+    limit: int,
+    parse: Callable[[str], T | None],
+    retry: Retry,
+    seed_of: Callable[[int], int] | None = None,
 ) -> ParsedReply[T]:
-    """Fill in and return `response`: replies to the open turn of `s` until `parse` accepts one; `s` stays as before."""
+    """Fill in and return `response`: replies to the open turn of `s` until `parse` accepts one; `s` stays as before.
+
+    seed_of: number of a reply, from 0 -> its seed; None: by `retry.seed`.
+    """
+    seed_of = seed_of or (lambda attempt: derived_seed(retry.seed, "retry", str(attempt)))
     for attempt in range(retry.retries + 1):
         with s.branch():
             written = s.write(
                 limit,
                 temperature=retry.temperature if attempt else 0.0,
                 top_p=retry.top_p if attempt else 1.0,
-                seed=derived_seed(retry.seed, "retry", str(attempt)),
+                seed=seed_of(attempt),
             )
         response.text = written.text
         response.replies += 1

@@ -16,9 +16,8 @@ replied to.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
-from harness.errors import WindowExceeded
 from harness.method import Tools
 from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens
@@ -28,7 +27,7 @@ from methods import reading
 from methods.graph import Graph
 from methods.memwalker import prompts, replies
 from methods.memwalker.config import MemWalkerConfig
-from methods.retry import window_of
+from methods.retry import ParsedReply, Retry, fit_lines, require_room, sample_until_parsed, window_of
 
 EMPTY = "(empty)"  # stands for a summary that was not written
 _FORM = "Action: -2\nAnswer:\n"
@@ -36,16 +35,6 @@ _REASONS = "Reasoning:\n"
 _SPARE = 8  # tokens of a reply beside its form, the reasons and the answer
 
 T = TypeVar("T")
-
-
-@dataclass
-class ParsedReply(Generic[T]):
-    """tokens: of the prompt; memory: nodes shown in it; found: None where the walk ends."""
-
-    tokens: int
-    memory: list[int]
-    notes: list[str]
-    found: T | None = None
 
 
 @dataclass
@@ -124,15 +113,14 @@ class Walk:
             return untried[0]
         texts = [self.graph.text[child] or EMPTY for child in untried]
         with self.tools.phase("search"):
-            response = self._ask(
+            number, _, asked = self._ask(
                 self.tools.model("searcher"),
                 lambda memory: prompts.triage(self.question, memory, texts, self.config, back=back),
                 lambda reply: replies.parse_choice(reply, len(untried), back),
             )
-        number = response.found
         child = number if number is None or number == replies.BACK else untried[number]
         scores = {} if child is None or child == replies.BACK else {"child": float(child)}
-        self._step("choose", node, scores, Step("", tokens=response.tokens, note="; ".join(response.notes)))
+        self._step("choose", node, scores, asked)
         return child
 
     def _read_segment(self, node: int) -> replies.Verdict | None:
@@ -140,22 +128,20 @@ class Walk:
         start, end = self.graph.span[node] or (0, 0)
         text = self.document.text[start:end].strip()
         model, task = self.tools.model("reader"), self.tools.task
-        response = self._ask(
+        verdict, memory, asked = self._ask(
             model,
             lambda memory: prompts.leaf(self.question, memory, text, task.instruction, self.config),
             replies.parse_verdict,
             task.max_answer_tokens,
         )
-        verdict = response.found
         self._read.append(node)
-        self._show(response.memory)
+        self._show(memory)
         self.shown.append(Shown("span", self.document.id, start, end))
         if verdict is not None and verdict.answer is not None:
             offsets = model.offsets(verdict.answer)[: task.max_answer_tokens]
             verdict = replies.Verdict(verdict.answer[: offsets[-1][1]].strip())
         scores = {} if verdict is None else {"answers": float(verdict.answer is not None)}
-        read = Step("", tokens=response.tokens, shown=self.shown[-1], note="; ".join(response.notes))
-        self._step("read", node, scores, read)
+        self._step("read", node, scores, replace(asked, shown=self.shown[-1]))
         return verdict
 
     def _ask(
@@ -164,57 +150,43 @@ class Walk:
         build: Callable[[list[str]], Pieces],
         parse: Callable[[str], T | None],
         answer_tokens: int = 0,
-    ) -> ParsedReply[T]:
-        """Ask until the reply is understood, or the walk ends; `_why` then says why.
+    ) -> tuple[T | None, list[int], Step]:
+        """Ask until the reply is understood, or the walk ends: None, and `_why` then says why.
 
-        build: the prompt's pieces for a working memory; parse: reads a reply, None if its form is wrong. Raises
+        build: the prompt's pieces for a working memory; parse: reads a reply, None if its form is wrong. Returns what
+        is read, the nodes of the working memory that fit, the newest ones, and a step with tokens and notes. Raises
         WindowExceeded where not even an empty memory makes the request fit.
         """
-        config = self.config
+        config, calls, question = self.config, self._calls, self.question.id
+
+        def seed_of(attempt: int) -> int:
+            return derived_seed(self.tools.seed, "memwalker", question, str(calls + 1 + attempt))
+
         limit = model.count(_FORM) + _SPARE + answer_tokens
         if config.reasoning:
             limit += model.count(_REASONS) + config.reasoning_tokens
-        response, pieces = self._fit_memory(model, build, limit)
+        memory = [*self._visited] if config.working_memory else []
+        texts = [self.graph.text[i] or EMPTY for i in memory]
+        room = window_of(config.window, model) - limit
+        pieces, n = fit_lines(lambda n: build(texts[len(texts) - n :]), len(texts), room, model)
+        response: ParsedReply[T] = ParsedReply(prompt_tokens(pieces, model))
+        require_room(response.tokens + limit, model, config.window)
+        retry = Retry(min(config.strikes, config.max_calls - calls) - 1, config.temperature, config.top_p)
         with model.session() as s:
             feed(s, pieces)
-            for strike in range(config.strikes):
-                if self._calls == config.max_calls:
-                    self._why = f"the walk took {config.max_calls} replies"
-                    return response
-                self._calls += 1
-                with s.branch():
-                    written = s.write(
-                        limit,
-                        temperature=config.temperature if strike else 0.0,
-                        top_p=config.top_p if strike else 1.0,
-                        seed=derived_seed(self.tools.seed, "memwalker", self.question.id, str(self._calls)),
-                    )
-                response.found = parse(written.text)
-                if response.found is not None:
-                    return response
-                self._invalid += 1
-                s.count_reply(written)
-                response.notes.append(f"invalid reply {written.text[:60]!r}")
-        self._why = f"{config.strikes} invalid replies"
-        return response
-
-    def _fit_memory(
-        self, model: MeteredModel, build: Callable[[list[str]], Pieces], limit: int
-    ) -> tuple[ParsedReply[Any], Pieces]:
-        """A reply to fill in, and the request, with the newest of the memory that fit beside `limit` reply tokens."""
-        window = window_of(self.config.window, model)
-        memory = [*self._visited] if self.config.working_memory else []
-        for dropped in range(len(memory) + 1):
-            pieces = build([self.graph.text[i] or EMPTY for i in memory[dropped:]])
-            tokens = prompt_tokens(pieces, model)
-            if tokens + limit <= window:
-                notes = [f"{dropped} of {len(memory)} summaries in the working memory did not fit"] if dropped else []
-                return ParsedReply(tokens, memory[dropped:], notes), pieces
-        raise WindowExceeded(
-            f"a request of the walk with its reply takes {tokens + limit} tokens, more than the window of "
-            f"{window} of '{model.name}'; raise method.window or model.window, or lower method.segment_tokens, "
-            "method.summary_tokens or method.children"
+            sample_until_parsed(s, response, limit, parse, retry, seed_of)
+        self._calls += response.replies
+        self._invalid += len(response.refused)
+        if response.found is None:
+            whole = response.replies == config.strikes
+            self._why = f"{config.strikes} invalid replies" if whole else f"the walk took {config.max_calls} replies"
+        cut = (
+            [f"{len(memory) - n} of {len(memory)} summaries in the working memory did not fit"]
+            if n < len(memory)
+            else []
         )
+        note = "; ".join([*cut, *response.notes])
+        return response.found, memory[len(memory) - n :], Step("", tokens=response.tokens, note=note)
 
     def _show(self, nodes: list[int]) -> None:
         """Note the summaries that the reader saw, each once."""
