@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from reports.figures.queries import break_even, cost_column, cost_per_query, frame
+from reports.figures.queries import break_even, cost_column, frame
 from tests.reports.build import built, mistake, record, usage
 from tests.reports.figure_searches import searched_run
 
@@ -42,8 +42,6 @@ def test_the_papers_table(tmp_path, name):
     assert [row[cost_column(k)] for k in (1, 2, 4, 8)] == pytest.approx(printed, abs=0.0751)  # printed with one digit
     assert (row["break even"], row["tflops.reference"]) == (least, pytest.approx(whole))
     assert row["questions per document"] == 2
-    assert cost_per_query(index, query, least) <= whole
-    assert least == 1 or cost_per_query(index, query, least - 1) > whole
 
 
 @hypothesis_settings(deadline=None)

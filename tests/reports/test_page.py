@@ -243,7 +243,7 @@ class TestSize:
                 i, 0.5, prediction=rng.choice(text), shown=[{**shown, "text": rng.choice(text)} for _ in range(14)],
                 steps=[step(note=rng.choice(text), tokens=rng.randrange(10**6)) for _ in range(90)],
             )
-            for i in range(80)
+            for i in range(24)
         ]  # fmt: skip
         run = read_run(write_run(tmp_path, rows))
         whole = page([run])
@@ -252,18 +252,18 @@ class TestSize:
         counts = [answer["shown_total"], len(answer["shown"]), answer["steps_total"], len(answer["steps"])]
         assert counts == [14, 12, 90, 80]
         assert "So that the page stays small" not in Page(whole).text
-        source = page([run], limits=Limits(size=250_000))
-        assert len(source) < len(whole) - 200_000
+        source = page([run], limits=Limits(size=75_000))
+        assert len(source) < len(whole) - 60_000
         fewer = Page(source)
         assert "texts are cut at 300 characters, and at most 8 pieces and 40 steps" in fewer.text
-        assert len(fewer.data[0]["questions"]) == 80
+        assert len(fewer.data[0]["questions"]) == 24
         monkeypatch.setattr(details, "_PART", 10_000)
-        least = Page(page([run], limits=Limits(size=40_000)))
+        least = Page(page([run], limits=Limits(size=20_000)))
         (data,) = least.data
         kept = len(data["questions"])
-        assert 5 < kept < 80
-        assert f"Details of {kept} of 80 questions (so that the page stays small); all can be searched" in least.text
-        assert len(data["values"][0]) == len(data["ids"]) == len(data["predictions"][0]) == 80
+        assert 5 < kept < 24
+        assert f"Details of {kept} of 24 questions (so that the page stays small); all can be searched" in least.text
+        assert len(data["values"][0]) == len(data["ids"]) == len(data["predictions"][0]) == 24
 
     def test_every_question_is_listed_and_details_are_in_parts(self, tmp_path):
         rows = [record(i, i / 300, prediction=f"answer {i} " + "x" * 3000) for i in range(300)]

@@ -112,7 +112,7 @@ class TestInterval:
         told = [counts(text, [GOLD]) for text in answers]
         found = corpus_interval(lambda sums: scorers.corpus_score(ONE, sums), told, clusters)
         by_hand = []
-        for _ in range(400):
+        for _ in range(200):
             drawn = [i for d in generator.integers(0, 60, 60) for i in (2 * d, 2 * d + 1)]
             by_hand.append(corpus_bleu([answers[i] for i in drawn], [[GOLD]] * 120))
         assert found.mean == pytest.approx(corpus_bleu(answers, [[GOLD]] * 120))

@@ -73,7 +73,6 @@ def params(**changed):
 
 
 REFUSED = [
-    # The five that passed when mapping.yaml alone said what to compare.
     (
         GARLIC,
         params(position_factor=False, similarity_scale="raw", window=1600, token_mean="sum"),
@@ -89,13 +88,7 @@ REFUSED = [
         params(reduction="pca", top_k=3),
         ["method: reduction is pca, the paper's is umap", "method: top_k is 3, the paper's is 10"],
     ),
-    (TOP_X, params(k=20), ["method: k is 20, the paper's is 7"]),
-    (WALK, params(fallback=True), ["method: fallback is true, the paper's is false"]),
     (LINGUA, params(rate=0.9), ["method: rate is 0.9, the paper's is 0.55"]),
-    # One of each other kind.
-    (QRMEM, params(max_trials=1), ["method: max_trials is 1, the paper's is 5"]),
-    (REFINER, params(local_rule="code"), ["method: local_rule is code, the paper's is paper"]),
-    (BM25, params(order="document"), ["method: order is document, the paper's is rank"]),
     (PECAN, params(t_p=0.9), ["method: t_p is 0.9, the paper's is 0.55"]),
     (
         BM25,
