@@ -106,15 +106,6 @@ def _compare_counts(model: str, json: bool) -> int:
     return 4 if abs(share) > 0.01 else 0
 
 
-def _attends_together() -> bool:
-    """Whether one call of torch's attention may serve contexts whose keys are longer than what is new: from 2.13 on."""
-    try:
-        from torch.nn.attention.varlen import varlen_attn
-    except ImportError:  # before 2.10
-        return False
-    return "seqused_k" in inspect.signature(varlen_attn).parameters
-
-
 def _check_machine(out: Path) -> Iterator[Check]:
     """Version, cores, memory and GPU of this machine, the hub, and whether its folders can be written."""
     from harness.cost.free_memory import available_bytes, free_cores
@@ -138,7 +129,13 @@ def _check_machine(out: Path) -> Iterator[Check]:
     else:
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
         yield line("GPU", ", ".join(names) or "none; models run on the CPU")
-        if names and not _attends_together():
+        try:
+            from torch.nn.attention.varlen import varlen_attn
+        except ImportError:  # before 2.10
+            together = False
+        else:  # one call serves contexts whose keys are longer than what is new: from 2.13 on
+            together = "seqused_k" in inspect.signature(varlen_attn).parameters
+        if names and not together:
             slow = f"a call for each question in flight, where torch 2.13 makes one for all (here {torch.__version__})"
             yield line("attention", slow, "missing")
     if offline():

@@ -99,7 +99,11 @@ class Gate(Hook):
             _junit(self._checks).write(self._junit, encoding="utf-8", xml_declaration=True)
         if self._summary is not None:
             with Path(self._summary).open("a", encoding="utf-8") as file:
-                file.write(_markdown(self._checks))
+                rows = [(c.run, c.name, "passed" if c.passed else "**FAILED**", c.figures) for c in self._checks]
+                for line in [("run", "check", "result", "figures"), ("---",) * 4, *rows]:
+                    cells = (cell.replace("|", "\\|").replace("\n", " ") for cell in line)
+                    file.write(f"| {' | '.join(cells)} |\n")
+                file.write("\n")
         return 0 if all(check.passed for check in self._checks) else FAILED_CHECK
 
 
@@ -152,14 +156,3 @@ def _junit(checks: Sequence[Check]) -> ElementTree.ElementTree[ElementTree.Eleme
         else:
             ElementTree.SubElement(case, "failure", message=check.figures)
     return ElementTree.ElementTree(suite)
-
-
-def _markdown(checks: Sequence[Check]) -> str:
-    rows = [(check.run, check.name, "passed" if check.passed else "**FAILED**", check.figures) for check in checks]
-    lines = [("run", "check", "result", "figures"), ("---",) * 4, *rows]
-    return (
-        "".join(
-            "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |\n" for line in lines
-        )
-        + "\n"
-    )

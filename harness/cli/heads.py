@@ -20,7 +20,6 @@ from harness.config.yaml_tree import parse_assignments
 from harness.errors import UserError
 
 if TYPE_CHECKING:
-    from harness.config.layers import Choices
     from harness.engine.plan import Plan
 
 
@@ -45,26 +44,20 @@ def heads(
     questions. Questions whose passages do not fit the window or of which none is marked are left out and counted.
     """
     from harness.config.layers import Choices
-
-    given = {**parse_assignments(sets or [], "--set "), "sample_seed": seed}
-    plan = _plan_all_heads(Choices(method, dataset, data=data, model=model, sample=sample, seed=seed, sets=given))
-    file = Path(out).expanduser()
-    return until_interrupted(lambda: _write_heads(plan, top, file), "interrupted; nothing was written")
-
-
-def _plan_all_heads(choices: Choices) -> Plan:
-    """Plan the method with all heads in place of a list. Raises UserError for a method that uses no heads."""
     from harness.config.registry import method_class
     from harness.config.resolve import resolve_part
     from harness.engine.plan import plan_choices
     from harness.llm.backend import check_greedy
 
-    cls = method_class(resolve_part("methods", choices).parts["method"].implementation)
+    given = {**parse_assignments(sets or [], "--set "), "sample_seed": seed}
+    chosen = Choices(method, dataset, data=data, model=model, sample=sample, seed=seed, sets=given)
+    cls = method_class(resolve_part("methods", chosen).parts["method"].implementation)
     if not cls.heads_field:
-        raise UserError(f"'{choices.method}' uses no list of attention heads; name a method that does, such as qrhead")
-    plan = plan_choices(replace(choices, sets={**choices.sets, f"method.{cls.heads_field}": "all"}))
+        raise UserError(f"'{method}' uses no list of attention heads; name a method that does, such as qrhead")
+    plan = plan_choices(replace(chosen, sets={**given, f"method.{cls.heads_field}": "all"}))
     check_greedy(plan.config.model, "a model whose heads are ranked")
-    return plan
+    file = Path(out).expanduser()
+    return until_interrupted(lambda: _write_heads(plan, top, file), "interrupted; nothing was written")
 
 
 def _write_heads(plan: Plan, top: int, out: Path) -> int:

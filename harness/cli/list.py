@@ -30,19 +30,17 @@ def list_(
     for k in kinds:
         families: dict[str, list[tuple[str, str]]] = {}
         for name, summary in listed[k].items():
-            families.setdefault(_family(name) if k == "methods" else "", []).append((name.ljust(width), summary))
+            family = ""
+            if k == "methods":  # the first line of the module that implements it
+                layers = [layer for _, layer in presets.read(k, name)]
+                target = next((str(layer["implementation"]) for layer in layers[::-1] if "implementation" in layer), "")
+                module = registry.shipped(k).get(target, target).partition(":")[0]
+                family = _first_line(module) if module.startswith("methods.") else "Your own"
+            families.setdefault(family, []).append((name.ljust(width), summary))
         parts = [f"{title}\n{columns(rows)}".lstrip("\n") for title, rows in sorted(families.items())]
         body = "\n\n".join(parts) or "(none)"
         print(body if kind else f"{k}\n" + "\n".join(f"  {line}".rstrip() for line in body.splitlines()))
     return 0
-
-
-def _family(method: str) -> str:
-    """The heading of a method in the list: the first line of the module that implements it."""
-    layers = [layer for _, layer in presets.read("methods", method)]
-    target = next((str(layer["implementation"]) for layer in reversed(layers) if "implementation" in layer), "")
-    module = registry.shipped("methods").get(target, target).partition(":")[0]
-    return _first_line(module) if module.startswith("methods.") else "Your own"
 
 
 @cache

@@ -187,7 +187,15 @@ def _run_command(arguments: list[str]) -> int:
     except SaveError as e:
         return _print_error(str(e), 3)
     except typer.TyperException as e:
-        return _print_usage_error(e)
+        context = getattr(e, "ctx", None)
+        if type(e).__name__ == "NoArgsIsHelpError":
+            sys.stderr.write(f"{e.format_message()}\n")
+            return 2
+        message = e.format_message().partition(" (Possible options")[0].partition(", unable to parse")[0].rstrip(".")
+        if near := getattr(e, "possibilities", None):
+            message += f". Did you mean '{near[0]}'?"
+        see = f"  ({context.command_path} --help)" if context is not None else ""
+        return _print_error(message + see, 2)
     except Exception as e:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
         if (error := _system_error(e)) is not None:
             return _print_error(*error)
@@ -214,16 +222,3 @@ def _print_error(sentence: str, code: int) -> int:
     sys.stdout.flush()
     sys.stderr.write(f"error: {printable(sentence)}\n")
     return code
-
-
-def _print_usage_error(e: Any) -> int:
-    """Print a mistake in the command line, the nearest spelling and the command that explains it; returns 2."""
-    context = getattr(e, "ctx", None)
-    if type(e).__name__ == "NoArgsIsHelpError":
-        sys.stderr.write(f"{e.format_message()}\n")
-        return 2
-    message = e.format_message().partition(" (Possible options")[0].partition(", unable to parse")[0].rstrip(".")
-    if near := getattr(e, "possibilities", None):
-        message += f". Did you mean '{near[0]}'?"
-    see = f"  ({context.command_path} --help)" if context is not None else ""
-    return _print_error(message + see, 2)

@@ -90,8 +90,14 @@ def reproduce(
         raise UserError(f"--margin {pages.margin:g}: should be more than 0")
     if listing:
         return _print_needs(name, execution.json)
-    if name is None:
-        return _write_stored_pages(chosen, execution, pages)
+    if name is None:  # the pages of all runs in --out; without runs, of the printed values alone
+        if not pages.files:
+            raise UserError("name a table or figure (harness reproduce --list), or write a page: --html reproduce.html")
+        if chosen != RowOptions():
+            raise UserError("a page of stored runs runs nothing; name a table, or leave out what a run is chosen with")
+        stored, damaged = stored_runs([execution.out]) if execution.folder.is_dir() else ([], 0)
+        _write_pages(stored, None, pages)
+        return 3 if damaged else 0
     from reports.paper.tables_and_figures import find_table_or_figure
 
     place, suite = find_table_or_figure(name)
@@ -102,21 +108,20 @@ def reproduce(
         return code
     runs = [run for run in map(read_run, dict.fromkeys(ran)) if run.records]
     if not execution.json:
-        _print_values(runs, place, pages)
+        from reports.paper.all_values import NOT_RUN, tables, text
+
+        named = tables(runs, place, margin=pages.margin)
+        left = sum(int((frame["verdict"] == NOT_RUN).sum()) for _, frame in named)
+        named = [(title, own) for title, frame in named if not (own := frame[frame["run"].notna()]).empty]
+        if named:
+            print(text(runs, named, "text", pages.margin).rstrip("\n"))
+        if left:
+            print(f"{left} printed values of {place.label} have no run here yet")
+        if not named:
+            print(f"{place.label}: {place.note or 'no printed value is measured by these runs'}")
         _write_drawings(runs, place, suite, execution.folder)
     _write_pages(runs, place, pages)
     return code
-
-
-def _write_stored_pages(chosen: RowOptions, execution: Execution, pages: Pages) -> int:
-    """Write the pages of all runs in --out; without runs, those of the printed values alone."""
-    if not pages.files:
-        raise UserError("name a table or figure (harness reproduce --list), or write a page: --html reproduce.html")
-    if chosen != RowOptions():
-        raise UserError("a page of stored runs runs nothing; name a table, or leave out what a run is chosen with")
-    runs, damaged = stored_runs([execution.out]) if execution.folder.is_dir() else ([], 0)
-    _write_pages(runs, None, pages)
-    return 3 if damaged else 0
 
 
 def _suite_selection(chosen: RowOptions, suite: str) -> Selection:
@@ -135,21 +140,6 @@ def _suite_selection(chosen: RowOptions, suite: str) -> Selection:
         say(f"note: profile {profile} in place of paper: {model.name} in every role, and the encoders that are here")
         return replace(made, profile=profile)
     return made
-
-
-def _print_values(runs: list[StoredRun], item: TableOrFigure, pages: Pages) -> None:
-    """Print our values beside the printed ones of the table or figure, as far as there are any."""
-    from reports.paper.all_values import NOT_RUN, tables, text
-
-    named = tables(runs, item, margin=pages.margin)
-    left = sum(int((frame["verdict"] == NOT_RUN).sum()) for _, frame in named)
-    named = [(title, own) for title, frame in named if not (own := frame[frame["run"].notna()]).empty]
-    if named:
-        print(text(runs, named, "text", pages.margin).rstrip("\n"))
-    if left:
-        print(f"{left} printed values of {item.label} have no run here yet")
-    if not named:
-        print(f"{item.label}: {item.note or 'no printed value is measured by these runs'}")
 
 
 def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> None:
@@ -201,11 +191,11 @@ def _print_needs(name: str | None, json: bool) -> int:
     found = [(item, suite, needs(suites.read_suite(str(suite)))) for item, suite in chosen]
     listed = [(item, suite, [*_file_checks(own), _gpu_check(own)]) for item, suite, own in found]
     if json:
-        told = [
+        parts = [
             {"name": suite, **item.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}
             for item, suite, own in listed
         ]
-        print(json_.dumps(told, indent=2, ensure_ascii=False))
+        print(json_.dumps(parts, indent=2, ensure_ascii=False))
     elif name is not None:
         ((item, suite, own),) = listed
         print(f"{item.label}: {item.title}  (suite {suite})\n")
@@ -213,8 +203,14 @@ def _print_needs(name: str | None, json: bool) -> int:
         for text in filter(None, (item.note, *(f"cannot be had: {one}" for one in item.lacks))):
             print(text)
     else:
-        lines = [(str(suite), item.label, *_memory_and_lacks(own), item.title) for item, suite, own in listed]
-        print(columns([("name", "table or figure", "GPU memory", "here", ""), *lines]))
+        lines = [("name", "table or figure", "GPU memory", "here", "")]
+        for item, suite, own in listed:
+            memory, has_size, _ = next(check.text for check in own if check.part == "GPU").partition(" for ")
+            count = Counter(_NOUNS[check.part] for check in own if check.state != "ok")
+            lacks = ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
+            here = f"lacks {lacks}" if lacks else "ready"
+            lines.append((str(suite), item.label, memory if has_size else "–", here, item.title))
+        print(columns(lines))
         print(_BELOW)
     return 0
 
@@ -263,11 +259,3 @@ def _gpu_check(found: Needs) -> Check:
     here = f"{has:.0f} GiB" if has else "no GPU"
     text = f"{need:.0f} GiB for weights and cache, beside activations{unknown}; here: {here}"
     return Check("GPU", "ok" if has >= need else "missing", "memory", text)
-
-
-def _memory_and_lacks(checks: list[Check]) -> tuple[str, str]:
-    """The GPU memory needed, "16 GiB", and "ready" where all checks are ok, else "lacks 4 data sets, 1 GPU"."""
-    memory, has_size, _ = next(check.text for check in checks if check.part == "GPU").partition(" for ")
-    count = Counter(_NOUNS[check.part] for check in checks if check.state != "ok")
-    lacks = ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
-    return memory if has_size else "–", f"lacks {lacks}" if lacks else "ready"

@@ -76,19 +76,12 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
     yield line("log-probabilities", known > 0, f"of {known} tokens" if known else why)
     raw = {"model": served, "prompt": "One, two,", "max_tokens": 4}
     try:
-        server.post("/completions", raw, _no_text, 1 << 20, Tries())
-        yield line("raw completion", True, "no method needs it")
-    except (CannotRun, RequestFailed):
-        yield line("raw completion", False, "it has none; no method needs it")
+        reply = server.post("/completions", raw, lambda _: None, 1 << 20, Tries())
+        completes = isinstance(reply["choices"][0]["text"], str)
+    except (CannotRun, RequestFailed, LookupError, TypeError):
+        completes = False
+    yield line("raw completion", completes, f"{'' if completes else 'it has none; '}no method needs it")
     yield from _check_methods({"sampling", "probe"} if known else {"sampling"}, known)
-
-
-def _no_text(reply: Any) -> str | None:
-    """Why a reply of /completions has no text, None if it has one."""
-    try:
-        return None if isinstance(reply["choices"][0]["text"], str) else "no text"
-    except (KeyError, IndexError, TypeError):
-        return "no text"
 
 
 def _check_methods(capabilities: set[str], known: int) -> Iterator[Check]:

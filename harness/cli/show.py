@@ -74,7 +74,15 @@ def show(
             origin = this.origins.get(f"prompt {prompt}")
             head = f"prompt {prompt}  ({origin})" if origin else f"prompt {prompt}"
             print(f"\n{head}\n" + "\n".join("  | " + line for line in text.splitlines()))
-        _print_notes(this.notes)
+        if lines := this.notes.get("download"):
+            print("\ndownload\n" + "\n".join(f"  {line}" for line in lines))
+        if options := this.notes.get("options"):
+            rows = [(f"  dataset.{k}", o["type"], _value_text(o["default"]), o["meaning"]) for k, o in options.items()]
+            print(
+                "\noptions, as --set dataset.NAME=VALUE\n" + columns([("  name", "type", "default", "meaning"), *rows])
+            )
+        if lines := this.notes.get("documents"):
+            print("\nretrieved documents\n" + "\n".join(f"  {line}" for line in lines))
         if this.parameters:
             print("\nparameters, as --set method.NAME=VALUE\n" + "\n".join(f"  {line}" for line in this.parameters))
     return 0
@@ -166,17 +174,6 @@ def _type_in_words(annotation: Any) -> str:
     if annotation is bool:
         return "true or false"
     return {int: "whole number", float: "number", str: "text"}.get(annotation, "list")
-
-
-def _print_notes(notes: dict[str, Any]) -> None:
-    """Print the notes of `_dataset_notes`, each below a heading; those that are empty or absent are left out."""
-    if lines := notes.get("download"):
-        print("\ndownload\n" + "\n".join(f"  {line}" for line in lines))
-    if options := notes.get("options"):
-        rows = [(f"  dataset.{k}", o["type"], _value_text(o["default"]), o["meaning"]) for k, o in options.items()]
-        print("\noptions, as --set dataset.NAME=VALUE\n" + columns([("  name", "type", "default", "meaning"), *rows]))
-    if lines := notes.get("documents"):
-        print("\nretrieved documents\n" + "\n".join(f"  {line}" for line in lines))
 
 
 def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:

@@ -53,7 +53,10 @@ def ui(
         raise UserError(f"there is no MLflow database '{file}'; fill one with: harness track {out} --uri {masked(uri)}")
     server = f"http://127.0.0.1:{port}"
     sys.stderr.write(f"MLflow over {masked(uri)}: {server} (press Ctrl-C to stop)\n")
-    pages = {name: f"{server}/{view_url(number)}" for number, name in _experiments(file)}
+    pages = {}
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file or ":memory:")) as store:
+        rows = store.execute(_NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)).fetchall()
+        pages = {str(name): f"{server}/{view_url(str(number))}" for number, name in rows}
     for name, page in pages.items():
         sys.stderr.write(f"  {name}: {page}\n")
     if not no_browser and (sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
@@ -63,16 +66,6 @@ def ui(
     if artifacts := artifacts_folder(uri):
         command += ["--artifacts-destination", str(artifacts)]
     os.execve(command[0], command, {**os.environ, **TELEMETRY_OFF, **_SMALL})
-
-
-def _experiments(file: Path | None) -> list[tuple[str, str]]:
-    """(number, name) of MLflow's experiments, one a data set, newest run first; [] where `file` is no sqlite store."""
-    if file is None:
-        return []
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as store:
-        rows = store.execute(_NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)).fetchall()
-        return [(str(number), str(name)) for number, name in rows]
-    return []
 
 
 def _open_when_ready(port: int, page: str) -> None:

@@ -10,7 +10,6 @@ from harness.cli.show import resolve_named
 from harness.config import presets, registry, suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve, resolve_part
-from harness.config.schema import DatasetConfig
 from harness.datasets.formats import formats
 from harness.engine.expand_command import plan_all
 from harness.engine.plan import Plan, make_method
@@ -74,7 +73,15 @@ def check_file(kind: str, name: str) -> None:
     if kind == "suites":
         _check_suite(name)
     elif kind == "profiles":
-        _check_profile(name)
+        known: set[str] = set()
+        for method in presets.names("methods"):
+            r = resolve(Choices(method=method, dataset=presets.names("datasets")[0], profile=name))
+            raise_all(r.problems)
+            known |= set(make_method(r).Config.model_fields)
+        for origin, values in presets.read("profiles", name):
+            for key in (values.get("methods") or {}).get("*") or {}:
+                if key not in known:
+                    raise unknown(f"key 'methods.*.{key}' ({origin}), no method has it", key, known)
     elif kind == "methods":  # its parameters must fit it, and those for each data set too
         tables = [values.get("by_dataset") or {} for _, values in presets.read("methods", name)]
         for dataset in [None, *dict.fromkeys(key for table in tables for key in table)]:
@@ -82,7 +89,12 @@ def check_file(kind: str, name: str) -> None:
     else:
         _, part = resolve_named(kind, name)
         if kind == "datasets":
-            _check_dataset(part)
+            if ":" in part.format:
+                registry.load(part.format)
+            elif part.format not in formats():
+                raise UnknownName("format", part.format, formats())
+            if problems := scorers.problems(part.scorers):
+                raise ConfigError(problems)
 
 
 def _check_suite(name: str) -> None:
@@ -97,26 +109,3 @@ def _check_suite(name: str) -> None:
                 if "method" in r.parts:
                     attempt(problems, make_method, r)
     raise_all(problems)
-
-
-def _check_profile(name: str) -> None:
-    """Check that a profile fits every method; a key set for all ("*") must exist in one. Raises UserError."""
-    known: set[str] = set()
-    for method in presets.names("methods"):
-        r = resolve(Choices(method=method, dataset=presets.names("datasets")[0], profile=name))
-        raise_all(r.problems)
-        known |= set(make_method(r).Config.model_fields)
-    for origin, values in presets.read("profiles", name):
-        for key in (values.get("methods") or {}).get("*") or {}:
-            if key not in known:
-                raise unknown(f"key 'methods.*.{key}' ({origin}), no method has it", key, known)
-
-
-def _check_dataset(config: DatasetConfig) -> None:
-    """Check that a data set's format and scorers exist. Raises UserError, ConfigError."""
-    if ":" in config.format:
-        registry.load(config.format)
-    elif config.format not in formats():
-        raise UnknownName("format", config.format, formats())
-    if problems := scorers.problems(config.scorers):
-        raise ConfigError(problems)

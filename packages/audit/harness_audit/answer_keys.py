@@ -91,7 +91,7 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
             "nothing to compare": _without_words(example.gold, names),
             "duplicate": twice.get(question, ""),
         }
-        if kept := {reason: told for reason, told in found.items() if told}:
+        if kept := {reason: evidence for reason, evidence in found.items() if evidence}:
             suspects[question] = kept
     return Audit(name, headline, examples, suspects, scored, len(strong))
 
@@ -138,13 +138,13 @@ def _without_words(gold: Gold, names: Sequence[str]) -> str:
     empty = next((answer for answer in gold.answers if spaced_words(answer).isspace()), None)
     if empty is None:
         return ""
-    told = []
+    harm = []
     for name in names:
         with suppress(ScoreError, UserError):  # of a run that was imported, or a scorer of another kind of data
             same, other = (score_record([name], text, (), gold).scores.get(name) for text in (empty, "some other text"))
-            told += [f"{name} gives 0 to the same text"] if same == 0 else []
-            told += [f"{name} gives 1 to any text"] if other == 1 else []
-    return f"'{empty}': {', '.join(told)}" if told else ""
+            harm += [f"{name} gives 0 to the same text"] if same == 0 else []
+            harm += [f"{name} gives 1 to any text"] if other == 1 else []
+    return f"'{empty}': {', '.join(harm)}" if harm else ""
 
 
 def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
@@ -167,10 +167,10 @@ def _gold_text(example: Example) -> str:
 def frame(found: Sequence[Audit]) -> pd.DataFrame:
     """One row a suspect question and reason: dataset, question_id, question, gold, reason, evidence."""
     rows = [
-        (each.dataset, question, example.question.text, _gold_text(example), reason, told)
+        (each.dataset, question, example.question.text, _gold_text(example), reason, evidence)
         for each in found
         for question, example in each.examples.items()
-        for reason, told in each.suspects.get(question, {}).items()
+        for reason, evidence in each.suspects.get(question, {}).items()
     ]
     return pd.DataFrame(rows, columns=("dataset", "question_id", "question", "gold", "reason", "evidence"))
 

@@ -205,12 +205,12 @@ def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[st
     """For each data set and model a table for people: a row a class, a column a method, "12 (24 %) [15, 36]"."""
     sections = []
     for (dataset, model), group in frame(cases).groupby(["dataset", "model"], sort=False):
-        told = []
+        cells = []
         for row in group.to_dict("records"):
             low, high = row["share.low"], row["share.high"]
             between = "" if pd.isna(low) else f" [{100 * low:.0f}, {100 * high:.0f}]"
-            told.append(f"{row['count']} ({100 * row['share']:.0f} %){between}")
-        by_class = group.assign(cell=told).pivot(index="class", columns="method", values="cell").fillna("0")
+            cells.append(f"{row['count']} ({100 * row['share']:.0f} %){between}")
+        by_class = group.assign(cell=cells).pivot(index="class", columns="method", values="cell").fillna("0")
         kinds = [kind for kind in CLASSES if kind in by_class.index]
         lines = by_class.loc[kinds, list(dict.fromkeys(group["method"]))].rename_axis(columns=None)
         lines["what it means"] = [CLASSES[kind] for kind in kinds]

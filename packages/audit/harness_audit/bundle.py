@@ -206,10 +206,10 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         "table": table(shown),
         "files": dict(sorted(digests.items())),
     }
-    told = json.dumps(index, indent=1, allow_nan=False).encode() + b"\n"
+    listed = json.dumps(index, indent=1, allow_nan=False).encode() + b"\n"
     with replacing(path) as file:
-        write_zip(file, {README: [_README.encode()], INDEX: [told], **files})
-    return digest(told)
+        write_zip(file, {README: [_README.encode()], INDEX: [listed], **files})
+    return digest(listed)
 
 
 def _folder_name(run: StoredRun) -> str:
@@ -262,8 +262,8 @@ def _hash_texts(row: dict[str, Any]) -> dict[str, Any]:
     for old, piece in zip(shown_pieces(row), shown_pieces(bare), strict=True):
         if known := _text_hash(old):
             piece["sha256"] = known  # not the pointer: that names a text of the folder
-    told = texts_digest(row)
-    return {**bare, "texts_sha256": told} if told else bare
+    hashed = texts_digest(row)
+    return {**bare, "texts_sha256": hashed} if hashed else bare
 
 
 def _json_bytes(value: Mapping[str, Any]) -> bytes:

@@ -71,7 +71,7 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
         ids = example.question.document_ids
         if ids not in worlds:
             worlds[ids] = _World([dataset.documents[name] for name in ids], tool, seed)
-        examples.append(_copy_example(example, worlds[ids]))
+        examples.append(worlds[ids].copied(example))
         documents.update({document.id: document for document in worlds[ids].copies})
     return replace(
         dataset,
@@ -102,14 +102,30 @@ class _World:
         self.documents, self.tool, self.seed = documents, tool, seed
         self.vocabulary = {w for document in documents for w in _words(document.text)}
         small = {w for document in documents for w in _lower_case_words(document.text)}
-        names = {w for document in documents for w in _name_words(document, tool)} - small
-        self.names = _replacement_words(names, self.vocabulary, seed)  # word in small letters -> what stands for it
+        names: set[str] = set()
+        for document in documents:  # a name of one word also has to stand inside a sentence or in a title
+            tokens = TOKEN.finditer(document.text)
+            known = {m.group().casefold() for m in tokens if not is_opening(document.text, m.start())}
+            known |= {w for title in (document.title, *(p.title for p in document.passages)) for w in _words(title)}
+            for name in tool.names(document.text):
+                several = len(list(_words(name))) > 1
+                names |= {word for word in _swappable(name) if several or word in known}
+        self.names = _replacement_words(
+            names - small, self.vocabulary, seed
+        )  # word in small letters -> what stands for it
         self._swap = _Swap(self.names, seed)
 
     @cached_property
     def copies(self) -> tuple[Document, ...]:
-        """The copied documents, in order."""
-        return tuple(_copy_document(d, self._swap, len(self.documents) > 1) for d in self.documents)
+        """The documents with names and numbers replaced, in order; the id of one of several has a hash of its text."""
+        made = []
+        for old in self.documents:
+            moved, text, name = self._offset_maps[old.id], self._swap.text(old.text), old.id
+            parts = (Passage(self._swap.text(p.title), moved(p.start, False), moved(p.end, True)) for p in old.passages)
+            if len(self.documents) > 1:
+                name = f"{name}~{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
+            made.append(Document(name, text, self._swap.text(old.title), tuple(parts)))
+        return tuple(made)
 
     @cached_property
     def ids(self) -> dict[str, str]:
@@ -119,6 +135,20 @@ class _World:
     @cached_property
     def _offset_maps(self) -> dict[str, Callable[[int, bool], int]]:
         return {document.id: self._swap.offset_map(document.text) for document in self.documents}
+
+    def copied(self, example: Example) -> Example:
+        """A question about the documents with its gold, names, numbers and spans replaced as in their copies."""
+        question, gold = example.question, example.gold
+        swap = self.swap_for(question, gold)
+        changed = replace(
+            question,
+            text=swap.text(question.text),
+            document_ids=tuple(self.ids[d] for d in question.document_ids),
+            options=None if question.options is None else tuple(map(swap.text, question.options)),
+            **({"begins": swap.text(question.begins)} if question.begins else {}),
+        )
+        answers, marks = tuple(map(swap.text, gold.answers)), tuple(map(self.copy_of, gold.supporting))
+        return Example(changed, Gold(answers, marks, swap.value(gold.extra)))
 
     def copy_of(self, mark: Support) -> Support:
         """The span in the copy of a supporting span in the original."""
@@ -131,29 +161,17 @@ class _World:
         texts = [question.text, *(question.options or ()), *answers]
         words = {w for text in texts for w in _words(text)}
         small = {w for text in texts for w in _lower_case_words(text)}
-        names = (name for t in texts for name in self.tool.names(t) if not _is_first_word(name, t))
-        named = {w for name in names for w in _swappable(name)}
+        named: set[str] = set()
+        for text in texts:
+            for name in self.tool.names(text):  # not the first word of a text: "Name a member of ..."
+                if len(list(_words(name))) > 1 or not text.lstrip("\"'“‘( ").startswith(name):
+                    named.update(_swappable(name))
         short = {w for text in answers if len(list(_words(text))) <= _MAX_NAME_WORDS for w in _swappable(text)}
         fresh = (named | short) - small - self.vocabulary
         # A word that happens to be what stands for a name would put that name where it was not.
         fresh |= words & set(self.names.values())
         more = _replacement_words(fresh, self.vocabulary | words | set(self.names.values()), self.seed)
         return _Swap({**self.names, **more}, self.seed)
-
-
-def _name_words(document: Document, tool: Recogniser) -> Iterator[str]:
-    """Yield the words of a document's names; a name of one word also has to stand inside a sentence or in a title."""
-    inside = {m.group().casefold() for m in TOKEN.finditer(document.text) if not is_opening(document.text, m.start())}
-    titles = {w for title in (document.title, *(p.title for p in document.passages)) for w in _words(title)}
-    for name in tool.names(document.text):
-        words = list(_swappable(name))
-        several = len(list(_words(name))) > 1
-        yield from (word for word in words if several or word in inside or word in titles)
-
-
-def _is_first_word(name: str, text: str) -> bool:
-    """Whether a name of one word is the first word of the text: "Name a member of ..."."""
-    return len(list(_words(name))) == 1 and text.lstrip("\"'“‘( ").startswith(name)
 
 
 def _words(text: str) -> Iterator[str]:
@@ -278,30 +296,3 @@ def _replace_number(token: str, seed: int) -> str:
     elif value < low:
         low, size, step = 1000, 1100, -by
     return str(low + (value - low + step) % size) if size else str(value + step)
-
-
-def _copy_document(document: Document, swap: _Swap, retrieved: bool) -> Document:
-    """The document with names and numbers replaced; if `retrieved`, its id gets a hash of the new text."""
-    moved, text = swap.offset_map(document.text), swap.text(document.text)
-    passages = tuple(Passage(swap.text(p.title), moved(p.start, False), moved(p.end, True)) for p in document.passages)
-    name = document.id
-    if retrieved:
-        name = f"{name}~{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
-    return Document(name, text, swap.text(document.title), passages)
-
-
-def _copy_example(example: Example, world: _World) -> Example:
-    """A question with its gold, names, numbers and spans replaced as in its documents. world: the documents."""
-    question, gold = example.question, example.gold
-    swap = world.swap_for(question, gold)
-    options = None if question.options is None else tuple(map(swap.text, question.options))
-    return Example(
-        replace(
-            question,
-            text=swap.text(question.text),
-            document_ids=tuple(world.ids[d] for d in question.document_ids),
-            options=options,
-            **({"begins": swap.text(question.begins)} if question.begins else {}),
-        ),
-        Gold(tuple(map(swap.text, gold.answers)), tuple(map(world.copy_of, gold.supporting)), swap.value(gold.extra)),
-    )

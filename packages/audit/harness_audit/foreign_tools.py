@@ -57,7 +57,11 @@ def _read_inspect(path: Path) -> ForeignRun:
         dataset=str(value_at(log, "eval.dataset.name") or value_at(log, "eval.task")),
         answers=parse_answers(samples, FORMS["inspect"], _adjust_inspect),
         files=[path],
-        told=dict(_printed_mean(score) for score in value_at(log, "results.scores") or () if _is_mean(score)),
+        told=dict(  # not the best of k epochs, say
+            _printed_mean(score)
+            for score in value_at(log, "results.scores") or ()
+            if score.get("reducer") in (None, "mean")
+        ),
         asked=int(asked or 0) // int(epochs or 1) or int(value_at(log, "eval.dataset.samples") or 0),
         state=_STATES.get(str(log.get("status")), "interrupted"),
         started=datetime.fromisoformat(started).isoformat() if (started := value_at(log, "stats.started_at")) else None,
@@ -136,11 +140,6 @@ def _adjust_inspect(row: _Row, values: dict[str, Any]) -> None:
     values["scores"] = {name: v for name, v in numbers.items() if isinstance(v, int | float)}
 
 
-def _is_mean(score: _Row) -> bool:
-    """Whether a printed score is a mean over questions of the mean over epochs, and not of the best of k, say."""
-    return score.get("reducer") in (None, "mean")
-
-
 def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
     """(name, (mean, standard error)) of a score in Inspect's results; the mean of C, P, I, N is named accuracy."""
     name = str(score["name"] if score["name"] == score.get("scorer") else f"{score.get('scorer')}.{score['name']}")
@@ -180,7 +179,8 @@ def _read_lm_eval(path: Path) -> ForeignRun:
 
     results = json_value(beside, PYTHON_JSON) if beside.exists() else {}
     version, shots, told = (value_at(results, key) for key in ("lm_eval_version", f"n-shot.{task}", f"results.{task}"))
-    printed = {key.removesuffix(",none"): v for key, v in (told or {}).items() if _is_number(v) and "," in key}
+    printed = {key.removesuffix(",none"): v for key, v in (told or {}).items() if "," in key and v == v}  # NaN is none
+    printed = {key: v for key, v in printed.items() if isinstance(v, int | float)}
     means = {name: value for name, value in printed.items() if "_stderr" not in name}
     errors = {name: printed.get(re.sub("(,|$)", r"_stderr\1", name, count=1)) for name in means}
     answers = parse_answers(asked_once(), FORMS["lm-eval"], scored)
@@ -195,10 +195,6 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         asked=int(value_at(results, f"n-samples.{task}.effective") or 0),
         lost=[*(f"{name} has no value for a single question, so it is left out" for name in sorted(lost)), *together],
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and value == value  # NaN is none
 
 
 def _numbers(row: _Row) -> dict[str, float]:

@@ -99,9 +99,9 @@ def _document_tokens(rows: Rows, count: Callable[[str], int], document_id: str) 
 
 def quantiles(lengths: Sequence[int], groups: int = GROUPS) -> tuple[int, ...]:
     """Edges that part the lengths into `groups` about equal groups; fewer where many are the same."""
-    told = sorted(lengths)
-    cuts = {told[-(-len(told) * i // groups) - 1] for i in range(1, groups)} if told else set()
-    return tuple(sorted(cut for cut in cuts if cut < told[-1]))
+    rising = sorted(lengths)
+    cuts = {rising[-(-len(rising) * i // groups) - 1] for i in range(1, groups)} if rising else set()
+    return tuple(sorted(cut for cut in cuts if cut < rising[-1]))
 
 
 def bucket_name(edges: Sequence[int], number: int) -> str:
@@ -134,14 +134,28 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
         rows.sort(key=lambda row: (labels.index(row["method"]), made.get(row["run"], 0)))
     if not rows:
         raise UserError("no question of these runs has a score: every one failed and was left out of the scores")
-    return facts.as_floats(pd.DataFrame([*rows, *_family_means(rows, made)]))
+    families: dict[str, set[str]] = defaultdict(set)
+    cells: dict[tuple[str, str, str, int], dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for row in rows:
+        family, slash, _ = row["dataset"].partition("/")
+        if slash and row["run"] in made:
+            families[family].add(row["dataset"])
+            cells[family, row["model"], row["method"], made[row["run"]]][row["dataset"]] = row
+    for (family, *_), own in sorted(cells.items()):
+        if len(own) > 1 and own.keys() == families[family]:
+            rows.append(_family_mean(f"{family}, mean of {len(own)}", list(own.values())))
+    return facts.as_floats(pd.DataFrame(rows))
 
 
 def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int]) -> list[dict[str, Any]]:
     """A run's row for each bucket that has questions, then the one for all; without edges that one alone."""
     run, lengths = measured.run, measured.lengths()
     scored = facts.scored(run, score)
-    recalled, contained = _answer_recall(measured)
+    examples = measured.rows.examples
+    answers = {r["question_id"]: r for r in run.records if r["question_id"] in examples}
+    shown = {q: (record, examples[q], measured.rows) for q, record in answers.items()}
+    recalled = {q: answer_shown(*one) for q, one in shown.items()}  # None: its answers say nothing
+    contained = {q: float(answer_shown_as_substring(*one)) for q, one in shown.items()}
     known = [i for i, question in enumerate(scored.ids) if question in lengths]
     buckets: dict[int, list[int]] = {}
     for i in known:
@@ -184,15 +198,6 @@ def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int
     return rows
 
 
-def _answer_recall(measured: Measured) -> tuple[dict[str, bool | None], dict[str, float]]:
-    """Question -> whether an answer stands in what was shown: in whole words (None: says nothing), as a substring."""
-    examples = measured.rows.examples
-    known = {record["question_id"]: record for record in measured.run.records if record["question_id"] in examples}
-    shown = {q: (record, examples[q], measured.rows) for q, record in known.items()}
-    contained = {q: float(answer_shown_as_substring(*one)) for q, one in shown.items()}
-    return {q: answer_shown(*one) for q, one in shown.items()}, contained
-
-
 def panels(table: pd.DataFrame) -> list[Panel]:
     """Two drawings for each data set, model and score: the score and the answer recall against the length."""
     found = []
@@ -214,22 +219,6 @@ def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
         if isinstance(tokens, int):
             found[run.config["dataset"]["name"], run.config["model"]["name"]][str(run.path)] = tokens
     return {path: tokens for own in found.values() if len(set(own.values())) > 1 for path, tokens in own.items()}
-
-
-def _family_means(rows: Sequence[Mapping[str, Any]], made: Mapping[str, int]) -> list[dict[str, Any]]:
-    """A mean row for a method at a length (`made`: run -> tokens) that has all the data sets of a family."""
-    families: dict[str, set[str]] = defaultdict(set)
-    cells: dict[tuple[str, str, str, int], dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    for row in rows:
-        family, slash, _ = row["dataset"].partition("/")
-        if slash and row["run"] in made:
-            families[family].add(row["dataset"])
-            cells[family, row["model"], row["method"], made[row["run"]]][row["dataset"]] = row
-    return [
-        _family_mean(f"{family}, mean of {len(own)}", list(own.values()))
-        for (family, *_), own in sorted(cells.items())
-        if len(own) > 1 and own.keys() == families[family]
-    ]
 
 
 def _family_mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

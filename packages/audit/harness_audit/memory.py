@@ -44,8 +44,8 @@ class Pair:
 
 def copy_of(run: StoredRun) -> dict[str, Any] | None:
     """What the manifest says of the copy that the run is over; None for an original."""
-    told = (run.manifest.get("dataset") or {}).get("twin")
-    return told if isinstance(told, dict) else None
+    made = (run.manifest.get("dataset") or {}).get("twin")
+    return made if isinstance(made, dict) else None
 
 
 def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
@@ -118,8 +118,8 @@ def _copy_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
 def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
     """A sentence on a row of `frame`: whether the copy is harder, so whether its drop may be called recalled."""
     if row["check"] == "not checked":
-        told = "it is not known whether the copy is harder, so no drop is called recalled"
-        return f"{told}: run oracle-evidence with and without --set dataset.swap=entities"
+        unknown = "it is not known whether the copy is harder, so no drop is called recalled"
+        return f"{unknown}: run oracle-evidence with and without --set dataset.swap=entities"
     is_ = {"equivalent": "is no harder", "undecided": "may be harder", "harder": "is harder", "easier": "is easier"}
     yes = row["check"] == "equivalent"
     value, low, high = (100 * row[f"evidence{end}"] for end in ("", ".low", ".high"))
@@ -152,9 +152,10 @@ def figure(
     for (dataset, model, name), group in table.groupby(SAME, sort=False):
         rows = facts.records(group)
         said = dict.fromkeys(_verdict_text(row, margin) for row in rows)
-        told = group.assign(notes=pd.Series([(*said, _LEGEND)] * len(group), index=group.index, dtype=object))
+        noted = group.assign(notes=pd.Series([(*said, _LEGEND)] * len(group), index=group.index, dtype=object))
         hidden = [name for name in map(str, group) if name.startswith("evidence")]
-        sections.append(for_people(f"{dataset} · {model}: {name}", told.reset_index(drop=True), ["swap_seed", *hidden]))
+        shown = noted.reset_index(drop=True)
+        sections.append(for_people(f"{dataset} · {model}: {name}", shown, ["swap_seed", *hidden]))
         over = ("original", "copy")
         lines = [
             Line(str(row["method"]), [Point.of({**row, "x": x}, "x", one, 100) for x, one in enumerate(over)])

@@ -99,9 +99,10 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, part
     for line, label in zip(lines, distinct_labels(names, first, [line.table_key() for line in lines]), strict=True):
         rows += _part_rows(line, label, parts)
     if not rows:
-        told = "no question of these runs has supporting parts marked, so there is no place to tell"
-        known = "musique, hotpotqa, 2wikimultihopqa, qasper or a pocket one"
-        raise UserError(f"{told}; use a data set that marks them: {known}")
+        raise UserError(
+            "no question of these runs has supporting parts marked, so there is no place to tell; use a data set that "
+            "marks them: musique, hotpotqa, 2wikimultihopqa, qasper or a pocket one"
+        )
     return facts.as_floats(pd.DataFrame(rows))
 
 

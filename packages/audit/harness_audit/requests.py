@@ -13,7 +13,7 @@ A request is one prompt that a language model reads and replies to; texts that a
 Costs are those of questions answered and indexes built, as everywhere: a cached index still knows what it cost.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -30,8 +30,8 @@ from reports.figures.queries import PER_DOCUMENT, cost_per_query
 def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
     """The figure of the runs; arguments and errors are those of `frame`."""
     table = frame(runs, score)
-    told = by_score(table, "requests a question", ["run"], best_first=True)
-    return Figure("Requests a question", table, told, panels(table))
+    sections = by_score(table, "requests a question", ["run"], best_first=True)
+    return Figure("Requests a question", table, sections, panels(table))
 
 
 def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
@@ -85,14 +85,12 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         if known["requests.built"].any():  # a method without construction is level, drawn to be compared with
             ticks = Axis("queries per document", tuple(map(float, PER_DOCUMENT)), log=True)
             left = Axis("requests a query, with construction", log=True)
-            over = [line for row in known.to_dict("records") if (line := _shared_requests_line(row)).points]
+            over = []
+            for row in known.to_dict("records"):  # a document's queries share its index, but not a question's own
+                index = 0.0 if pd.isna(row["requests.index"]) else float(row["requests.index"])
+                share = {k: 1 if row["index of"] == "a question" else k for k in PER_DOCUMENT}
+                costs = {k: cost_per_query(index, float(row["requests"]), n) for k, n in share.items()}
+                if points := [Point(float(k), cost) for k, cost in costs.items() if cost]:
+                    over.append(Line(str(row["method"]), points))
             found += plot.panels(title, ticks, left, over, aside=False)
     return found
-
-
-def _shared_requests_line(row: Mapping[Any, Any]) -> Line:
-    """Requests a query over the queries of a document, which share its index; a question's own index is not shared."""
-    index = 0.0 if pd.isna(row["requests.index"]) else float(row["requests.index"])
-    alone = row["index of"] == "a question"
-    costs = {k: cost_per_query(index, float(row["requests"]), 1 if alone else k) for k in PER_DOCUMENT}
-    return Line(str(row["method"]), [Point(float(k), cost) for k, cost in costs.items() if cost])

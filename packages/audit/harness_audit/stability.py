@@ -23,7 +23,7 @@ import pandas as pd
 from harness.errors import UserError
 from harness.stats.bootstrap import per_cluster
 from harness.stats.paired_tests import holm, paired_test
-from harness.stats.resampling import Floats, resample_sums
+from harness.stats.resampling import resample_sums
 from harness.storage.run_folder import StoredRun
 from harness_audit import score_bands
 from harness_audit.score_bands import CLOSE, JUDGES, Band, rank_range
@@ -69,10 +69,10 @@ class Stability:
             return "One method alone has no ranking."
         changing = self.table.groupby(["a", "b"])["flips"].any()
         kinds = Counter(self.table.drop_duplicates("choice")["kind"])
-        told = [f"{kinds[kind]} {kind}{'s' if kinds[kind] > 1 else ''}" for kind in KINDS if kinds[kind]]
+        counted = [f"{kinds[kind]} {kind}{'s' if kinds[kind] > 1 else ''}" for kind in KINDS if kinds[kind]]
         text = (
-            f"Pairs of methods that keep their order under {', '.join(told)} and the draw of questions (5 % over all "
-            f"pairs): {(~changing).sum()} of {len(changing)}"
+            f"Pairs of methods that keep their order under {', '.join(counted)} and the draw of questions (5 % over "
+            f"all pairs): {(~changing).sum()} of {len(changing)}"
         )
         if not self.flips:
             return f"{text}."
@@ -88,7 +88,7 @@ class Stability:
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
     """A Stability for each data set and model; pairs: each run with its rows. Raises as `score_bands.analyse_runs`."""
-    judges = {name: told for run, _ in pairs for name, told in (run.manifest.get("judges") or {}).items()}
+    judges = {name: own for run, _ in pairs for name, own in (run.manifest.get("judges") or {}).items()}
     return [_stability(found, judges) for found in score_bands.analyse_runs(pairs)]
 
 
@@ -100,12 +100,14 @@ def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
     names = sorted(telling, key=lambda name: name != band.headline)  # the headline first
     signs = np.sign([(apart[name] / CLOSE).round() for name in names])
     order = np.where(signs[0] != 0, signs[0], np.sign(signs.sum(axis=0)))
-    told = {name: judges.get(name) or {} for name in names if band.families[name] == JUDGES}
-    models = [str((judge.get("model") or {}).get("name")) for judge in told.values()]
-    kinds = {name: KINDS[1 + (models.count(model) > 1)] for name, model in zip(told, models, strict=True)}
+    own = {name: judges.get(name) or {} for name in names if band.families[name] == JUDGES}
+    models = [str((judge.get("model") or {}).get("name")) for judge in own.values()]
+    kinds = {name: KINDS[1 + (models.count(model) > 1)] for name, model in zip(own, models, strict=True)}
     rows = []
     for name in names:
-        drawn = _resampled_means(band, name)
+        own = {method: per_cluster(values, band.clusters[name]) for method, values in band.columns[name].items()}
+        totals = resample_sums([*(sums for sums, _ in own.values()), next(iter(own.values()))[1]], 0, DRAWS)
+        drawn = {method: totals[:, place] / totals[:, -1] for place, method in enumerate(own)}
         reversed_ = [float(((drawn[a] - drawn[b]) * order[p] < -CLOSE).mean()) for p, (a, b) in enumerate(pairs)]
         flips = apart[name] * order < -CLOSE
         values = zip(pairs, apart[name], reversed_, flips, strict=True)
@@ -117,13 +119,6 @@ def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
     return Stability(band, pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]))
 
 
-def _resampled_means(band: Band, name: str) -> dict[str, Floats]:
-    """Method -> array (DRAWS,): its mean by the scorer `name` in each resample of the clusters."""
-    own = {method: per_cluster(values, band.clusters[name]) for method, values in band.columns[name].items()}
-    totals = resample_sums([*(sums for sums, _ in own.values()), next(iter(own.values()))[1]], 0, DRAWS)
-    return {method: totals[:, place] / totals[:, -1] for place, method in enumerate(own)}
-
-
 def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
     """For each data set and model a table of methods, and one of the choices that flip a pair."""
     out = []
@@ -132,28 +127,21 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
         means = {name: own for name, own in each.found.means.items() if name not in silent}
         title = f"{each.found.dataset} · {each.found.model}"
         left_out = {"not of all methods": each.found.partial, "the same for all methods": silent}
-        told = [f"{why}, so left out: {', '.join(names)}" for why, names in left_out.items() if names]
-        notes = (each.sentence, each.found.asked, *told)
+        without = [f"{why}, so left out: {', '.join(names)}" for why, names in left_out.items() if names]
+        notes = (each.sentence, each.found.asked, *without)
         rows = [(m, f"{100 * means[headline][m]:.1f}", rank_range(means, m), notes) for m in each.found.methods]
         out.append((title, pd.DataFrame(rows, columns=["method", headline, "rank by any choice", "notes"])))
         if each.flips:
-            changed = pd.DataFrame([_flip_row(each.table, name) for name in each.flips])
-            out.append((f"{title}: what flips or is not settled", changed))
+            changed = []
+            for name in each.flips:
+                part = each.table[each.table["flips"] & (each.table["choice"] == name)]
+                pairs = [f"{a}, {b}" for a, b in zip(part["a"], part["b"], strict=True)]
+                more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
+                draws = f"{100 * part['reversed'].mean():.0f} %"
+                changed.append((name, part["kind"].iloc[0], str(len(pairs)), draws, "; ".join(pairs[:3]) + more))
+            flipped = pd.DataFrame(changed, columns=["choice", "kind", "pairs", "in draws", "which"])
+            out.append((f"{title}: what flips or is not settled", flipped.assign(notes=[(_IN_DRAWS,)] * len(flipped))))
     return out
-
-
-def _flip_row(table: pd.DataFrame, name: str) -> dict[str, Any]:
-    """The row of a choice for people: the pairs that it flips or leaves open, and how often draws reverse them."""
-    part = table[table["flips"] & (table["choice"] == name)]
-    told = [f"{a}, {b}" for a, b in zip(part["a"], part["b"], strict=True)]
-    return {
-        "choice": name,
-        "kind": part["kind"].iloc[0],
-        "pairs": str(len(told)),
-        "in draws": f"{100 * part['reversed'].mean():.0f} %",
-        "which": "; ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else ""),
-        "notes": (_IN_DRAWS,),
-    }
 
 
 def frame(found: Sequence[Stability]) -> pd.DataFrame:
@@ -164,11 +152,11 @@ def frame(found: Sequence[Stability]) -> pd.DataFrame:
 def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
     """For each model with several methods a sentence for the page: whether their ranking survives its choices."""
     if (count := sum(len(run.records) for run, _ in pairs)) > _RESCORED:
-        told = [f"`harness report stability` tells whether the ranking of {count:,} answers is stable."]
+        texts = [f"`harness report stability` tells whether the ranking of {count:,} answers is stable."]
     else:
         try:
             found = analyse_runs([pair for pair in pairs if pair[1].problem is None])
         except UserError:  # the methods have no question in common
             return None
-        told = [f"{each.found.model}: {each.sentence}" for each in found if not each.table.empty]
-    return joined(el("h3", "Does the ranking hold?"), *(el("p", text) for text in told)) if told else None
+        texts = [f"{each.found.model}: {each.sentence}" for each in found if not each.table.empty]
+    return joined(el("h3", "Does the ranking hold?"), *(el("p", text) for text in texts)) if texts else None

@@ -17,7 +17,7 @@ made up its answers and computed everything else from them: for that, compare th
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -87,7 +87,13 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
         rescored = []
         for place, run in bundle.runs.items():  # digests of 100,000 answers take 40 MB, so they go before the table
             rescored.append(_RunCheck(place, run, bundle.index["runs"].pop(place), report).rescored(data))
-        _check_table(bundle, rescored, report)
+
+        def keyed(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Mapping[str, Any]]:
+            return {(str(row.get("dataset")), str(row.get("run"))): row for row in rows}
+
+        stored, here = keyed(bundle.index["table"]), keyed(table(rescored))
+        for key in dict.fromkeys([*stored, *here]):
+            _compare_numbers(stored.get(key, {}), here.get(key, {}), ", ".join(key), report)
         for run in against:
             _compare_own_run(bundle, run, report)
         return report
@@ -124,8 +130,8 @@ class _RunCheck:
             self._differs("other answers", question, "its record is missing")
         report.differences += [Difference("other texts", place, None, note) for note in run.notes]
         if (run.manifest.get("scorers") or {}) != entry["scorers"]:
-            told = "versions of scorers in manifest.json are not those of bundle.json"
-            report.differences.append(Difference("table", place, None, told))
+            sentence = "versions of scorers in manifest.json are not those of bundle.json"
+            report.differences.append(Difference("table", place, None, sentence))
         for question in other_texts:
             self._differs("other texts", question, "its question or gold answers are not those that were exported")
 
@@ -133,7 +139,13 @@ class _RunCheck:
         """Question id -> gold, from the rows at `data`; {} where None. Raises UserError, DataError."""
         known: dict[str, Gold] = {}
         if data is None:
-            self._compare_golds()
+            odd = other_texts(self.run) if any(self.questions.values()) else 0
+            if odd is None:
+                self.report.unchecked += ["gold answers"] * ("gold answers" not in self.report.unchecked)
+                self._note("gold answers are the bundle's own; to compare them with the data set's rows: --data FILE")
+            elif odd:
+                sentence = f"{odd} questions or gold answers are not those of the data set"
+                self.report.differences.append(Difference("other texts", self.place, None, sentence))
             return known
         if (config := self._dataset_config()) is None:
             return known
@@ -152,19 +164,18 @@ class _RunCheck:
                 self._differs("other texts", question.id, f"the row in {data} is not the one that was exported")
         return known
 
-    def _compare_golds(self) -> None:
-        """Compare questions and gold answers with those of the data set, where it is bundled or in the hub's cache."""
-        odd = other_texts(self.run) if any(self.questions.values()) else 0
-        if odd is None:
-            self.report.unchecked += ["gold answers"] * ("gold answers" not in self.report.unchecked)
-            self._note("gold answers are the bundle's own; to compare them with the data set's rows: --data FILE")
-        elif odd:
-            told = f"{odd} questions or gold answers are not those of the data set"
-            self.report.differences.append(Difference("other texts", self.place, None, told))
-
     def rescored(self, data: str | None) -> StoredRun:
         """Score the run's answers again and check its summary; returns the run with the rescored records."""
-        _check_summary(self.place, self.run, self._rescored_records(self._read_golds(data)), self.report)
+        summary, rows = self.run.summary, self._rescored_records(self._read_golds(data))
+        fresh = summarise_with(self.run.config, rows, self.run.documents)
+        here, stored = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
+        _compare_numbers(stored, here, f"{self.place}/summary.json", self.report)
+        asked = (summary.get("n_asked") or 0) - (summary.get("n_left_out") or 0)
+        if summary.get("state") == "finished" and asked > fresh["n_total"]:
+            sentence = f"the run is called finished, with {fresh['n_total']} of {asked} questions"
+            self.report.differences.append(Difference("table", f"{self.place}/summary.json", None, sentence))
+        if summary.get("stopped_early") or summary.get("state") != "finished":
+            self.report.unchecked.append(f"why {self.place} stopped early")
         return replace(self.run, records=self.numbers)
 
     def _rescored_records(self, golds: Mapping[str, Gold]) -> Iterator[dict[str, Any]]:
@@ -187,7 +198,7 @@ class _RunCheck:
 
     def _rescore(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
         """Score a record again, report scores and notes that differ, and return it with the new scores."""
-        judges = {n: told for n, told in (row["notes"].get(JUDGES) or {}).items() if n not in config.scorers}
+        judges = {n: own for n, own in (row["notes"].get(JUDGES) or {}).items() if n not in config.scorers}
         try:
             fresh = scored_record({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
         except STOPS:
@@ -270,34 +281,10 @@ def _text(value: Any) -> str:
     return "missing" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
 
 
-def _check_summary(place: str, run: StoredRun, rescored: Iterable[dict[str, Any]], report: Report) -> None:
-    """Compare counts and scores of summary.json with those of the rescored records."""
-    summary, fresh = run.summary, summarise_with(run.config, rescored, run.documents)
-    here, told = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
-    _compare_numbers(told, here, f"{place}/summary.json", report)
-    asked = (summary.get("n_asked") or 0) - (summary.get("n_left_out") or 0)
-    if summary.get("state") == "finished" and asked > fresh["n_total"]:
-        sentence = f"the run is called finished, with {fresh['n_total']} of {asked} questions"
-        report.differences.append(Difference("table", f"{place}/summary.json", None, sentence))
-    if summary.get("stopped_early") or summary.get("state") != "finished":
-        report.unchecked.append(f"why {place} stopped early")
-
-
-def _check_table(bundle: Bundle, rescored: Sequence[StoredRun], report: Report) -> None:
-    """Compare every number of the bundle's table with that of the rescored runs."""
-
-    def keyed(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Mapping[str, Any]]:
-        return {(str(row.get("dataset")), str(row.get("run"))): row for row in rows}
-
-    told, here = keyed(bundle.index["table"]), keyed(table(rescored))
-    for key in dict.fromkeys([*told, *here]):
-        _compare_numbers(told.get(key, {}), here.get(key, {}), ", ".join(key), report)
-
-
-def _compare_numbers(told: Mapping[str, Any], here: Mapping[str, Any], place: str, report: Report) -> None:
-    """Compare numbers of the bundle, `told`, with those computed again, `here`, both by name."""
-    for name in dict.fromkeys([*told, *here]):
-        before, after = told.get(name), here.get(name)
+def _compare_numbers(stored: Mapping[str, Any], here: Mapping[str, Any], place: str, report: Report) -> None:
+    """Compare numbers of the bundle, `stored`, with those computed again, `here`, both by name."""
+    for name in dict.fromkeys([*stored, *here]):
+        before, after = stored.get(name), here.get(name)
         report.numbers += 1
         if not _is_same(before, after):
             sentence = f"{name} is {_text(before)}, and {_text(after)} computed again"
@@ -322,10 +309,10 @@ def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
             continue
         other = rows[question]
         if answer_parts(row) != answer_parts(other):
-            told = f"{row['prediction'][:60]!r} here, {other['prediction'][:60]!r} in the bundle"
-            report.differences.append(Difference("other answers", place, question, told))
+            answers = f"{row['prediction'][:60]!r} here, {other['prediction'][:60]!r} in the bundle"
+            report.differences.append(Difference("other answers", place, question, answers))
             continue
         names = [name for name in row["scores"] if name in other["scores"]]
         if apart := [name for name in names if not _is_same(row["scores"][name], other["scores"][name])]:
-            told = "; ".join(f"{n} is {_text(row['scores'][n])} here, {_text(other['scores'][n])} in it" for n in apart)
-            report.differences.append(Difference("other scoring", place, question, told))
+            both = "; ".join(f"{n} is {_text(row['scores'][n])} here, {_text(other['scores'][n])} in it" for n in apart)
+            report.differences.append(Difference("other scoring", place, question, both))

@@ -140,10 +140,10 @@ def _as_text(outcome: DuelResult) -> str:
     for e in sorted(outcome.entrants, key=lambda e: outcome.ranks(e.name)):
         left, tokens, seconds = e.saved
         share = f"{left} ({100 * left / e.of:.0f} %)"
-        told = (f"about {tokens:,.0f}", f"about {duration(seconds)}") if left else ("0", "0 s")
+        spared = (f"about {tokens:,.0f}", f"about {duration(seconds)}") if left else ("0", "0 s")
         low, high = outcome.ranks(e.name)
         rank = str(low) if low == high else f"{low} to {high}"
-        rows.append((e.name, rank, f"{e.questions} of {e.of}", share, *told, str(e.result.folder)))
+        rows.append((e.name, rank, f"{e.questions} of {e.of}", share, *spared, str(e.result.folder)))
     of, saved = (sum(numbers) for numbers in zip(*((e.of, e.saved[0]) for e in outcome.entrants), strict=True))
     lines.append(f"  {saved} of {of} answers saved against running all ({100 * saved / of:.0f} %)")
     return "\n".join([*lines, "", columns(rows)])

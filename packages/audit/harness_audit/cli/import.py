@@ -71,24 +71,19 @@ def import_(
         raise UserError(f"{folder / there[0]} is there already; delete it to import the file again")
     write_all(runs, folder, say)
     for repeats in ready:
-        _print_import(repeats, folder)
+        for one in repeats:
+            number = f", repeat {one.config['seed'] + 1}" if len(repeats) > 1 else ""
+            asked = f"{len(one.records)} questions{number}"
+            print(printable(f"{folder / one.place}: {asked}, made elsewhere by {one.run.tool}"))
+        print(columns(_mean_rows(repeats)) or "  no question was answered")
+        lost = [sentence for one in repeats for sentence in one.lost]
+        for sentence in lost[:_SHOWN]:
+            say(printable(f"left out: {sentence}"))
+        if len(lost) > _SHOWN:
+            say(f"left out: {len(lost) - _SHOWN} more (manifest.json lists all)")
+        for warning in dict.fromkeys(warning for one in repeats for warning in one.manifest["warnings"]):
+            say(printable(f"note: {warning}"))
     return 3 if any(one.lost for one in runs) else 0
-
-
-def _print_import(repeats: Sequence[Imported], results: Path) -> None:
-    """Print the means of a file's runs that were written below `results`, and on stderr what was left out."""
-    for one in repeats:
-        number = f", repeat {one.config['seed'] + 1}" if len(repeats) > 1 else ""
-        asked = f"{len(one.records)} questions{number}"
-        print(printable(f"{results / one.place}: {asked}, made elsewhere by {one.run.tool}"))
-    print(columns(_mean_rows(repeats)) or "  no question was answered")
-    lost = [sentence for one in repeats for sentence in one.lost]
-    for sentence in lost[:_SHOWN]:
-        say(printable(f"left out: {sentence}"))
-    if len(lost) > _SHOWN:
-        say(f"left out: {len(lost) - _SHOWN} more (manifest.json lists all)")
-    for warning in dict.fromkeys(warning for one in repeats for warning in one.manifest["warnings"]):
-        say(printable(f"note: {warning}"))
 
 
 def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
