@@ -1,10 +1,10 @@
-"""The forecast of `harness run`: what its rows will cost (--plan, and before a suite runs).
+"""The forecast of `harness run`: what its runs will cost (--plan, and before a suite runs).
 
-    suite demo: 6 rows
+    suite demo: 6 runs
     method        data set        questions   tokens   TFLOPs  how
     pecan         pocket/musique         24  unknown  unknown  unknown: nothing stored yet; ...
     full-context  pocket/musique   10 of 24      21k    0.294  stored: means of 14 questions of full-con...
-    together                             34      21k    0.294  without the 1 row with something unknown
+    together                             34      21k    0.294  without the 1 run with something unknown
 
 "10 of 24" are left of 24; tokens and TFLOPs are of those.
 """
@@ -57,7 +57,7 @@ def as_table(title: str, rows: Sequence[Forecast], convention: str = DEFAULT) ->
     head = ["method", "data set", "questions", *_AMOUNTS, "how"]
     left, *sums = _totals(rows)
     missing = sum(row.tokens is None or (row.tflops is None and row.money is None) for row in rows)
-    note = f"without the {missing} row{'s'[: missing > 1]} with something unknown" if missing else ""
+    note = f"without the {missing} run{'s'[: missing > 1]} with something unknown" if missing else ""
     cells = [head]
     for row in rows:
         asked = f"{row.questions - row.done} of {row.questions}" if row.done else str(row.questions or "unknown")
@@ -87,22 +87,22 @@ def suite_line(suite: str, rows: Sequence[Forecast]) -> str:
     left, *sums = _totals(rows)
     tokens, tflops, *_ = _texts(sums)
     needed = f"{left} questions to answer, {tokens} tokens, {tflops} TFLOPs"
-    return f"suite {suite}: {len(rows)} rows, {needed} (each row: --plan)"
+    return f"suite {suite}: {len(rows)} runs, {needed} (each run: --plan)"
 
 
 def as_json(rows: Iterable[Forecast]) -> str:
-    """A line of JSON for each row; null where a number is unknown."""
+    """A line of JSON for each run; null where a number is unknown."""
     return "\n".join(json_.dumps(asdict(row) | {"questions": row.questions or None}) for row in rows)
 
 
 def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) -> int:
-    """--plan: print the forecast of every row that can run, the others' mistakes on stderr; returns the exit code."""
+    """--plan: print the forecast of every run that can start, the others' mistakes on stderr; returns the exit code."""
     planned = plan_all(wanted, say, elsewhere=True)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:
         rows = row_forecasts(planned.plans, options)
-        count = f"{len(rows)} row{'s' if len(rows) != 1 else ''}"
+        count = f"{len(rows)} run{'s' if len(rows) != 1 else ''}"
         title = f"suite {suite}: {count}" if suite else count
         convention = options.convention or DEFAULT
         told = as_json(rows) if options.json else as_table(title, rows, convention)
@@ -115,7 +115,7 @@ def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) 
 
 
 def row_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
-    """The forecast of each row, by stored runs or by what its method declares."""
+    """The forecast of each run, by stored runs or by what its method declares."""
 
     before: dict[RunKey, Plan] = {}
     made = []

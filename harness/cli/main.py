@@ -5,7 +5,7 @@
 harness/cli/command.py says how a command is found; installed packages add commands by entry points.
 
 Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name, nothing was run · 3
-some questions failed, a run stopped midway, some of several rows did not run, or a result could not be saved or
+some questions failed, a run stopped midway, some of several runs were not made, or a result could not be saved or
 tracked · 4 a declared check failed · 130 interrupted.
 """
 

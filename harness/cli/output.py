@@ -73,7 +73,7 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
 
 
 def print_warnings(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
-    """Print warnings before the rows run, each sentence once; unlogged: sentences about the tracker."""
+    """Print warnings before the first run, each sentence once; unlogged: sentences about the tracker."""
     models = {p.config.model.name: p.config.model for p in plans if p.config.model.embedded or p.config.model.small}
     if models:
         from harness.engine import model_warnings

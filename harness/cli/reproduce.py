@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _GIB = 2**30
 _BELOW = """
-GPU memory: weights and cache of the row that takes most, without activations.
+GPU memory: weights and cache of the run that takes most, without activations.
 What a table lacks, with the commands that get it: harness reproduce NAME --list
 Without the weights: harness reproduce NAME --model smollm2-135m; on the made-up world: harness reproduce pocket-NAME"""
 _NOUNS = {"Data sets": "data set", "Files": "file", "Weights": "weight", "Packages": "package", "GPU": "GPU"}
@@ -125,7 +125,7 @@ def reproduce(
 
 
 def _suite_selection(chosen: RowOptions, suite: str) -> Selection:
-    """The selection of a suite's rows; a small model plays every role, with its own profile in place of paper."""
+    """The selection of a suite's runs; a small model plays every role, with its own profile in place of paper."""
     from reports.paper.tables_and_figures import TWIN
 
     made = Selection(**{f.name: getattr(chosen, f.name) for f in fields(chosen)}, suite=suite)
@@ -245,7 +245,7 @@ def _file_checks(found: Needs) -> Iterator[Check]:
 
 
 def _gpu_check(found: Needs) -> Check:
-    """Whether the GPUs of this machine hold what the row that takes most needs."""
+    """Whether the GPUs of this machine hold what the run that takes most needs."""
     need = found.gpu / _GIB
     if need < 1:
         return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")

@@ -1,9 +1,9 @@
-"""`harness run`: plan every row, run them in turn, print each result; one that fails never loses the others.
+"""`harness run`: plan every run, execute them in turn, print each result; one that fails never loses the others.
 
 rows = methods x data sets     from --method and --dataset, or from --suite
 names and keys wrong anywhere  -> nothing is run
-a row that cannot be planned   -> its mistakes on stderr, the other rows run
-a row that stops midway        -> what was answered stays on disk
+a run that cannot be planned   -> its mistakes on stderr, the others are made
+a run that stops midway        -> what was answered stays on disk
 the exit code is the worst     by _BY_SEVERITY; the last lines name the runs that did not finish
 
 Rows are planned by harness/engine/plan.py and run by harness/engine/runner.py; run_hooks.py attaches the rest.
@@ -51,7 +51,7 @@ def run_selection(
     repeat: Repeat = None,
     ran: list[Path] | None = None,
 ) -> int:
-    """Run the rows of a selection; returns the exit code. sweep, repeat: as of `run`; ran: gets each run's folder."""
+    """Make the runs of a selection; returns the exit code. sweep, repeat: as of `run`; ran: gets each run's folder."""
     suite, command = selection.suite, ["harness", *sys.argv[1:]]
     scaling.check(options.plan)
     options.check()
@@ -88,7 +88,7 @@ def run_selection(
 
 
 def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int, str | None]:
-    """Print a row's result, named if there are `several`. Returns its exit code, and why it did not finish or None."""
+    """Print a run's result, named if there are `several`. Returns its exit code, and why it did not finish or None."""
     name, result, error = outcome.plan.run_name, outcome.result, outcome.error
     if isinstance(error, HarnessError):
         if options.debug and isinstance(error, FirstFailure):

@@ -1,6 +1,6 @@
 """What the options of `harness run` attach to its runs:
 
-recorded stops · forecasts (forecast_table.py) · MLflow · checks (gate.py) · numbers from other rows · limits of cost
+recorded stops · forecasts (forecast_table.py) · MLflow · checks (gate.py) · numbers from other runs · limits of cost
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def with_option_settings(rows: list[Choices], options: Execution) -> list[Choices]:
-    """The rows with the settings that options of this command add. Raises UserError."""
+    """The runs with the settings that options of this command add. Raises UserError."""
     settings = options.settings
     for row in rows:
         if twice := sorted(settings.keys() & row.sets.keys()):
@@ -36,7 +36,7 @@ def with_option_settings(rows: list[Choices], options: Execution) -> list[Choice
 def trackers_and_checks(options: Execution, scaling: WorkerOptions, suite: str | None) -> tuple[list[Hook], list[str]]:
     """The hooks of trackers and declared checks, and why a tracker cannot be used.
 
-    They are made before rows are planned. Raises ConfigError for a tracker that cannot be used, UnknownName.
+    They are made before runs are planned. Raises ConfigError for a tracker that cannot be used, UnknownName.
     """
     hooks: list[Hook] = []
     unlogged: list[str] = []

@@ -1,4 +1,4 @@
-"""Options of `harness run`: how rows are run, and what is recorded and printed."""
+"""Options of `harness run`: how runs are made, and what is recorded and printed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.tracking import MOST_TRACES
 
 @dataclass(frozen=True)
 class Execution:
-    """How rows are run, and what is recorded and printed."""
+    """How runs are made, and what is recorded and printed."""
 
     record_stops: Annotated[
         int | None,
@@ -108,7 +108,7 @@ class Execution:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Options that are settings of every row, {"keep_prompts": True}. Raises UserError."""
+        """Options that are settings of every run, {"keep_prompts": True}. Raises UserError."""
         if self.keep_texts not in (None, "yes", "no"):
             raise UserError(f"--keep-texts {self.keep_texts}: should be yes or no")
         if self.cache not in (None, "replies"):
@@ -159,7 +159,7 @@ class WorkerOptions:
         float | None, execution("--price-per-gpu-hour P", "With --max-money: count hours as money too.", min=0)
     ] = None
     max_tokens: Annotated[
-        int | None, execution("--max-tokens N", "Begin no question once all rows together took N tokens.", min=1)
+        int | None, execution("--max-tokens N", "Begin no question once all runs together took N tokens.", min=1)
     ] = None
     max_tflops: Annotated[float | None, execution("--max-tflops X", "The same for TFLOPs.", min=0)] = None
     max_hours: Annotated[
@@ -221,7 +221,7 @@ class WorkerOptions:
         asking |= {"retry_failed": options.retry_failed, "fail_fast": options.fail_fast}
 
         def execute(plan: Plan) -> RunResult:
-            if several and not sys.stderr.isatty():  # a live line begins with the row's name
+            if several and not sys.stderr.isatty():  # a live line begins with the run's name
                 say(f"--- {plan.run_name}")
             progress = Progress(name=plan.run_name if several else "", quiet=options.quiet)
             if self.shard is None:

@@ -36,7 +36,7 @@ class TableOutput:
     everything: Annotated[bool, output("--all", "Show every column.")] = False
     reference: Annotated[
         str | None,
-        setting("--reference NAME", "Compare with this row, method, run folder or run hash.", "full-context"),
+        setting("--reference NAME", "Compare with this run: label, method, run folder or run hash.", "full-context"),
     ] = None
     convention: Convention = None
     by: Annotated[

@@ -30,7 +30,7 @@ def validate(selection: Selection, sweep: Sweep = None, repeat: Repeat = None, j
 
 
 def _plan_line(plan: Plan, json: bool) -> str:
-    """A planned row as a line of JSON, or in words: questions, models, run folder, warnings."""
+    """A planned run as a line of JSON, or in words: questions, models, run folder, warnings."""
     questions = min(plan.config.limit or len(plan.dataset), len(plan.dataset))
     models = {role: model.name for role, model in plan.models.items()}
     encoders = {role: encoder.name for role, encoder in plan.encoders.items()}

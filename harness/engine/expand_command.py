@@ -156,7 +156,7 @@ def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) 
     for sentence, name in wrong:
         runs.setdefault(sentence, []).append(name)
     alike = {sentence: names for sentence, names in runs.items() if len(names) > max_repeats}
-    grouped = [f"{len(names)} rows ({names[0]}, ...): {sentence}" for sentence, names in alike.items()]
+    grouped = [f"{len(names)} runs ({names[0]}, ...): {sentence}" for sentence, names in alike.items()]
     return grouped + [f"{name}: {sentence}" for sentence, name in wrong if sentence not in alike]
 
 

@@ -141,7 +141,7 @@ class NumbersFromRows(Hook):
 
 def _finished_run(name: str, preset: str, source: Plan | None, out: Path) -> StoredRun:
     """The run of `source` in `out`, with the records of its plan. Raises RunWaits where an answer is missing."""
-    waits = f"method.{name} comes from the row of '{preset}'"
+    waits = f"method.{name} comes from the run of '{preset}'"
     if source is None or source.pending:
         raise RunWaits(f"{waits}, which did not run")
     try:

@@ -63,7 +63,7 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
             r.add_problem(f"--cache replies cannot be used with a scripted model ('{scripted[0]}'); leave it out")
     for path in parts:
         role = path.removeprefix("roles.")
-        shared = r.origins.get(f"{path}.name", "").startswith(("suite ", "profile "))  # for those rows that use it
+        shared = r.origins.get(f"{path}.name", "").startswith(("suite ", "profile "))  # for those runs that use it
         if path.startswith("roles.") and role not in method.needs and not shared:
             r.warnings.append(
                 f"'{preset}' uses no {role} model, so the setting {path} is ignored; it uses: "

@@ -12,7 +12,7 @@ WEIGHTS = "not run: weights: the model 'Qwen/Qwen2.5-7B-Instruct' could not be f
 def test_a_suite_whose_reader_is_not_there(here):
     done = here("run", "--suite", "pocket-longrefiner-table5", "--method", METHODS, "--model", MODEL, *SIZES)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"error: 2 rows (naive-generation on pocket/retrieved, ...): {WEIGHTS}"), done.stderr
+    assert done.stderr.startswith(f"error: 2 runs (naive-generation on pocket/retrieved, ...): {WEIGHTS}"), done.stderr
     assert "name a folder with `--model FOLDER`" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -160,7 +160,7 @@ def test_a_source_that_stops_midway_keeps_its_row_waiting(here):
     row = ["run", "--method", "walks-fixed,stops,echo", *ROW, "--mlflow", "off", "--json", "--config", "rows.yaml"]
     done = here(*row).checked(3)
     assert [folder.name.partition("--")[0] for folder in folders(done)] == ["echo"]
-    why = "method.max_nodes comes from the row of 'stops', which answered 1 of 3 questions so far"
+    why = "method.max_nodes comes from the run of 'stops', which answered 1 of 3 questions so far"
     assert f"error: walks-fixed on pocket/musique: {why}\n" in done.stderr
     lines = done.stderr.splitlines()
     assert f"  walks-fixed on pocket/musique: {why}" in lines

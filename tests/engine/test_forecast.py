@@ -170,14 +170,14 @@ def test_the_table_sums_what_is_known_and_says_what_is_not():
         Forecast("bm25", "musique", 24, 10, 12_345.0, 0.5, "stored: x"),
         Forecast("pecan", "musique", 24, 0, None, None, "unknown: y"),
     ]
-    lines = as_table("suite s: 2 rows", rows).splitlines()
-    assert lines[0] == "suite s: 2 rows"
+    lines = as_table("suite s: 2 runs", rows).splitlines()
+    assert lines[0] == "suite s: 2 runs"
     assert lines[2].split() == ["bm25", "musique", "14", "of", "24", "12.3k", "0.5", "stored:", "x"]
     assert lines[3].split() == ["pecan", "musique", "24", "unknown", "unknown", "unknown:", "y"]
     assert lines[4].split()[:4] == ["together", "38", "12.3k", "0.5"]
-    assert "without the 1 row with something unknown" in lines[4]
+    assert "without the 1 run with something unknown" in lines[4]
     assert "unknown" in as_table("", rows[1:]).splitlines()[3]
-    told = "suite s: 2 rows, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each row: --plan)"
+    told = "suite s: 2 runs, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each run: --plan)"
     assert suite_line("s", rows) == told
 
 
@@ -193,8 +193,8 @@ def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here, config
     ]  # fmt: skip
     assert not (tmp_path / "results").exists()
     done = here("run", *words).checked(1)
-    assert "suite mixed: 3 rows" in done.stderr
-    assert done.stderr.index("suite mixed: 3 rows") < done.stderr.index("--- echo on pocket/musique")
+    assert "suite mixed: 3 runs" in done.stderr
+    assert done.stderr.index("suite mixed: 3 runs") < done.stderr.index("--- echo on pocket/musique")
     last = done.stderr.rstrip().splitlines()[-5:]
     assert last[0] == "4 of 5 runs did not finish:"
     assert [line.strip().partition(":")[0] for line in last[1:]] == [
@@ -215,7 +215,7 @@ def test_a_suite_that_runs_whole_says_so_and_plan_works_without_a_suite(here, co
     done = here("run", "--suite", "fine", "--mlflow", "off").checked()
     assert done.stderr.rstrip().splitlines()[-1] == "all 2 runs finished"
     one = here("run", "--method", "echo", "--dataset", "pocket/musique", "--plan")
-    assert (one.returncode, one.stdout.splitlines()[0]) == (0, "1 row")
+    assert (one.returncode, one.stdout.splitlines()[0]) == (0, "1 run")
     priced = here("run", "--suite", "fine", "--mlflow", "off", "--price-per-gpu-hour", "2")
     assert (priced.returncode, "--price-per-gpu-hour is for --max-money M" in priced.stderr) == (2, True)
     wrong = here("run", "--method", "ecko", "--dataset", "pocket/musique", "--plan").checked(2)

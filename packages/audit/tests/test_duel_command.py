@@ -27,7 +27,7 @@ def test_failed_questions(here):
 
 def test_a_number_comes_from_the_stored_run_of_another_method_of_the_duel(here):
     early = here("duel", "walks", "walks-fixed", *ROW, "--quiet").checked(2)
-    assert "method.max_nodes comes from the row of 'walks', which did not run" in early.stderr
+    assert "method.max_nodes comes from the run of 'walks', which did not run" in early.stderr
     assert here("run", "--method", "walks", *ROW, "--mlflow", "off").returncode == 0
     done = here("duel", "walks", "walks-fixed", *ROW, "--quiet").checked()
     assert "walks-fixed  1 to 2  3 of 3" in done.stdout
