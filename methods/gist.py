@@ -227,14 +227,15 @@ class Gist(reading.ReadingMethod):
         full = [document.text[a:b].strip() for a, b in spans]
         room = reading.room_for_text(question, tools, model, form)
         kept = list(chosen)
-        while kept and _tokens(_gists_and_pages(gists, full, kept), model) > room:
-            kept.pop()  # the one named last
         texts = _gists_and_pages(gists, full, kept)
-        if _tokens(texts, model) > room:
-            raise QuestionError(
-                f"the gists of {len(gists)} pages do not fit the {room} tokens that the question leaves; lower "
-                "method.gist_tokens, or raise method.window or model.window"
-            )
+        while reading.how_many_fit(texts, room, model) < len(texts):
+            if not kept:
+                raise QuestionError(
+                    f"the gists of {len(gists)} pages do not fit the {room} tokens that the question leaves; lower "
+                    "method.gist_tokens, or raise method.window or model.window"
+                )
+            kept.pop()  # the one named last
+            texts = _gists_and_pages(gists, full, kept)
         text = reading.ask(question, texts, tools, model, form)
         shown = tuple(
             Shown("span", document.id, *span)
@@ -297,7 +298,3 @@ def _lookup_request(question: Question, gists: Sequence[str], config: Gist.Confi
 def _gists_and_pages(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> list[str]:
     """For each page in order its gist, or its text in `full` if it is `chosen`; empty gists are left out."""
     return [text for i, gist in enumerate(gists) if (text := full[i] if i in chosen else gist)]
-
-
-def _tokens(texts: Sequence[str], model: MeteredModel) -> int:
-    return sum(map(model.count, texts)) + max(len(texts) - 1, 0) * model.count(reading.SEPARATOR)
