@@ -15,7 +15,7 @@ import csv
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from pydantic import Field
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.check_rows import Checker
-from harness.datasets.files import Broken, RowPlace, Rows, as_row, read_rows
+from harness.datasets.files import RowPlace, Rows, as_row, parse_each, read_rows
 from harness.datasets.find_files import FileOptions, Source
 from harness.datasets.html_pages import page_text
 from harness.datasets.open_rows import parse_question
@@ -139,8 +139,11 @@ def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
                 page, blank = _read_pdf(path, name[: -len(suffix)])
                 found: Iterable[Page] = [page]
                 unread += [f"{name} ({blank} of its pages have no text)"] if blank and page.sections else []
+            elif suffix in _ROWS:
+                rows = parse_each(read_rows(path), _PageRow.read)
+                found = [Page(row.id, row.title or row.id, (("", row.text),)) for row in rows]
             else:
-                found = _read_page_rows(path) if suffix in _ROWS else [_read_page(path, name, suffix)]
+                found = [_read_page(path, name, suffix)]
         except UnicodeDecodeError:
             unread.append(f"{name} (not text in UTF-8)")
             continue
@@ -186,17 +189,6 @@ def _read_pdf(path: Path, name: str) -> tuple[Page, int]:
         raise _Unreadable(f"cannot be read: {' '.join(str(error).split()) or type(error).__name__}") from None
     sections = tuple((f"page {n}", text) for n, text in enumerate(texts, start=1) if text)
     return Page(name, title, sections), len(texts) - len(sections)
-
-
-def _read_page_rows(path: Path) -> Iterator[Page]:
-    for place, raw in read_rows(path):
-        try:
-            if isinstance(raw, Broken):
-                raise RowError(None, raw.problem)
-            row = _PageRow.read(raw)
-        except RowError as error:
-            raise place.error(error.field, error.problem) from None
-        yield Page(row.id, row.title or row.id, (("", row.text),))
 
 
 def joined_document(name: str, pages: Sequence[Page]) -> tuple[Document, dict[str, Support]]:

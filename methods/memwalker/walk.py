@@ -201,13 +201,9 @@ class Walk:
         """An answer from the newest summaries of the working memory; "" without any."""
         model = self.tools.model("reader")
         request = reading.Reading(self.tools.task, self.config.window, self.config)
-        room = reading.room_for_text(self.question, self.tools, model, request)
-        kept: list[int] = []
-        for node in reversed([i for i in self._visited if self.graph.text[i]]):
-            room -= model.count(self.graph.text[node]) + model.count(reading.SEPARATOR)
-            if room < 0:
-                break
-            kept.insert(0, node)
+        room = reading.room_for_text(self.question, self.tools, model, request) - model.count(reading.SEPARATOR)
+        newest = [i for i in reversed(self._visited) if self.graph.text[i]]
+        kept = newest[: reading.how_many_fit([self.graph.text[i] for i in newest], room, model)][::-1]
         if not kept:
             return ""
         self._show(kept)
