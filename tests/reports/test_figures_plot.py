@@ -63,12 +63,17 @@ def test_titles_legends_and_names_of_axes_fit_into_the_figure(cost, monkeypatch)
         Line("TFLOPs a question", [Point(1, cost)], right=True),
     )
     title = "pecan on musique · Llama-3.1-8B-Instruct"
-    axes = Axis("stop patience t_n"), Axis(f"{score.name} × 100"), Axis("TFLOPs a question (all-params)")
-    draw([Panel(title, *axes, [score, spent])], "Curves")
+    axes = (
+        Axis("stop patience t_n"),
+        Axis(f"{score.name} × 100"),
+        Axis("TFLOPs a question, index included (all-params)"),
+    )
+    rivals = [Line(f"garlic with chunks of {i} tokens", [Point(1, 50.0 + i)]) for i in range(200, 206)]
+    draw([Panel(title, *axes, [score, spent, *rivals])], "Curves")
     (figure,) = seen
     figure.draw_without_rendering()
     names = {title, score.name, spent.name, *(axis.name for axis in axes)}
-    written = [text for text in figure.findobj(Text) if text.get_text() in names]
+    written = [text for text in figure.findobj(Text) if text.get_text().replace("\n", " ") in names]
     assert len(written) == len(names)
     for text in (*written, figure.axes[0].get_legend()):
         box, along = text.get_window_extent(), int(text in written and text.get_rotation() == 90)

@@ -97,7 +97,7 @@ def test_a_reference_marks_what_differs_from_it(tmp_path, command):
     for method, scores in (("bm25", ones), ("pecan", [0.0] * 24), ("raptor", [*ones[1:], 0.0])):
         stored(tmp_path, scores, method=method)
     code, out, _ = command("report", str(tmp_path), "--wide", "--reference", "bm25")
-    assert code == 0
+    assert (code, "mean" in out.splitlines()[1]) == (0, False), "of one data set"
     told = [line.split()[:2] for line in out.splitlines()[2:5]]
     assert told == [["bm25", "100.0"], ["raptor", "95.8"], ["pecan", "0.0†"]]
     assert "†: differs from bm25, p < 0.05 (paired sign flips by document, Holm over 2 tests)" in out
