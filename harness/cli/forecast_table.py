@@ -105,8 +105,7 @@ def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) 
         count = f"{len(rows)} run{'s' if len(rows) != 1 else ''}"
         title = f"suite {suite}: {count}" if suite else count
         convention = options.convention or DEFAULT
-        told = as_json(rows) if options.json else as_table(title, rows, convention)
-        print(told, flush=True)
+        print(as_json(rows) if options.json else as_table(title, rows, convention), flush=True)
     for thing in dict.fromkeys(thing for plan in planned.plans for thing in plan.missing):
         say(f"missing here: {thing}")
     if planned.lost:

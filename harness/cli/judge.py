@@ -175,8 +175,8 @@ def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, 
     paid = costs.money(judged.usage, {"model": judge.config.model_dump()}) if judge.config.price else None
     if json:
         usage = {key: judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out")} | {"money": paid}
-        parts = {"run": str(folder), "judge": name, "score": score, **counts, **usage, "agreement": agreement}
-        print(json_.dumps(parts), flush=True)
+        line = {"run": str(folder), "judge": name, "score": score, **counts, **usage, "agreement": agreement}
+        print(json_.dumps(line), flush=True)
     else:
         parts = [f"{counts[key]} {text}" for key, text in _COUNTS.items() if counts[key]]
         read, written = (judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out"))

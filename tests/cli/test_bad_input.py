@@ -44,14 +44,14 @@ def test_a_question_longer_than_the_window_fails_and_the_run_goes_on(run, tmp_pa
     write_rows(tmp_path / "rows.jsonl", asked)
     done = run(*BM25, "--dataset", "musique", "--model", "small", "--data", "rows.jsonl", "--json")
     assert done.returncode == 3
-    told = json.loads(done.stdout)
-    assert told["summary"]["errors"] == {"WindowExceeded": 1}
-    assert told["summary"]["n_scored"] == 2
+    parsed = json.loads(done.stdout)
+    assert parsed["summary"]["errors"] == {"WindowExceeded": 1}
+    assert parsed["summary"]["n_scored"] == 2
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert error.startswith("error: 1 of 3 questions failed; the first, '")
     assert "more than the window of 2048 of 'small'; raise model.window or use a model with a longer one" in error
     assert "--retry-failed" in error
-    rows = [json.loads(line) for line in (tmp_path / told["run"] / "records.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / parsed["run"] / "records.jsonl").read_text().splitlines()]
     assert [row["error"] is not None for row in rows] == [False, True, False]
     assert set(rows[1]["scores"].values()) == {0.0}
 

@@ -34,8 +34,8 @@ def test_every_model_and_encoder_has_a_line(capsys):
     for part, kind in (("Models", "models"), ("Encoders", "encoders")):
         assert {name for found, name in lines if found == part} == set(presets.names(kind))
     assert lines["Models", "pocket-llama"]["state"] == "ok"
-    told = "hf download microsoft/phi-2  (or a folder: --set model.source=FOLDER)"
-    assert lines["Models", "phi-2"] == {"part": "Models", "state": "hub", "name": "phi-2", "text": told}
+    message = "hf download microsoft/phi-2  (or a folder: --set model.source=FOLDER)"
+    assert lines["Models", "phi-2"] == {"part": "Models", "state": "hub", "name": "phi-2", "text": message}
     assert lines["Data sets", "pocket/... (7)"]["state"] == "ok"
     (musique,) = [line for (_, name), line in lines.items() if name.startswith("musique, ")]
     assert musique["text"].endswith("harness show musique")
@@ -61,8 +61,8 @@ def test_a_library_that_is_installed_and_not_whole(monkeypatch):
     monkeypatch.setattr(doctor.importlib, "import_module", broken)
     checks = {check.name: check for check in doctor._check_imports()}
     assert checks["transformers"].state == "problem"
-    told = "cannot be imported (its file is cut): pip install --force-reinstall transformers"
-    assert checks["transformers"].text == told
+    message = "cannot be imported (its file is cut): pip install --force-reinstall transformers"
+    assert checks["transformers"].text == message
 
 
 @pytest.mark.parametrize("module", [{}, {"varlen_attn": lambda query, key, value: None}])

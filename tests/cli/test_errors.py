@@ -247,5 +247,5 @@ def test_validate_finds_a_parameter_that_no_method_has_in_a_profile(here, config
     ids=lambda error: type(error).__name__,
 )
 def test_an_error_of_a_worker_says_the_same_in_the_command(error):
-    told = pickle.loads(pickle.dumps(error))
-    assert (type(told), str(told), vars(told)) == (type(error), str(error), vars(error))
+    copied = pickle.loads(pickle.dumps(error))
+    assert (type(copied), str(copied), vars(copied)) == (type(error), str(error), vars(error))

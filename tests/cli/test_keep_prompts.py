@@ -69,8 +69,8 @@ def test_trace_prints_them(here, script):
     assert [int(number) for number, _ in heads] == list(range(len(heads)))
     assert heads[-1][1].endswith("searcher, write")
     assert done.stdout.rstrip().endswith("-> Kelford")
-    told = json.loads(here("trace", str(folder), question, "--prompts", "--json").stdout)
-    assert len(told["requests"]) == len(heads)
+    parsed = json.loads(here("trace", str(folder), question, "--prompts", "--json").stdout)
+    assert len(parsed["requests"]) == len(heads)
 
 
 def test_without_the_option_there_is_no_file_and_a_sentence(here, script):

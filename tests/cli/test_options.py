@@ -60,7 +60,7 @@ def test_the_flags_set_the_methods_fields(here, tapes, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--method", "echo", "--record-stops", "8"], ["--record-stops does not apply to echo", "these have it: ", "tape"]),
         (["--method", "tape", "--record-t-p", "0.9"], ["add --record-stops N"]),
@@ -74,11 +74,11 @@ def test_the_flags_set_the_methods_fields(here, tapes, tmp_path):
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_a_flag_that_does_not_fit_is_exit_2(here, tapes, tmp_path, arguments, told):
+def test_a_flag_that_does_not_fit_is_exit_2(here, tapes, tmp_path, arguments, message):
     dataset = [] if "--suite" in arguments else ROW[:2]
     done = here("run", *arguments, *dataset, "--mlflow", "off")
     assert (done.returncode, done.stdout) == (2, "")
-    assert all(part in done.stderr for part in told), done.stderr
+    assert all(part in done.stderr for part in message), done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.rglob("run.yaml"))
 

@@ -41,8 +41,8 @@ def test_the_list_says_what_is_needed_and_what_is_here(here):
     assert line.split("  ")[0] == "pecan-table1"
     assert "PECAN, Table 1" in line
     assert "37 GiB" in line
-    (told,) = json.loads(here("reproduce", "longrefiner-table4", "--list", "--json").stdout)
-    needed = {check["name"]: check["text"] for check in told["needs"]}
+    (table,) = json.loads(here("reproduce", "longrefiner-table4", "--list", "--json").stdout)
+    needed = {check["name"]: check["text"] for check in table["needs"]}
     assert "harness retrieve --dataset nq" in needed["retrieved/nq-e5.jsonl"]
     assert "harness train longrefiner" in needed["adapters/qwen2.5-3b-instruct/adapters/analysis"]
     assert "hf download BAAI/bge-reranker-v2-m3" in needed["bge-reranker"]

@@ -32,12 +32,12 @@ def last(text):
 def test_json_is_the_last_line_and_names_the_folder(cli, tmp_path):
     done = cli("run", "--method", "Echo", *ROW, "--limit", "3", "--json", "--set", "method.word=yes", "method.k=7")
     assert done.returncode == 0, done.stderr
-    told = json.loads(last(done.stdout))
-    folder = tmp_path / told["run"]
+    parsed = json.loads(last(done.stdout))
+    folder = tmp_path / parsed["run"]
     assert folder.parent == tmp_path / "results" / "pocket~musique"
     assert folder.name.startswith("echo--pocket-llama--")
-    assert told["summary"] == json.loads((folder / "summary.json").read_text())
-    assert told["summary"]["n_total"] == 3
+    assert parsed["summary"] == json.loads((folder / "summary.json").read_text())
+    assert parsed["summary"]["n_total"] == 3
     rows = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
     assert [row["prediction"] for row in rows] == ["yes"] * 3
     stored = yaml.safe_load((folder / "run.yaml").read_text())
@@ -50,8 +50,8 @@ def test_json_is_the_last_line_and_names_the_folder(cli, tmp_path):
     assert "encoder" not in stored["config"]
     assert not [key for key, value in flatten(stored["config"]).items() if value is None]
     assert stored["origins"].keys() == flatten(stored["config"]).keys()
-    told = "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model"
-    assert [line for line in done.stderr.splitlines() if "--model" in line] == [told]
+    parsed = "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model"
+    assert [line for line in done.stderr.splitlines() if "--model" in line] == [parsed]
     assert json.loads((folder / "manifest.json").read_text())["command"][:2] == ["harness", "run"]
 
 
@@ -60,8 +60,8 @@ def test_the_most_frequent_reason_of_failed_questions_is_told(tmp_path):
     errors = [reason and {"type": "QuestionError", "message": reason} for reason in reasons]
     rows = [{"question_id": f"q{n}", "error": error} for n, error in enumerate(errors)]
     (tmp_path / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = failure_text(runner.RunResult(tmp_path, {"n_total": 4}, failed=3), "", debug=False)
-    assert told.startswith(
+    sentence = failure_text(runner.RunResult(tmp_path, {"n_total": 4}, failed=3), "", debug=False)
+    assert sentence.startswith(
         "error: 3 of 4 questions failed; 2 of them like 'q1': QuestionError: the window of 7 is full"
     )
 
@@ -144,9 +144,9 @@ def test_a_failure_says_where_it_happened_and_debug_prints_the_traceback(here):
     error = here(*command).stderr.splitlines()[-1]
     assert re.search(r"too hard \(tests/cli/fakes\.py:\d+\)", error), error
     assert "--debug prints the traceback" in error
-    told = here(*command, "--debug").stderr  # of the stored record: nothing runs again
-    assert 'raise ValueError("the first question is too hard")' in told
-    assert "--debug" not in told
+    sentence = here(*command, "--debug").stderr  # of the stored record: nothing runs again
+    assert 'raise ValueError("the first question is too hard")' in sentence
+    assert "--debug" not in sentence
 
 
 def test_fail_fast_stops_at_the_first_failure(here):
@@ -184,9 +184,9 @@ def test_mlflow_logs_and_counts_only_where_it_was_asked_for(mlflow, variable, mi
     assert done.returncode == code, done.stderr
     name = {"--mlflow sqlite:///x.db": "x.db", "": "127.0.0.1:9" if variable else "mlflow.db"}.get(" ".join(mlflow))
     assert started == ([("echo", name, None)] if name else [])
-    told = [line for line in done.stderr.splitlines() if "tracking failed" in line]
+    sentence = [line for line in done.stderr.splitlines() if "tracking failed" in line]
     expected = f"{'error' if code else 'warning'}: tracking failed"
-    assert told == ([expected] if name and missed else [])
+    assert sentence == ([expected] if name and missed else [])
 
 
 def test_an_interrupt_prints_no_password(here, monkeypatch):
@@ -198,22 +198,22 @@ def test_an_interrupt_prints_no_password(here, monkeypatch):
     done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--mlflow", uri)
     assert done.returncode == 130
     assert "hunter" not in done.stderr
-    told = done.stderr.splitlines()
-    assert told[-2].endswith("The same command resumes (replace *** by the password):")
-    assert shlex.split(told[-1])[-2:] == ["--mlflow", "postgresql://***@db/runs?password=***"]
+    lines = done.stderr.splitlines()
+    assert lines[-2].endswith("The same command resumes (replace *** by the password):")
+    assert shlex.split(lines[-1])[-2:] == ["--mlflow", "postgresql://***@db/runs?password=***"]
 
 
 def test_a_password_of_a_dead_database_stands_nowhere_and_the_end_does_not_wait_for_it(here, tmp_path):
     uri = "postgresql://bob:hunter2@127.0.0.1:9/runs?password=hunter3"
     done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "1", f"--mlflow={uri}").checked(3)
-    (told,) = [line for line in done.stderr.splitlines() if "tracking failed" in line]
-    assert "(ConnectionRefusedError: nobody answers at 127.0.0.1:9)" in told
-    assert "harness track 'results/pocket~musique/echo--" in told
+    (sentence,) = [line for line in done.stderr.splitlines() if "tracking failed" in line]
+    assert "(ConnectionRefusedError: nobody answers at 127.0.0.1:9)" in sentence
+    assert "harness track 'results/pocket~musique/echo--" in sentence
     assert "hunter" not in done.stderr
     (manifest,) = tmp_path.glob("results/*/*/manifest.json")
     kept = json.loads(manifest.read_text())
-    told = "--mlflow=postgresql://***@127.0.0.1:9/runs?password=***"
-    assert kept["command"][-1] == kept["starts"][0]["command"][-1] == told
+    sentence = "--mlflow=postgresql://***@127.0.0.1:9/runs?password=***"
+    assert kept["command"][-1] == kept["starts"][0]["command"][-1] == sentence
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"hunter" not in path.read_bytes(), path
 
@@ -246,10 +246,10 @@ def test_replies_without_it_are_counted_where_the_result_is_printed(here):
 
 def test_a_trace_shows_the_reply_and_what_was_scored(here, tmp_path):
     done = here(*PREFIX, "method.word=Two towns. Answer: Mira", "--json")
-    told = json.loads(done.stdout)
-    assert told["summary"]["n_without_prefix"] == 0
-    first = json.loads((tmp_path / told["run"] / "records.jsonl").read_text().splitlines()[0])
-    lines = here("trace", told["run"], first["question_id"]).stdout.splitlines()
+    parsed = json.loads(done.stdout)
+    assert parsed["summary"]["n_without_prefix"] == 0
+    first = json.loads((tmp_path / parsed["run"] / "records.jsonl").read_text().splitlines()[0])
+    lines = here("trace", parsed["run"], first["question_id"]).stdout.splitlines()
     assert [line for line in lines if line.startswith(("answer ", "scored "))] == [
         "answer     Two towns. Answer: Mira",
         "scored     Mira",
@@ -257,14 +257,14 @@ def test_a_trace_shows_the_reply_and_what_was_scored(here, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ends", "told"),
+    ("ends", "sentence"),
     [
         ("m._run_command = lambda _: 130", ""),
         ("m._run_command = lambda _: (_ for _ in ()).throw(KeyboardInterrupt)", "harness run --method x"),
     ],
 )
-def test_an_interrupted_command_waits_for_no_thread_and_ends_with_130(ends, told):
+def test_an_interrupted_command_waits_for_no_thread_and_ends_with_130(ends, sentence):
     code = f"{THREAD}{MAIN}{ends}\nm.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert (done.returncode, "Traceback" in done.stderr) == (130, False)
-    assert told in done.stderr
+    assert sentence in done.stderr

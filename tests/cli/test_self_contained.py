@@ -75,8 +75,8 @@ def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_pat
         "gold Kelford | Kel ford",
         "answer Kelford",
     ]
-    told = json.loads(here("trace", str(folder), "2hop__2", "--json").stdout)
-    assert (told["question"], told["gold"]) == ("Where was builder 2 of the mill born?", ["Kelford", "Kel ford"])
+    parsed = json.loads(here("trace", str(folder), "2hop__2", "--json").stdout)
+    assert (parsed["question"], parsed["gold"]) == ("Where was builder 2 of the mill born?", ["Kelford", "Kel ford"])
     assert here("report", "results", "--html", "page.html").returncode == 0
     written = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert "No gold answers" not in written.text
@@ -94,10 +94,10 @@ def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_pat
 
 def test_a_licence_can_forbid_it(here, rows, tmp_path):
     folder = run(here, "full-context", "--keep-texts", "no")
-    told = "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
+    content = "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
     assert not (folder / "texts.jsonl").exists()
     for text in ("mill", "builder", "Kel ford"):
-        assert text not in told.replace(str(tmp_path), ""), text
+        assert text not in content.replace(str(tmp_path), ""), text
     one = records(folder)[0]
     assert (one["question"], one["options"], one["gold"]) == (None, None, None)
     assert one["shown"][0] | {"document_id": ""} == {

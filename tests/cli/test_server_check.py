@@ -86,10 +86,10 @@ def test_a_server_that_gives_no_reply(capsys):
         code, lines, _ = checked(capsys, "--server", server.url, "--model", "other")
         assert (code, lines["chat"]["state"], server.asked[0]["model"]) == (4, "problem", "other")
         assert "status 403" in lines["chat"]["text"]
-    code, lines, told = checked(capsys, "--server", gone)
-    assert (code, lines, told.count("\n")) == (2, {}, 1)
-    assert told.startswith(f"error: no server answers at {gone}")
+    code, lines, message = checked(capsys, "--server", gone)
+    assert (code, lines, message.count("\n")) == (2, {}, 1)
+    assert message.startswith(f"error: no server answers at {gone}")
     for flags, words in ((["--model", "m"], "--server URL"), (["--flops", "m", "--server", "u"], "give one of them")):
-        code, _, told = checked(capsys, *flags)
+        code, _, message = checked(capsys, *flags)
         assert code == 2
-        assert words in told
+        assert words in message

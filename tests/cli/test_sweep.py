@@ -24,8 +24,8 @@ def test_each_combination_is_a_run_and_the_report_has_its_values_as_columns(here
     assert [(p["k"], p["word"]) for p in swept] == [(1, "a"), (1, "b"), (3, "a"), (3, "b")]
     table = here("report", "results").stdout
     assert table.splitlines()[1].split()[:3] == ["method", "word", "k"]
-    told = {tuple(line.split()[:3]) for line in table.splitlines()[2:6]}
-    assert told == {("echo", word, k) for k in "13" for word in "ab"}
+    rows = {tuple(line.split()[:3]) for line in table.splitlines()[2:6]}
+    assert rows == {("echo", word, k) for k in "13" for word in "ab"}
     again = here(*sweep, "--json")  # nothing runs twice: every row is stored
     assert [c["method"]["params"] for c in configs_of(again)] == [c["method"]["params"] for c in configs_of(done)]
 

@@ -194,12 +194,12 @@ class TestGraphFile:
 
 def test_json_has_the_steps_with_their_parents(tmp_path, cache, capsys):
     (line,) = lines_of(searched(tmp_path, keep(cache), prediction="\ud800"), capsys, json=True)
-    told = json.loads(line)
-    assert (told["question_id"], told["graph"], told["prediction"]) == ("q0", True, "\ud800")
-    assert [(s["step"], s["parent"], s["edge"], s["later"]) for s in told["steps"]][1:3] == [
+    parsed = json.loads(line)
+    assert (parsed["question_id"], parsed["graph"], parsed["prediction"]) == ("q0", True, "\ud800")
+    assert [(s["step"], s["parent"], s["edge"], s["later"]) for s in parsed["steps"]][1:3] == [
         (1, 0, 0.7, False), (2, 1, 0.36, False),
     ]  # fmt: skip
-    assert told["steps"][2]["shown"]["start"] == 5
-    assert told["steps"][6]["later"] is True
-    assert {s["evidence"] for s in told["steps"]} == {"-"}
-    assert len(told["notes"]) == 1
+    assert parsed["steps"][2]["shown"]["start"] == 5
+    assert parsed["steps"][6]["later"] is True
+    assert {s["evidence"] for s in parsed["steps"]} == {"-"}
+    assert len(parsed["notes"]) == 1

@@ -42,13 +42,13 @@ def test_split_and_columns():
 
 def test_list_names_every_kind(cli):
     done = cli("list", "--json").checked()
-    told = json.loads(done.stdout)
-    assert list(told) == ["methods", "datasets", "models", "encoders", "scorers", "suites", "profiles"]
-    assert {"pecan", "bm25", "sbert", "full-context", "closed-book", "oracle-evidence"} <= told["methods"].keys()
-    assert {"musique", "hotpotqa"} <= told["datasets"].keys()
-    assert (told["methods"]["echo"], told["suites"]["pair"]) == ("says one word", "two rows")
-    assert "evidence_recall" in told["scorers"]
-    assert all(told["methods"].values())
+    parsed = json.loads(done.stdout)
+    assert list(parsed) == ["methods", "datasets", "models", "encoders", "scorers", "suites", "profiles"]
+    assert {"pecan", "bm25", "sbert", "full-context", "closed-book", "oracle-evidence"} <= parsed["methods"].keys()
+    assert {"musique", "hotpotqa"} <= parsed["datasets"].keys()
+    assert (parsed["methods"]["echo"], parsed["suites"]["pair"]) == ("says one word", "two rows")
+    assert "evidence_recall" in parsed["scorers"]
+    assert all(parsed["methods"].values())
 
 
 def test_list_one_kind_and_methods_by_family(here):
@@ -72,13 +72,13 @@ def test_show_explains_each_parameter(here):
 
 
 def test_show_gives_each_value_its_origin(here):
-    told = json.loads(here("show", "ECHO", "--set", "method.k=4", "--profile", "tiny", "--json").stdout)
-    assert told["values"]["method.params.k"] == 4
+    parsed = json.loads(here("show", "ECHO", "--set", "method.k=4", "--profile", "tiny", "--json").stdout)
+    assert parsed["values"]["method.params.k"] == 4
     plain = ("method.view", "method.encoder", "method.reranker", "method.params.mode", "method.params.pause")
     said = {"method.name": "--method", "method.implementation": "$HARNESS_CONFIGS/methods/echo.yaml"}
     said |= {"method.params.k": "--set"} | dict.fromkeys(("method.params.word", "method.params.rate"), "profile tiny")
-    assert told["origins"] == dict.fromkeys(plain, "default") | said
-    assert told["prompts"] == {"echo (table 9)": "Say {word}.\nNo more."}
+    assert parsed["origins"] == dict.fromkeys(plain, "default") | said
+    assert parsed["prompts"] == {"echo (table 9)": "Say {word}.\nNo more."}
 
 
 def test_show_as_text(here):
@@ -90,19 +90,21 @@ def test_show_as_text(here):
 
 
 def test_show_a_whole_run(here):
-    told = json.loads(here("show", "echo-loud", "-d", "musique", "--seed", "5", "--model", "scripted", "--json").stdout)
-    assert (told["values"]["method.params.k"], told["values"]["model.name"]) == (9, "scripted")
-    assert told["values"]["seed"] == 5
-    assert (told["origins"]["seed"], told["origins"]["model.name"]) == ("--seed", "--model")
-    assert told["origins"]["method.params.k"].endswith("by_dataset")
+    parsed = json.loads(
+        here("show", "echo-loud", "-d", "musique", "--seed", "5", "--model", "scripted", "--json").stdout
+    )
+    assert (parsed["values"]["method.params.k"], parsed["values"]["model.name"]) == (9, "scripted")
+    assert parsed["values"]["seed"] == 5
+    assert (parsed["origins"]["seed"], parsed["origins"]["model.name"]) == ("--seed", "--model")
+    assert parsed["origins"]["method.params.k"].endswith("by_dataset")
 
 
 @pytest.mark.parametrize("name", ["musique", "default", "minilm", "paper", "first-slice", "evidence_recall"])
 def test_show_every_kind(name, here):
     done = here("show", name, "--json").checked()
-    told = json.loads(done.stdout)
-    assert told["values"]
-    assert told["origins"].keys() == told["values"].keys()
+    parsed = json.loads(done.stdout)
+    assert parsed["values"]
+    assert parsed["origins"].keys() == parsed["values"].keys()
 
 
 def test_show_asks_for_the_kind_of_a_name_that_has_two(here, configs):
@@ -119,14 +121,14 @@ def test_diff_prints_exactly_the_keys_that_differ(here):
     text = here("show", "echo", "--diff", "echo-loud", "-d", "hotpotqa").stdout.splitlines()
     assert text == ["             echo   echo-loud", "method.mode  quiet  loud"]
     assert here("show", "echo", "--diff", "echo").stdout == "echo and echo do not differ\n"
-    told = json.loads(here("show", "memagent", "--diff", "memagent-printed-prompt", "--json").stdout)
-    (theirs, printed) = told.pop("prompt memory update")
-    assert (told, theirs == printed) == ({}, False)
+    parsed = json.loads(here("show", "memagent", "--diff", "memagent-printed-prompt", "--json").stdout)
+    (theirs, printed) = parsed.pop("prompt memory update")
+    assert (parsed, theirs == printed) == ({}, False)
 
 
 def test_validate(here):
-    told = json.loads(here("validate", "-m", "echo", "-d", "pocket/musique", "--limit", "5", "--json").stdout)
-    assert (told["method"], told["dataset"], told["questions"]) == ("echo", "pocket/musique", 5)
+    parsed = json.loads(here("validate", "-m", "echo", "-d", "pocket/musique", "--limit", "5", "--json").stdout)
+    assert (parsed["method"], parsed["dataset"], parsed["questions"]) == ("echo", "pocket/musique", 5)
     assert "20 questions" in here("validate", "-m", "echo", "-d", "pocket/musique").stdout
 
 
@@ -147,10 +149,10 @@ def test_score_again_without_a_model(stored, here):
     assert yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]["scorers"] == [*own, "flashrag.em"]
     assert "add --scorers NAME" in here("score", str(stored), "--only").stderr
     done = here("score", str(stored), "--scorers", "flashrag.em,evidence_recall", "--only", "--json")
-    told = json.loads(done.stdout)["summary"]
-    assert told["scores"].keys() == {"flashrag.em", "evidence_recall"}
-    assert told == json.loads((stored / "summary.json").read_text())
-    assert told["n_asked"] == 2
+    parsed = json.loads(done.stdout)["summary"]
+    assert parsed["scores"].keys() == {"flashrag.em", "evidence_recall"}
+    assert parsed == json.loads((stored / "summary.json").read_text())
+    assert parsed["n_asked"] == 2
     rows = [json.loads(line) for line in (stored / "records.jsonl").read_text().splitlines()]
     assert all(row["scores"].keys() == {"flashrag.em", "evidence_recall"} for row in rows)
     assert json.loads((stored / "manifest.json").read_text())["scorers"].keys() == {"flashrag.em", "evidence_recall"}
@@ -165,8 +167,8 @@ def test_score_sees_a_changed_prediction(stored, here, tmp_path):
     rows = [json.loads(line) for line in records.read_text().splitlines()]
     rows[0]["prediction"] = gold[rows[0]["question_id"]]
     records.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = json.loads(here("score", str(stored), "--scorers", "musique.answer_em", "--json").stdout)["summary"]
-    assert told["scores"]["musique.answer_em"]["mean"] == 0.5
+    parsed = json.loads(here("score", str(stored), "--scorers", "musique.answer_em", "--json").stdout)["summary"]
+    assert parsed["scores"]["musique.answer_em"]["mean"] == 0.5
 
 
 def test_score_refuses_other_rows_and_unknown_scorers(here, tmp_path):

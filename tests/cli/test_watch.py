@@ -80,5 +80,5 @@ def test_a_signal_ends_the_view_with_0(number, tmp_path):
         assert process.stdout is not None
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/\n", process.stdout.readline())
         process.send_signal(number)
-        told = process.communicate(timeout=30)[1]
-    assert (process.returncode, told.splitlines()[-1]) == (0, "the view has ended; runs go on")
+        message = process.communicate(timeout=30)[1]
+    assert (process.returncode, message.splitlines()[-1]) == (0, "the view has ended; runs go on")

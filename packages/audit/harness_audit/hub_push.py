@@ -50,8 +50,8 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
     api = HfApi()
     try:
         made = api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
-        told = f"Runs of longdoc-harness, contents sha256 {bundle.sha256}"
-        api.create_commit(repository, added, commit_message=told, repo_type="dataset")
+        message = f"Runs of longdoc-harness, contents sha256 {bundle.sha256}"
+        api.create_commit(repository, added, commit_message=message, repo_type="dataset")
     except HFValidationError as error:
         raise UserError(f"'{repository}' is no name of a repository ({error}); use OWNER/NAME") from error
     except Exception as error:  # the client has changed its HTTP library twice: whatever is raised, nothing was taken

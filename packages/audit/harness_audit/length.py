@@ -141,9 +141,9 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
         if slash and row["run"] in made:
             families[family].add(row["dataset"])
             cells[family, row["model"], row["method"], made[row["run"]]][row["dataset"]] = row
-    for (family, *_), own in sorted(cells.items()):
-        if len(own) > 1 and own.keys() == families[family]:
-            rows.append(_family_mean(f"{family}, mean of {len(own)}", list(own.values())))
+    for (family, *_), alike in sorted(cells.items()):
+        if len(alike) > 1 and alike.keys() == families[family]:
+            rows.append(_family_mean(f"{family}, mean of {len(alike)}", list(alike.values())))
     return facts.as_floats(pd.DataFrame(rows))
 
 

@@ -64,8 +64,8 @@ class Pair:
         """The verdict in words; of an open pair, what is known so far."""
         mean = self.race.mean or 0.0
         low, high = self.interval
-        told = f"{100 * mean:+.1f} points [{100 * low:.1f}, {100 * high:.1f}], n = {self.race.n}"
-        what = f"{self.a} minus {self.b} is {told}"
+        points = f"{100 * mean:+.1f} points [{100 * low:.1f}, {100 * high:.1f}], n = {self.race.n}"
+        what = f"{self.a} minus {self.b} is {points}"
         if self.better is not None:
             other = self.b if self.better == self.a else self.a
             why = f"{what}, p = {self.race.p:.2g}" if self.settled_by == "level" else f"by other pairs; {what}"

@@ -138,9 +138,11 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
                 pairs = [f"{a}, {b}" for a, b in zip(part["a"], part["b"], strict=True)]
                 more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
                 draws = f"{100 * part['reversed'].mean():.0f} %"
-                changed.append((name, part["kind"].iloc[0], str(len(pairs)), draws, "; ".join(pairs[:3]) + more))
-            flipped = pd.DataFrame(changed, columns=["choice", "kind", "pairs", "in draws", "which"])
-            out.append((f"{title}: what flips or is not settled", flipped.assign(notes=[(_IN_DRAWS,)] * len(flipped))))
+                changed.append(
+                    (name, part["kind"].iloc[0], str(len(pairs)), draws, "; ".join(pairs[:3]) + more, (_IN_DRAWS,))
+                )
+            names = ["choice", "kind", "pairs", "in draws", "which", "notes"]
+            out.append((f"{title}: what flips or is not settled", pd.DataFrame(changed, columns=names)))
     return out
 
 

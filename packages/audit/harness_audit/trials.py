@@ -38,9 +38,9 @@ def figure(
     Raises UserError where there is no run with trials, and as replay.score_stops and rule_table.frame.
     """
     parts = []
-    for run, told in runs_with_rule(runs, Trials, warn):
-        maxima = range((told.most.max_trials if most is None else most) + 1)
-        parts.append(score_stops(run, told, [Trials(number) for number in maxima], score, data))
+    for run, rule in runs_with_rule(runs, Trials, warn):
+        maxima = range((rule.most.max_trials if most is None else most) + 1)
+        parts.append(score_stops(run, rule, [Trials(number) for number in maxima], score, data))
     if not parts:
         how = "harness run --method qrmem --dataset quality --record-stops 8"
         raise UserError(f"no run here has trials, so there is no curve; make one with: {how}")

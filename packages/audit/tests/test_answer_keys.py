@@ -68,7 +68,7 @@ ACC = "flashrag.acc gives 1 to any text"
 
 
 @pytest.mark.parametrize(
-    ("gold", "told"),
+    ("gold", "message"),
     [
         (["A"], f"'A': {F1}, {ACC}"),
         (["\u2014"], f"'\u2014': {ROUGE}"),
@@ -77,13 +77,13 @@ ACC = "flashrag.acc gives 1 to any text"
         (["A mill"], None),
     ],
 )
-def test_gold_answers_of_which_nothing_is_left_are_named_with_what_scorers_make_of_them(tmp_path, gold, told):
+def test_gold_answers_of_which_nothing_is_left_are_named_with_what_scorers_make_of_them(tmp_path, gold, message):
     names = ("longbench.qa_f1_score", "rouge_score.rougeL", "flashrag.acc", "flashrag.em", "logged.acc")
     records = [record(0, 1.0, scores=dict.fromkeys(names, 1.0))]
     settings = {"dataset": {"name": "musique", "format": "musique", "scorers": [*names]}}
     run = read_run(write_run(tmp_path, records, settings=settings))
     (found,) = analyse_runs([(run, Rows({"q0": example(0, gold)}, {"d0": Document("d0", TEXT)}))])
-    assert found.suspects.get("q0", {}).get("nothing to compare") == told
+    assert found.suspects.get("q0", {}).get("nothing to compare") == message
 
 
 @pytest.mark.parametrize("documents", [("d0",), ()])

@@ -185,9 +185,9 @@ def test_rules_that_make_no_sense(tmp_path, rules, sentence):
 
 def test_what_is_no_duel(tmp_path):
     skip = [plan(name, Right(), tiny(), failed="skip") for name in ("one", "two")]
-    for plans, told in (
+    for plans, message in (
         ([plan("one", Right(), tiny())] * 2, "one is in the duel twice"),
         (skip, "leave out failed=sk"),
     ):
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=message):
             run_duel(plans, Rules(), tmp_path, command=[], progress=Quiet())
