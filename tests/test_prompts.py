@@ -91,12 +91,12 @@ def test_each_prompt_of_each_preset_can_be_replaced(preset: str) -> None:
 def test_what_replaces_a_prompt_is_what_the_model_reads(preset: str) -> None:
     own = method(preset)
     made = method(preset, **{p.name: f"Mark {i}. {p.text}" for i, p in enumerate(own.templates())})
-    told = "\n".join(
+    prompts = "\n".join(
         teacher().text.decode(teacher().play(skill, scene).ids)[0]
         for skill in made.skills()
         for scene in scenes_of(skill.scene, skill.name)
     )
-    assert {p.name for i, p in enumerate(own.templates()) if f"Mark {i}. " not in told} == UNSEEN[preset]
+    assert {p.name for i, p in enumerate(own.templates()) if f"Mark {i}. " not in prompts} == UNSEEN[preset]
 
 
 def test_prompts_that_no_skill_sends() -> None:
@@ -108,8 +108,8 @@ def test_prompts_that_no_skill_sends() -> None:
         ("decom", {"sub-answers": "M3", "steps": "M4 {question} {answer}"}),
     ):
         answered(method(preset, **prompts), tools, text, QUESTION)
-    told = "\n".join(tools.reader.prompts)
-    assert all(f"M{n}" in told for n in range(1, 5))
+    sent = "\n".join(tools.reader.prompts)
+    assert all(f"M{n}" in sent for n in range(1, 5))
 
 
 ANSWER = "Brief. {instruction}\n{text}\n{question}{options}"
@@ -235,8 +235,8 @@ def test_adapters_whose_prompts_nobody_knows_are_a_warning(tmp_path) -> None:
     own = plan("longrefiner").models["refiner"].adapters
     if not own:
         pytest.skip("no adapters come with this package; make adapters trains them")
-    told = [w for w in plan("longrefiner").warnings if "no card" in w]
-    assert told == []
+    warnings = [w for w in plan("longrefiner").warnings if "no card" in w]
+    assert warnings == []
     for name in ("analysis", "selection"):
         shutil.copytree(own[name], tmp_path / name)
         (tmp_path / name / "card.json").unlink()

@@ -88,9 +88,9 @@ def test_the_installed_command_lists_and_runs(installed: Path, tmp_path: Path) -
     assert "pecan" in listed["methods"]
     assert "pocket/musique" in listed["datasets"]
     words = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", "2", "--json"]
-    told = json.loads(call(harness, *words, "--mlflow", "off", cwd=tmp_path, **env).splitlines()[-1])
-    assert told["summary"]["n_scored"] == 2
-    assert "bm25--pocket-llama--" in told["run"]  # the model came with the wheel of packages/pocket
+    line = json.loads(call(harness, *words, "--mlflow", "off", cwd=tmp_path, **env).splitlines()[-1])
+    assert line["summary"]["n_scored"] == 2
+    assert "bm25--pocket-llama--" in line["run"]  # the model came with the wheel of packages/pocket
     assert "bm25" in call(harness, "report", "results", cwd=tmp_path, **env)
-    manifest = json.loads((tmp_path / told["run"] / "manifest.json").read_text())
+    manifest = json.loads((tmp_path / line["run"] / "manifest.json").read_text())
     assert manifest["git"] is None

@@ -74,6 +74,11 @@ def break_even(index: float, query: float, reference: float) -> int | None:
     return least - 1 if least > 1 and index / (least - 1) + query <= reference * (1 + 1e-12) else least
 
 
+def cost_per_query(index: float | None, query: float | None, k: int) -> float | None:
+    """Cost of one of `k` queries of a document; an index of None is one that the method does not have."""
+    return None if query is None else (index or 0.0) / k + query
+
+
 def cost_column(k: int) -> str:
     """The name of the column with the cost of a query where a document has `k`."""
     return f"tflops.k={k}"
@@ -145,7 +150,7 @@ def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[
     out: dict[str, Any] = {name: row[name] for name in ("dataset", "method", "model", "n")}
     out["questions per document"] = len(run.records) / len(total) if total else None
     out["tflops.index"], out["tflops.query"] = index, query
-    out |= {cost_column(k): None if query is None else (index or 0.0) / k + query for k in per_document}
+    out |= {cost_column(k): cost_per_query(index, query, k) for k in per_document}
     out["tflops.reference"] = out["break even"] = None  # `frame` sets them
     return {**out, "convention": row["convention"], "notes": notes, "run": row["run"]}
 

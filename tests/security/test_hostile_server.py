@@ -92,8 +92,8 @@ def _request(connection):
     while b"\r\n\r\n" not in data:
         data += connection.recv(65536) or b"\r\n\r\n"
     head, _, body = data.partition(b"\r\n\r\n")
-    told = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-le")]
-    length = sum(int(line.split(b":")[1]) for line in told)  # 0 where the connection was closed
+    lengths = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-le")]
+    length = sum(int(line.split(b":")[1]) for line in lengths)  # 0 where the connection was closed
     while len(body) < length:
         body += connection.recv(65536) or b" " * length
     return head + body

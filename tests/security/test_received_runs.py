@@ -52,8 +52,8 @@ def stored(tmp_path_factory):
     """A run folder as `harness run` leaves it, with steps of a search, a failed question and a role; what judge needs is beside."""
     folder = tmp_path_factory.mktemp("stored") / "results"
     rows = write_rows(folder.parent / "rows.jsonl", musique_rows(3))
-    told = harness.run("bm25", "musique", data=str(rows), model="random", mlflow="off", out=folder)
-    run = Path(told.folder)
+    made = harness.run("bm25", "musique", data=str(rows), model="random", mlflow="off", out=folder)
+    run = Path(made.folder)
     content = yaml.safe_load((run / RUN).read_text())
     content["config"]["roles"] = {"builder": copy.deepcopy(content["config"]["model"])}
     (run / RUN).write_text(yaml.safe_dump(content))
@@ -113,7 +113,7 @@ class Received:
         shutil.copytree(self.results, self.root)
         return self.run
 
-    def told(self, verb):
+    def outcome(self, verb):
         """Exit code, stdout and stderr of a verb; what it needs is made from the run as it is."""
         words = [word.format(root=self.root, run=self.run, question=self.question) for word in verb]
         if verb[0] == "verify":
@@ -121,8 +121,8 @@ class Received:
         return called(words)
 
     def tried(self, verb, what):
-        """What `told` says; another end than one sentence or a result is bad."""
-        code, out, err = self.told(verb)
+        """What `outcome` says; another end than one sentence or a result is bad."""
+        code, out, err = self.outcome(verb)
         if code not in (0, 2, 3, 4) or "Traceback" in err:
             self.bad.append(f"{what} {verb}: {code} {re.sub(r'.*File', 'File', err[-700:])}")
         return code, out, err
@@ -146,7 +146,7 @@ def test_every_verb_reads_the_run_as_it_was_received(stored, tmp_path):
     received = Received(stored, tmp_path)
     for verb in VERBS:
         received.fresh()
-        code, _, err = received.told(verb)
+        code, _, err = received.outcome(verb)
         expected = 4 if verb[0] == "verify" else 2 if NOTHING_TO_SHOW & {*verb} else 0  # records were changed by hand
         assert code in (expected, 0), (verb, code, err)
 

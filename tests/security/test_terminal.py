@@ -44,8 +44,8 @@ def test_text_is_shown_without_what_steers(text):
     shown = printable(text)
     assert steering(shown) == set()
     assert printable(shown) == shown
-    told = json.dumps({"a": text}, ensure_ascii=False)
-    assert json.loads(printable(told, None)) == {"a": text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")} or (
+    line = json.dumps({"a": text}, ensure_ascii=False)
+    assert json.loads(printable(line, None)) == {"a": text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")} or (
         any("\ud800" <= c <= "\udfff" for c in text)
     )  # fmt: skip
 
@@ -118,8 +118,8 @@ def test_a_bug_with_outside_text_in_it(monkeypatch):
         raise ValueError(EVIL)
 
     monkeypatch.setattr(cli, "app", broken)
-    code, told = printed("list")
+    code, out = printed("list")
     assert code == 1
-    assert "Traceback" in told
-    assert "ValueError: a\\x1b]0;title" in told
-    assert steering(told) == set()
+    assert "Traceback" in out
+    assert "ValueError: a\\x1b]0;title" in out
+    assert steering(out) == set()

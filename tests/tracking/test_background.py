@@ -158,5 +158,5 @@ class TestPasses:
         trackers.add(folder)
         for last in (False, False, False, True):  # nothing has changed, but traces are missing
             trackers.log_changes(last)
-        (told,) = trackers.missed()
-        assert f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track" in told
+        (sentence,) = trackers.missed()
+        assert f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track" in sentence

@@ -19,10 +19,10 @@ def test_settings_of_parts_that_the_run_did_not_use_and_defaults_are_left_out():
     models = {"reader": {"adapters": {"a": "0f"}}, "builder": {}, "reranker": {}}
     short, _ = params(config("musique", "pecan", "tiny", changes), models)
     reader = {"": "tiny", ".dtype": "float32", ".base_url": "http://h/v1", ".timeout": "9.0", ".logprobs": "5"}
-    told = {f"model{key}": value for key, value in reader.items()} | {"reranker": "bge", "reranker.max_length": "8"}
-    told |= {"roles.builder": "far", "roles.builder.backend": "endpoint", "roles.builder.timeout": "7.0"}
+    expected = {f"model{key}": value for key, value in reader.items()} | {"reranker": "bge", "reranker.max_length": "8"}
+    expected |= {"roles.builder": "far", "roles.builder.backend": "endpoint", "roles.builder.timeout": "7.0"}
     plain = ("method", "dataset", "seed")
-    assert {name: value for name, value in short.items() if not name.startswith(plain)} == told
+    assert {name: value for name, value in short.items() if not name.startswith(plain)} == expected
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,8 @@ def test_new_scores_keep_what_people_added_and_a_new_answer_does_not(uri, tmp_pa
     track(folder, uri)
     other = stored_traces(uri)["q1"].info
     person = AssessmentSource("HUMAN", "ann")
-    told = Feedback("comment", "too short", source=person)
-    TracingClient(uri).log_assessment(stored_traces(uri)["q0"].info.trace_id, told)
+    comment = Feedback("comment", "too short", source=person)
+    TracingClient(uri).log_assessment(stored_traces(uri)["q0"].info.trace_id, comment)
     rewrite(folder, asked(0, 1.0), asked(1))
     track(folder, uri)
     found = stored_traces(uri)

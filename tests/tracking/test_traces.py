@@ -52,7 +52,7 @@ def test_what_was_asked_shown_and_answered(tmp_path):
         {"supporting": s, "kind": "span", "doc_uri": at} for s, at in ((True, "d0[0:4]"), (False, "d0[6:9]"))
     )
     pieces = [("Orb.", first), ("characters of d0[6:9]", second)]
-    assert search.outputs == [{"page_content": text, "metadata": told} for text, told in pieces]
+    assert search.outputs == [{"page_content": text, "metadata": place} for text, place in pieces]
     assert (answer.outputs, answer.inputs) == ("Mira", {"pieces": 2, "question": "Who rules Orb?"})
     assert answer.attributes is not None
     assert answer.attributes["mlflow.llm.model"] == "tiny"
@@ -177,8 +177,8 @@ def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path):
     search, answer = searched.root.children
     assert names(search) == ["visit 7"]
     (asked,) = search.children[0].children
-    told = ("probe (searcher)", {"prompt": "Text. Yes or no?"}, '{"Yes": 0.5}')
-    assert (asked.name, asked.inputs, asked.outputs) == told
+    probe = ("probe (searcher)", {"prompt": "Text. Yes or no?"}, '{"Yes": 0.5}')
+    assert (asked.name, asked.inputs, asked.outputs) == probe
     assert [child.inputs for child in answer.children] == [{"prompt": "Text. Who?"}]
 
 

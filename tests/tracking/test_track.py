@@ -37,8 +37,8 @@ class TestTrack:
             expected = pytest.approx(100 * line[f"{SCORE}.{end}"], abs=0.005)
             assert run.data.metrics[f"uncertainty/{SCORE}.{end}"] == expected
         assert "usage/TFLOPs.index" not in run.data.metrics, "no index was built: no cost, rather than a cost of 0"
-        told = {"method": "pecan", "method.view": "document", "method.k": "5"}
-        assert run.data.params == told | {"dataset": "musique", "model": "tiny", "seed": "0"}
+        parameters = {"method": "pecan", "method.view": "document", "method.k": "5"}
+        assert run.data.params == parameters | {"dataset": "musique", "model": "tiny", "seed": "0"}
         expected = {"method": "pecan", "model": "tiny", "dataset": "musique", "hash8": "0123abcd", "embedded": "false"}
         expected |= {"git_commit": "c0ffee", "mlflow.source.git.commit": "c0ffee", "harness.run": folder.name}
         expected |= {"git_dirty": "false", "state": "finished", "mlflow.user": getpass.getuser()}
@@ -223,8 +223,8 @@ class TestTrack:
         ],
     )
     def test_runs_that_differ_in_what_made_them_never_look_alike(self, manifest, uri, tmp_path):
-        for n, told in enumerate(({}, {}, manifest)):
-            track(run_folder(tmp_path / str(n), manifest=told | {"started": f"2026-01-0{n + 1}T03:04:05+00:00"}), uri)
+        for n, made in enumerate(({}, {}, manifest)):
+            track(run_folder(tmp_path / str(n), manifest=made | {"started": f"2026-01-0{n + 1}T03:04:05+00:00"}), uri)
         found = sorted(runs_of(uri), key=lambda run: int(run.info.start_time))
         assert len({run.info.run_name for run in found}) == 3
         assert [run.data.tags["made_with"] == found[0].data.tags["made_with"] for run in found] == [True, True, False]

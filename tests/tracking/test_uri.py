@@ -44,9 +44,9 @@ class TestVerb:
         done = here("track", str(tmp_path / "results"), "--uri", "http://127.0.0.1:9")
         assert time.monotonic() - begun < 30
         assert (done.returncode, done.stdout) == (3, "")
-        (told,) = done.stderr.splitlines()
-        assert told.startswith("error: tracking failed at http://127.0.0.1:9 (ConnectionRefusedError")
-        assert "The 4 runs themselves are on disk" in told
+        (sentence,) = done.stderr.splitlines()
+        assert sentence.startswith("error: tracking failed at http://127.0.0.1:9 (ConnectionRefusedError")
+        assert "The 4 runs themselves are on disk" in sentence
 
 
 class TestUri:
@@ -130,10 +130,10 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), SECRETS)
-def test_masked(text, told):
-    assert masked(text) == told
-    assert masked(told) == told
+@pytest.mark.parametrize(("text", "expected"), SECRETS)
+def test_masked(text, expected):
+    assert masked(text) == expected
+    assert masked(expected) == expected
 
 
 @pytest.mark.parametrize("text", PLAIN)
@@ -150,7 +150,7 @@ def test_sentences_about_a_store_hold_no_secret():
 
 
 @pytest.mark.parametrize(
-    ("uri", "told"),
+    ("uri", "expected"),
     [
         ("http://127.0.0.1:9", "ConnectionRefusedError: nobody answers at 127.0.0.1:9"),
         ("mysql+pymysql://bob:hunter2@127.0.0.1:9/x", "ConnectionRefusedError: nobody answers at 127.0.0.1:9"),
@@ -160,8 +160,8 @@ def test_sentences_about_a_store_hold_no_secret():
         ("http://h:port", None),
     ],
 )
-def test_unreachable(uri, told):
-    assert unreachable(uri) == told
+def test_unreachable(uri, expected):
+    assert unreachable(uri) == expected
 
 
 def test_a_host_behind_a_proxy_is_left_to_the_library(monkeypatch):

@@ -68,8 +68,8 @@ def test_a_run_is_logged_once_it_ends_and_again_under_the_same_id(tmp_path, sent
 
 def test_a_failure_names_the_command_that_logs_it_later(tmp_path, sent):
     folder = write_run(tmp_path, [record(0, 1.0)])
-    told = "nobody answers.*fill W&B from there with: harness track .* --uri wandb:down"
-    with pytest.raises(StoreError, match=told):
+    sentence = "nobody answers.*fill W&B from there with: harness track .* --uri wandb:down"
+    with pytest.raises(StoreError, match=sentence):
         track(folder, "wandb:down")
 
 

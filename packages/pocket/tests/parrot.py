@@ -38,12 +38,12 @@ def skill(name, scene, says):
 
     def play(scene, tools):
         with tools.model().session() as s:
-            told = says(scene)
-            for p in told[: len(scene.verdicts)]:
+            lines = says(scene)
+            for p in lines[: len(scene.verdicts)]:
                 s.user(p)
                 s.probe(["Yes", "No"])
                 s.reply("")
-            for text in told[len(scene.verdicts) :]:
+            for text in lines[len(scene.verdicts) :]:
                 s.user(text)
                 s.write(100_000)
 

@@ -92,15 +92,15 @@ def test_each_pair_is_asked_for_once(drills, pairs, between):
     things, counts = set(drills.one_token_words), set()
     for n in range(60):
         tree = pair_drill(drills, Dice("drill", n), pairs, between)
-        told = [token for token in tree.trunk if token in things]
-        counts.add(len(told) // 2)
-        assert len(set(told)) == len(told) == 2 * len(tree.branches)  # nothing stands there twice
+        named = [token for token in tree.trunk if token in things]
+        counts.add(len(named) // 2)
+        assert len(set(named)) == len(named) == 2 * len(tree.branches)  # nothing stands there twice
         assert not tree.targets
         for at, branch in enumerate(tree.branches):
             assert branch.at == len(tree.trunk)
             assert branch.targets == [len(branch.ids) - 1]
-            assert [token for token in branch.ids if token in things] == told[2 * at : 2 * at + 2]
-            assert between or list(branch.ids) == told[2 * at : 2 * at + 2]
+            assert [token for token in branch.ids if token in things] == named[2 * at : 2 * at + 2]
+            assert between or list(branch.ids) == named[2 * at : 2 * at + 2]
     assert min(counts) >= pairs[0]
     assert max(counts) <= pairs[1]
     assert len(counts) > 1 or pairs[0] == pairs[1]
@@ -116,11 +116,11 @@ def test_a_name_is_asked_for_the_number_of_its_part(drills, teacher):
         assert [int(h.group(1)) for h in heads] == list(range(len(heads)))
         counts.add(len(heads))
         ends = [*(h.start() for h in heads[1:]), len(text)]
-        told = [text[h.end() : end] for h, end in zip(heads, ends, strict=True)]
+        parts = [text[h.end() : end] for h, end in zip(heads, ends, strict=True)]
         assert len(tree.branches) == min(24, sum(token in things for token in tree.trunk))
         for branch in tree.branches:
             (name,) = (token for token in branch.ids if token in things)
             right = numbers.index(branch.ids[-1])
             assert branch.targets == [len(branch.ids) - 1]
-            assert teacher.text.tokenizer.decode([name]) in told[right]
+            assert teacher.text.tokenizer.decode([name]) in parts[right]
     assert (min(counts), max(counts)) == (2, 6)

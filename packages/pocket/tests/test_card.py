@@ -71,8 +71,8 @@ def test_a_skill_of_a_scene_nothing_makes(tiny, monkeypatch):
 
 def test_skills_are_those_of_passed_stages_whatever_the_course_is_now():
     right = {"10 choose": 0.1, "2 pecan points": 0.5, "0 recall": 1.0}  # as JSON sorts them; in order it is 0, 2, 10
-    told = [{"stage": "of an earlier course", "right": right}, *passed("second")]
-    assert trained_skills(told) == ["pecan points", "choose", "pecan search", "answer"], "a drill is no skill"
+    stages = [{"stage": "of an earlier course", "right": right}, *passed("second")]
+    assert trained_skills(stages) == ["pecan points", "choose", "pecan search", "answer"], "a drill is no skill"
     assert trained_skills([]) == []
 
 
@@ -94,8 +94,8 @@ def test_the_card_of_a_training(model):
     assert card.skills.keys() == {"pecan search", "answer"}
     assert card.skills["answer"] == fingerprint(skills()["answer"], model)
     assert card.sha256.keys() == {"model.safetensors", "tokenizer.json"}
-    told = {"seed": 3, "steps": 700, "tokens": 5000, "seconds": 90, "stages": passed("first", "second")}
-    assert {k: v for k, v in card.trained.items() if k != "hardware"} == told
+    about = {"seed": 3, "steps": 700, "tokens": 5000, "seconds": 90, "stages": passed("first", "second")}
+    assert {k: v for k, v in card.trained.items() if k != "hardware"} == about
     assert card.trained["hardware"]["threads"] >= 1
     assert card.results == []
     check_weights(model)
@@ -150,8 +150,8 @@ def test_damage(harm, sentence, model):
 
 def row(skill, asked, text, measure, *numbers, **more):
     value, low, high, n = numbers
-    told = {"skill": skill, "asked": asked, "text": text, "measure": measure, "floor": None, "failed": 0}
-    return {**told, "value": value, "low": low, "high": high, "n": n, **more}
+    head = {"skill": skill, "asked": asked, "text": text, "measure": measure, "floor": None, "failed": 0}
+    return {**head, "value": value, "low": low, "high": high, "n": n, **more}
 
 
 RESULTS = [
@@ -178,8 +178,8 @@ def test_the_tables_of_a_card():
 def test_the_page_has_the_results(tmp_path):
     text = card_page(Card(tmp_path, results=RESULTS, exam={"seed": 0, "questions": 100}))
     assert "Exam of seed 0, 100 questions a cell" in text
-    told = "- **answer: exact match.** one hop: 8 facts = 97 [93, 99] of 100; 250 tokens = 60 [50, 70] of 100. two"
-    assert told in text
+    line = "- **answer: exact match.** one hop: 8 facts = 97 [93, 99] of 100; 250 tokens = 60 [50, 70] of 100. two"
+    assert line in text
 
 
 def test_a_card_without_anything_has_a_page(tiny, tmp_path):

@@ -77,11 +77,11 @@ def by_measure(rows):
 
 
 def test_a_search_that_knows_and_ones_that_do_not():
-    told = by_measure(sit(skill("pecan search", "sufficiency", knowing), 20))
-    assert list(told) == ["AUC", "accuracy at 0.5", "exact match after yes"]
-    assert all(r.value == 1 for rows in told.values() for r in rows)
-    assert len(told["AUC"]) == 8
-    assert all(0 < r.n <= 20 for r in told["exact match after yes"])
+    rows_of = by_measure(sit(skill("pecan search", "sufficiency", knowing), 20))
+    assert list(rows_of) == ["AUC", "accuracy at 0.5", "exact match after yes"]
+    assert all(r.value == 1 for rows in rows_of.values() for r in rows)
+    assert len(rows_of["AUC"]) == 8
+    assert all(0 < r.n <= 20 for r in rows_of["exact match after yes"])
 
     same = by_measure(sit(skill("pecan search", "sufficiency", lambda s: ["0.9"] * len(s.verdicts)), 20))
     assert {r.value for r in same["AUC"]} == {0.5}
@@ -120,8 +120,8 @@ def sat_of(written, right):
     ],
 )
 def test_points_and_names(scene, written, right, kept, invented):
-    told = {name: value.mean for name, (value, _) in measure(scene, [sat_of(written, right)]).items()}
-    assert told == {"kept": pytest.approx(kept), "invented": invented if invented is None else pytest.approx(invented)}
+    means = {name: value.mean for name, (value, _) in measure(scene, [sat_of(written, right)]).items()}
+    assert means == {"kept": pytest.approx(kept), "invented": invented if invented is None else pytest.approx(invented)}
 
 
 def test_a_choice_among_parts_and_what_follows_the_reasoning():
@@ -129,8 +129,8 @@ def test_a_choice_among_parts_and_what_follows_the_reasoning():
     right = Sitting(scene, SceneOutcome(["Action: 2"]))
     ((value, floor),) = measure("triage", [right, replace(right, outcome=SceneOutcome(["Action: 1"]))]).values()
     assert (value.mean, floor) == (0.5, pytest.approx(1 / 3))
-    told = sat_of("Reasoning: x\nAction: -2\nAnswer: A", "Reasoning: y\nAction: -2\nAnswer: A")
-    assert measure("reflection", [told])["exact match after the reasoning"][0].mean == 1.0
+    sitting = sat_of("Reasoning: x\nAction: -2\nAnswer: A", "Reasoning: y\nAction: -2\nAnswer: A")
+    assert measure("reflection", [sitting])["exact match after the reasoning"][0].mean == 1.0
 
 
 def test_how_likely_scored_tokens_are():

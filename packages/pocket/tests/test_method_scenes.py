@@ -21,7 +21,7 @@ KINDS = [*SCHEMAS]
 ASK = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
 
 
-def told(monkeypatch, module, kind, pieces):
+def scenes_of(monkeypatch, module, kind, pieces):
     """Scenes of `kind` about texts of each kind in turn, each with its text and the question it was made for."""
     asked = []
     question = module.question_of
@@ -44,7 +44,7 @@ def stated(text, shown):
 @pytest.mark.parametrize("pieces", [1, 4])
 def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch, pieces):
     kinds = Counter()
-    for shown, asked, scene in told(monkeypatch, tree_walk, "leaf", pieces):
+    for shown, asked, scene in scenes_of(monkeypatch, tree_walk, "leaf", pieces):
         memory, segment = scene.texts
         found = parse_verdict(scene.replies[0])
         # A sentence that was cut proves nothing, also where only its opening is missing.
@@ -61,7 +61,7 @@ def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch, pieces)
 
 def test_a_verdict_is_proved_by_what_is_shown(monkeypatch):
     seen = Counter()
-    for shown, asked, scene in told(monkeypatch, entity_memory, "reflection", 3):
+    for shown, asked, scene in scenes_of(monkeypatch, entity_memory, "reflection", 3):
         verdict = replies.parse_verdict(scene.replies[0])
         text = "\n".join(scene.texts)
         there = [fact for fact, sentence in shown.sentences.items() if sentence in text]
@@ -80,7 +80,7 @@ def test_an_outline_places_every_paragraph(monkeypatch, pieces):
     model = FakeTools().model()
     seen = Counter()
     config = LongRefinerConfig(scoring="bm25", paragraph_words=1)
-    for _, _, scene in told(monkeypatch, refinement, "outline", pieces):
+    for _, _, scene in scenes_of(monkeypatch, refinement, "outline", pieces):
         (text,), (reply,) = scene.texts, scene.replies
         outline = parse(reply)
         assert write(outline) == reply

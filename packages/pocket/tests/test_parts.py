@@ -117,6 +117,6 @@ def test_answers_of_a_base_made_by_hand():
     back = [q for q in found if isinstance(q, Path) and q.start == "Kelford" and len(q.steps) == 1]
     assert not any(found[q] != UNANSWERABLE for q in back)
     silent = [q for q, answer in found.items() if answer == UNANSWERABLE]
-    told = {(f.subject, f.relation) for f in FACTS}
+    stated = {(f.subject, f.relation) for f in FACTS}
     assert silent
-    assert all(isinstance(q, Path) and (q.start, q.steps[0]) not in told for q in silent)
+    assert all(isinstance(q, Path) and (q.start, q.steps[0]) not in stated for q in silent)

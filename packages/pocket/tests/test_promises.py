@@ -53,9 +53,9 @@ def test_one_answer_and_no_support_too_many(kind):
 def test_the_text_states_the_fact_base_and_nothing_else(kind):
     """Read back by the templates: each sentence is its fact and no other, and all facts are there once."""
     for _, made in documents(kind):
-        told = sentences(made)
-        assert Counter(fact for fact, _ in told) == Counter(made.base.facts)
-        for fact, sentence in told:
+        pairs = sentences(made)
+        assert Counter(fact for fact, _ in pairs) == Counter(made.base.facts)
+        for fact, sentence in pairs:
             assert read(SCHEMAS[kind], sentence) == {fact}
         for document in made.documents:
             rest, at = "", 0

@@ -115,14 +115,14 @@ def made(kind, drills):
     for n in range(21):
         dice = Dice("pinned", n)
         if kind in DRILLS:
-            told = DRILLS[kind](drills, dice, (2, 6), n % 3)
+            drawn_scenes = DRILLS[kind](drills, dice, (2, 6), n % 3)
         else:
             size = {"facts": (3, 14)} if n % 2 else {"tokens": (200, 600), "some": n % 4 == 0}
             recipe = Recipe(
                 skill="x", kinds=(KINDS[n % 7],), ask=EVERY, questions=3, pieces=1 + n % 5, mixed=n % 3 == 0, **size
             )
-            told = make_scenes(recipe, kind, dice)
-        found += [(s.question.text, s.question.options, s.texts, s.replies, s.verdicts) for s in told]
+            drawn_scenes = make_scenes(recipe, kind, dice)
+        found += [(s.question.text, s.question.options, s.texts, s.replies, s.verdicts) for s in drawn_scenes]
     return found
 
 

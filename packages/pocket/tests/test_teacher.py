@@ -121,7 +121,7 @@ class Forced(HFSession):
     """A session on real weights that writes the scene's replies; it notes where its probes stood and what they fed."""
 
     def start(self, replies):
-        self.told, self.probes, self.queued = iter(replies), [], []
+        self.to_write, self.probes, self.queued = iter(replies), [], []
         self.scored = []
         return self
 
@@ -141,7 +141,7 @@ class Forced(HFSession):
         return found
 
     def _decode(self, *arguments):
-        text = next(self.told)
+        text = next(self.to_write)
         start = len(self.ids)
         self.ids += self._model.text.plain(text)
         return Written(text, Span(start, len(self.ids)), "stop")

@@ -134,9 +134,9 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(undisturbed, course
     train(settings(out, course, begin=begin, steps=2), lambda _: None)
     mark = state_of(out)["about"]["begin"]
     assert mark == llama.weights_digest(begin)
-    first, told = (json.loads((folder / "card.json").read_text())["trained"] for folder in (begin, out / "model"))
-    assert told["began"] == mark
-    assert told["before"] == [first]
+    first, second = (json.loads((folder / "card.json").read_text())["trained"] for folder in (begin, out / "model"))
+    assert second["began"] == mark
+    assert second["before"] == [first]
     train(settings(out, course, begin=begin, steps=3), lambda _: None)  # and after going on from a checkpoint
     assert json.loads((out / "model" / "card.json").read_text())["trained"]["before"] == [first]
     page = (out / "model" / "CARD.md").read_text(encoding="utf-8")

@@ -40,17 +40,17 @@ def course(base, out, tasks=(), **sets):
 
 def labelled(documents, mark="a", count=4):
     """A data set "mine" of questions about the document "d", as it is configured and as it is loaded."""
-    told = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
+    own = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
     questions = [Question(f"q{n}", f"Where is {n}?", ("d",)) for n in range(count)]
     examples = tuple(Example(question, Gold(("never",))) for question in questions)
-    config = DatasetConfig.model_validate({"name": "mine", **told})
+    config = DatasetConfig.model_validate({"name": "mine", **own})
     return QuestionSet(config), Dataset("mine", examples, documents, mark * 64, "rows")
 
 
 def train(made, steps=None):
-    told = []
-    made.run(told.append, threading.Event(), steps)
-    return told
+    lines = []
+    made.run(lines.append, threading.Event(), steps)
+    return lines
 
 
 def kill_at(step):

@@ -41,7 +41,7 @@ def told_by(question):
 
 
 def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_items(tmp_path):
-    path, told = tmp_path / "analysis.jsonl", list[str]()
+    path, reports = tmp_path / "analysis.jsonl", list[str]()
     together = threading.Barrier(4, timeout=20)
 
     def reply(body):
@@ -49,7 +49,7 @@ def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_it
         return told_by(body)
 
     with Loopback([reply]) as server:
-        LabelWriter(path, ANALYSIS, models(loaded(server)), told.append).write(items(8), {}, lambda: 4)
+        LabelWriter(path, ANALYSIS, models(loaded(server)), reports.append).write(items(8), {}, lambda: 4)
     assert (server.at_once, len(server.asked)) == (4, 8)
     scenes, empty = read_scenes(path, TASK)
     assert [scene.verdicts for scene in scenes] == [(n % 2 == 0,) for n in range(8)]
@@ -59,8 +59,8 @@ def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_it
     assert all((line["read"], line["written"]) == (50, 4) for line in lines), "the server's own counts"
     path.write_text(path.read_text().splitlines()[0] + "\n" + "".join(json.dumps(line) + "\n" for line in lines[::-1]))
     assert read_scenes(path, TASK)[0] == scenes, "lines stand in the order of replies, scenes in that of items"
-    assert told[-1].startswith("analysis: 8 of 8 labelled; ")
-    assert told[-1].endswith("left: about 0 s")
+    assert reports[-1].startswith("analysis: 8 of 8 labelled; ")
+    assert reports[-1].endswith("left: about 0 s")
 
 
 def test_what_a_server_did_not_answer_is_asked_again(tmp_path):

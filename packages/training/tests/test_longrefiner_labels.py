@@ -106,8 +106,8 @@ def test_levels(reply, found):
 def test_an_outline_is_the_pages_own_or_the_teachers():
     (own,) = STRUCTURING.label(None, [Document("p", PAGES["wiki"])], labels(TOLD))
     assert own.texts == (" ".join([LONG] * 3),)
-    (told,) = STRUCTURING.label(None, [DOCUMENT], labels(TOLD))
-    assert (told.texts, told.replies) == ((TEXT,), (TOLD,))
+    (scene,) = STRUCTURING.label(None, [DOCUMENT], labels(TOLD))
+    assert (scene.texts, scene.replies) == ((TEXT,), (TOLD,))
     for reply in ("No outline.", "<section: A>Nothing <skip> here.</section: A>", ""):
         assert STRUCTURING.label(None, [DOCUMENT], labels(reply)) == []
 
@@ -126,18 +126,18 @@ def test_titles_are_selected_from_the_trained_models_outline():
 
 
 def test_labels_are_kept_and_gone_on_with(tmp_path):
-    path, told = tmp_path / "analysis.jsonl", list[str]()
+    path, lines = tmp_path / "analysis.jsonl", list[str]()
     local, wide = (labels(json.dumps({"query_type": kind})) for kind in ("local", "global"))
     work = [(f"q{i}", Question(f"q{i}", f"Who is {i}?", ("d",)), [DOCUMENT]) for i in range(4)]
-    LabelWriter(path, ANALYSIS, local, told.append).write(work[:2], {"source": "t"})
+    LabelWriter(path, ANALYSIS, local, lines.append).write(work[:2], {"source": "t"})
     path.write_bytes(path.read_bytes() + b'{"id": "q2", "sce')  # torn by a kill
-    LabelWriter(path, ANALYSIS, wide, told.append).write(work, {"source": "t"})
+    LabelWriter(path, ANALYSIS, wide, lines.append).write(work, {"source": "t"})
     scenes, empty = read_scenes(path, TASK)
     assert [s.verdicts for s in scenes] == [(True,), (True,), (False,), (False,)]
     assert [s.question.text for s in scenes] == [f"Who is {i}?" for i in range(4)]
     assert empty == 0
     with pytest.raises(UserError, match="is of other data: source"):
-        LabelWriter(path, ANALYSIS, wide, told.append).write(work, {"source": "u"})
+        LabelWriter(path, ANALYSIS, wide, lines.append).write(work, {"source": "u"})
     same = scene_from_json(json.loads(json.dumps(scene_to_json(scenes[0]))), scenes[0].task)
     assert same == scenes[0]
 
@@ -146,12 +146,12 @@ def test_labels_are_kept_and_gone_on_with(tmp_path):
     ("window", "length", "why"), [(40, 9000, "window"), (9000, 5, "the outline was not at its end after 5 tokens")]
 )
 def test_what_the_teacher_cannot_read_or_write_whole_is_left_out_and_said(window, length, why, tmp_path):
-    models, told = labels(TOLD, length=length), []
+    models, lines = labels(TOLD, length=length), []
     models.load_teacher().window = window
-    LabelWriter(tmp_path / "s.jsonl", STRUCTURING, models, told.append).write([("d", None, [DOCUMENT])], {})
+    LabelWriter(tmp_path / "s.jsonl", STRUCTURING, models, lines.append).write([("d", None, [DOCUMENT])], {})
     line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
     assert (line["scenes"], why in line["left_out"]) == ([], True)
-    assert told[-1].startswith("structuring: 1 of 1 labelled, 1 without a usable reply; ")
+    assert lines[-1].startswith("structuring: 1 of 1 labelled, 1 without a usable reply; ")
 
 
 def test_the_printed_prompts_ask_for_the_labels_of_the_paper():

@@ -32,17 +32,17 @@ def sets_of(data, *exclude, name="nq", **sets):
 
 
 def kept(*sets):
-    told = []
-    return [key for key, _, _ in load_questions_apart(sets, 100, told.append).items("question", 100)], told
+    lines = []
+    return [key for key, _, _ in load_questions_apart(sets, 100, lines.append).items("question", 100)], lines
 
 
 def test_evaluation_questions_are_left_out_by_id_and_by_text(tmp_path):
     questions = [f"who is {n}" for n in range(10)]
     train = rows(tmp_path / "nq-train.jsonl", *questions)
     test = rows(tmp_path / "nq-test.jsonl", "Who is  3?", "who is nobody", split="test")
-    found, told = kept(*sets_of(train, test))
+    found, lines = kept(*sets_of(train, test))
     assert found == [f"nq/train_{n}" for n in range(10) if n != 3], "a counter such as test_0 is no id of a question"
-    assert told == ["nq: 1 of 10 questions are evaluation questions too, and left out"]
+    assert lines == ["nq: 1 of 10 questions are evaluation questions too, and left out"]
     train.write_text(train.read_text().replace("train_5", "dev_5"))
     assert "nq/dev_5" not in kept(*sets_of(train, test))[0]
     assert "there are no evaluation questions to compare with; name them with --exclude" in kept(*sets_of(train))[1][-1]
@@ -80,8 +80,8 @@ def test_another_split_is_refused_and_a_file_of_several_is_read_by_its_split(tmp
 def test_a_folder_brings_its_own_evaluation_questions(tmp_path):
     rows(tmp_path / "nq" / "train.jsonl", *(f"who is {n}" for n in range(6)))
     rows(tmp_path / "nq" / "test.jsonl", "who is 1", split="test")
-    told = "nq: 1 of 6 questions are evaluation questions too, and left out"
-    assert kept(*sets_of(tmp_path / "{dataset}"))[1] == [told]
+    line = "nq: 1 of 6 questions are evaluation questions too, and left out"
+    assert kept(*sets_of(tmp_path / "{dataset}"))[1] == [line]
 
 
 def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path, capsys):
@@ -106,12 +106,12 @@ def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path, capsys):
 
 def test_the_paper_reads_flashrags_training_sets():
     (hotpot,) = make_labels(TrainOptions(dataset="hotpotqa"), PAPER, ModelConfig(name="wise"), {}).sets
-    told = (hotpot.training.hub, hotpot.training.subset, hotpot.training.split, hotpot.training.format)
-    assert told == ("RUC-NLPIR/FlashRAG_datasets", "hotpotqa", "train", "retrieved")
+    fields = (hotpot.training.hub, hotpot.training.subset, hotpot.training.split, hotpot.training.format)
+    assert fields == ("RUC-NLPIR/FlashRAG_datasets", "hotpotqa", "train", "retrieved")
     assert [(one.hub, one.split) for one in hotpot.evaluation] == [("hotpotqa/hotpot_qa", "validation")]
-    told = {"format": "pocket", "instruction": "x", "max_answer_tokens": 4, "scorers": ("x",)}
+    settings = {"format": "pocket", "instruction": "x", "max_answer_tokens": 4, "scorers": ("x",)}
     with pytest.raises(UserError, match="split 'validation'"):
-        check_training(DatasetConfig(name="p", **told))
+        check_training(DatasetConfig(name="p", **settings))
 
 
 @pytest.mark.parametrize(

@@ -53,11 +53,11 @@ def of_two(out):
 
 
 def test_every_task_has_an_adapter_and_a_card(trained):
-    made, told = trained
+    made, report = trained
     assert set(files(made.out)) == {"analysis", "structuring", "selection"}
     assert [line["step"] for line in lines(made.out)] == sorted({line["step"] for line in lines(made.out)})
-    assert any(line.startswith("structuring: step 3 of 3  loss ") for line in told)
-    assert [line for line in told if "labels are" in line] == [
+    assert any(line.startswith("structuring: step 3 of 3  loss ") for line in report)
+    assert [line for line in report if "labels are" in line] == [
         "analysis: 50.0% of 12 labels are Local",
         "analysis: 50.0% of 12 labels are Global",
     ]
@@ -81,19 +81,19 @@ def test_the_base_is_loaded_once_and_adapters_are_switched(trained):
     made, _ = trained
     model = made.with_adapters(made.tasks)
 
-    def told(adapter):
+    def scores(adapter):
         with model.session(Meter(), adapter=adapter) as s:
             s.user("Where is the school of Mira Tal?")
             return s.score(" in Toren")
 
-    found = {name: told(name) for name in (None, "analysis", "structuring", "selection")}
+    found = {name: scores(name) for name in (None, "analysis", "structuring", "selection")}
     assert len({tuple(round(x, 4) for x in one) for one in found.values()}) == 4
     loaded = dict(model.net.named_parameters())
     for task in made.tasks:  # one that is loaded later must not touch those before it
         for key, value in load_file(made.folder(task) / "adapter_model.safetensors").items():
             name = key.removeprefix("base_model.model.").replace(".weight", f".{task.name}.weight")
             assert torch.equal(loaded[name].bfloat16(), value), name
-    assert told(None) == pytest.approx(found[None], abs=1e-5)
+    assert scores(None) == pytest.approx(found[None], abs=1e-5)
     bare = load_model(made.base)
     with bare.session(Meter()) as s:
         s.user("Where is the school of Mira Tal?")
@@ -108,13 +108,13 @@ def test_a_killed_training_goes_on_to_the_same_bytes(base, trained, folder, tmp_
     code, _, messages = training.end()
     assert code == -signal.SIGKILL, messages
     assert not files(cut)
-    told = small.train(small.course(base, cut, TWO))
-    assert not any("going on" in line for line in told)  # what was killed was the first checkpoint
+    report = small.train(small.course(base, cut, TWO))
+    assert not any("going on" in line for line in report)  # what was killed was the first checkpoint
     stop = threading.Event()
     again = tmp_path / "again"
     small.course(base, again, TWO).run(lambda _: None, stop, 5)  # in the middle of the second task
-    told = small.train(small.course(base, again, TWO))
-    assert "selection: going on from step 2 of 3" in told
+    report = small.train(small.course(base, again, TWO))
+    assert "selection: going on from step 2 of 3" in report
     assert of_two(trained[0].out) == of_two(cut) == of_two(again)
     assert lines(cut) == lines(again)
 
