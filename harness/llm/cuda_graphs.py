@@ -90,8 +90,8 @@ class RecordedSteps:
             if watched := [(row[n], capture) for n, capture in enumerate(captures) if capture is not None]:
                 at = torch.tensor([at for at, _ in watched], device=step.queries.device)
                 keep_steps([capture for _, capture in watched], step.queries[at], step.sums[at], self._scaling)
-            logits = step.logits.clone()  # the next step overwrites them
-        return [logits[row[n]][None] for n in range(len(tokens))]
+            at = torch.tensor([row[n] for n in range(len(tokens))], device=step.logits.device)
+            return list(step.logits[at].split(1))  # a copy: the next step overwrites them
 
     def _record_and_check(
         self,

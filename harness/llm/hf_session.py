@@ -62,7 +62,7 @@ class HFSession(Context):
     def _forward(self, cost: PassCost, ids: Sequence[int], logits: int = 1, **more: Any) -> Tensor | None:
         """Run `ids` behind what is cached, adding to `cost`; returns the last `logits` rows [logits, vocab], or None.
 
-        more: further fields of Ask. Raises ModelOutputError for logits that are NaN.
+        more: further fields of Ask. Raises ModelOutputError for logits that are NaN or infinite.
         """
         out = self._model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
         before = slot_of(self._cache).attended() - len(ids)
@@ -71,7 +71,7 @@ class HFSession(Context):
         pairs = len(ids) * before + len(ids) * (len(ids) + 1) // 2
         cost.pairs += pairs
         cost.again += pairs * isinstance(more.get("capture"), HeadCapture)
-        if out is not None and bool(torch.isnan(out).any()):
+        if out is not None and not bool(out.amax(-1).isfinite().all()):
             raise self._model.nan_logits(before + len(ids))
         return out
 

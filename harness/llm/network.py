@@ -118,9 +118,9 @@ class Network:
         return outcome  # type: ignore[no-any-return]
 
     def nan_logits(self, tokens: int) -> ModelOutputError:
-        """The error for logits that are NaN after `tokens` tokens."""
+        """The error for logits that are NaN or infinite after `tokens` tokens."""
         return ModelOutputError(
-            f"'{self.name}' gave NaN logits after {tokens} tokens (dtype {self.dtype}); "
+            f"'{self.name}' gave NaN or infinite logits after {tokens} tokens (dtype {self.dtype}); "
             "try --set model.dtype=float32 or check the weights"
         )
 
@@ -299,13 +299,14 @@ class ForwardQueue:
                 else:
                     results[n] = more or None
         if wanted:
-            rows, samplers = ([results[n][-1] for n, _ in wanted], [writing.sampler for _, writing in wanted])
+            rows, samplers = ([results[n] for n, _ in wanted], [writing.sampler for _, writing in wanted])
             for (n, writing), token in zip(wanted, next_tokens(rows, samplers), strict=True):
                 if token is None:
                     results[n] = self._model.nan_logits(slot_of(asks[n].cache).attended())
                 else:
                     more = result_or_error(functools.partial(writing.takes, token))
-                    results[n] = Again(replace(asks[n], ids=[token])) if more is True else more or None
+                    again = Ask([token], writing.cache, 1, writing.capture, writing=writing)
+                    results[n] = Again(again) if more is True else more or None
         for n, ask in enumerate(asks):
             if results[n] is None and ask.writing is not None and ask.writing.capture is not None:
                 results[n] = result_or_error(ask.writing.capture.reduce)

@@ -40,13 +40,16 @@ class SharedPrefix:
     missing: bytes | None = None
 
 
+_NONE = SharedPrefix()
+
+
 def shared_prefix(ask: Ask) -> SharedPrefix:
-    """The longest prefix of an ask's tokens that another context holds; an empty one where `ask.blocks` is empty.
+    """The longest prefix of an ask's tokens that another context holds; _NONE where `ask.blocks` is empty.
 
     The last `ask.logits` tokens are never shared, as their logits must be computed.
     """
     if not ask.blocks:
-        return SharedPrefix()
+        return _NONE
     slot = slot_of(ask.cache)
     used, known = slot.used[0], len(slot.names)
     sharable = max((used + len(ask.ids) - ask.logits) // BLOCK - known, 0)
@@ -57,6 +60,8 @@ def shared_prefix(ask: Ask) -> SharedPrefix:
 
 def copy_shared(ask: Ask) -> Ask:
     """Copy the `shared_prefix` into the ask's cache; returns the ask for the rest, `ask` itself where none fits."""
+    if not ask.blocks:
+        return ask
     slot = slot_of(ask.cache)
     with slot.pool.lock:  # the source may be rolled back, or end
         prefix, used = shared_prefix(ask), slot.used[0]

@@ -16,7 +16,7 @@ from torch import Tensor
 from harness.llm.attention_weights import BLOCK
 from harness.llm.capture import WriteCapture
 from harness.llm.kv import slot_of
-from harness.llm.sampling import Sampler
+from harness.llm.sampling import Sampler, draw
 from harness.models import Decoding
 
 
@@ -88,11 +88,16 @@ class Writing:
 
 
 def next_tokens(rows: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int | None]:
-    """The next token of each reply from its logits [vocab]; None where these are NaN. One copy to the host for all."""
-    stacked = torch.stack(list(rows))
-    highest, best = stacked.max(-1)  # the highest of a row with a NaN is NaN
-    tokens, wrong = torch.stack([best, highest.isnan().long()]).tolist()
+    """The next token of each reply from its logits [1, vocab]; None where they are NaN or infinite.
+
+    One copy to the host for all tokens, and one for the logits of those that are drawn.
+    """
+    together = torch.cat(list(rows))
+    highest, best = together.max(-1)  # the highest of a row with a NaN is NaN
+    tokens, wrong = torch.stack([best, highest.isfinite().logical_not().long()]).tolist()
     drawn = [n for n, sampler in enumerate(samplers) if not sampler.greedy and not wrong[n]]
-    for n, row in zip(drawn, stacked[drawn].cpu() if drawn else (), strict=True):
-        tokens[n] = samplers[n].pick(row)
+    if drawn:
+        chosen = draw(together[drawn].cpu(), [samplers[n] for n in drawn])
+        for n, token in zip(drawn, chosen, strict=True):
+            tokens[n] = token
     return [None if nan else token for token, nan in zip(tokens, wrong, strict=True)]

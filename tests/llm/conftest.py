@@ -61,5 +61,5 @@ def let_replies_be(monkeypatch, pick):
     monkeypatch.setattr("harness.llm.hf_session.Sampler.pick", pick)
     monkeypatch.setattr(
         "harness.llm.network.next_tokens",
-        lambda rows, samplers: [sampler.pick(row) for sampler, row in zip(samplers, rows, strict=True)],
+        lambda rows, samplers: [sampler.pick(row[0]) for sampler, row in zip(samplers, rows, strict=True)],
     )

@@ -247,7 +247,7 @@ def test_nan_logits_are_an_error_of_the_question(tiny_folder):
         model.net.lm_head.weight[3] = float("nan")
     meter = Meter()
     s, _ = opened(model, meter)
-    with pytest.raises(ModelOutputError, match="'broken' gave NaN logits"):
+    with pytest.raises(ModelOutputError, match="'broken' gave NaN or infinite logits"):
         s.write(5)
     # What the failing pass cost is booked all the same.
     assert [(e.kind, e.new) for e in meter.events] == [("prefill", s.length())]
