@@ -62,9 +62,9 @@ class _Served:
             finally:
                 if unanswered := tries.sent - (reply is not None):
                     self._book(kind, unanswered * tokens, answered=False)
-        told = (reply.get("usage") or {}).get("prompt_tokens") if isinstance(reply, dict) else None
-        read = told if isinstance(told, int) and 0 < told < 64 * (tokens + 64) else tokens
-        counts = {"requests": 1, "texts": len(texts), "retries": tries.retries, "recounted": int(read is not told)}
+        counted = (reply.get("usage") or {}).get("prompt_tokens") if isinstance(reply, dict) else None
+        read = counted if isinstance(counted, int) and 0 < counted < 64 * (tokens + 64) else tokens
+        counts = {"requests": 1, "texts": len(texts), "retries": tries.retries, "recounted": int(read is not counted)}
         self._book(kind, read, pairs=sum(n * n for n in sizes), logits=len(texts), **counts, **vars(took))
         return reply
 

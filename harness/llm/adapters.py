@@ -55,13 +55,13 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
     card = read_card(folder)
     if card is None:
         return [f"no card says what the adapter '{name}' in '{folder}' was trained on"] if merged else []
-    told = dict(card.get("base") or {})
+    marked = dict(card.get("base") or {})
     # Two ways of naming weights, a commit and a hash, cannot be compared.
-    where = told.get("where")
+    where = marked.get("where")
     if where is None or set(where) != set(base.where) or canonical(where) == canonical(base.where):
         return _training_shares(name, base, card.get("trained"))
-    if told.get("name") != base.name:
-        raise _base_error(name, folder, str(told.get("name")), base, "its card has the mark of other weights")
+    if marked.get("name") != base.name:
+        raise _base_error(name, folder, str(marked.get("name")), base, "its card has the mark of other weights")
     again = f"train it again: harness train {card.get('method')}"
     return [f"the adapter '{name}' is stale: it was trained on other weights of '{base.name}'; {again}"]
 
@@ -168,8 +168,8 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
         yield "it holds no LoRA matrices"
     ranks = {shape[0] for key, shape in shapes.items() if ".lora_A." in key and len(shape) == 2}
     pattern = settings.get("rank_pattern") or {}
-    told = [settings.get("r"), *(pattern.values() if isinstance(pattern, dict) else [pattern])]
-    if not all(type(rank) is int and 0 < rank <= max(ranks, default=0) for rank in told):
+    stated = [settings.get("r"), *(pattern.values() if isinstance(pattern, dict) else [pattern])]
+    if not all(type(rank) is int and 0 < rank <= max(ranks, default=0) for rank in stated):
         yield f"its {SETTINGS} has a rank (r) that its matrices do not have"  # peft would make such matrices
     if type(settings.get("lora_alpha")) not in (int, float):
         yield f"its {SETTINGS} has a lora_alpha that is no number"
@@ -202,9 +202,9 @@ def _training_shares(name: str, base: Base, trained: Any) -> list[str]:
     if not isinstance(methods, dict) or not all(type(n) is int and n > 0 for n in (rows, *methods.values())):
         return []
     shares = [f"{method} {100 * n / rows:.0f} %" for method, n in sorted(methods.items(), key=lambda item: -item[1])]
-    told = f"the adapter '{name}' of '{base.name}' has seen the prompts of some methods more often than others'"
+    unequal = f"the adapter '{name}' of '{base.name}' has seen the prompts of some methods more often than others'"
     least = "a method with a small share, or none, can score low because of the adapter, not because it is worse"
-    return [f"{told} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))} of its rows): {least}"] if shares else []
+    return [f"{unequal} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))} of its rows): {least}"] if shares else []
 
 
 def adapter_folder(named: str) -> Path:

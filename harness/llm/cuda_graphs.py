@@ -91,7 +91,7 @@ class RecordedSteps:
                 at = torch.tensor([at for at, _ in watched], device=step.queries.device)
                 keep_steps([capture for _, capture in watched], step.queries[at], step.sums[at], self._scaling)
             at = torch.tensor([row[n] for n in range(len(tokens))], device=step.logits.device)
-            return list(step.logits[at].split(1))  # a copy: the next step overwrites them
+            return list(step.logits[at][:, None])  # a copy: the next step overwrites them
 
     def _record_and_check(
         self,

@@ -81,9 +81,9 @@ class Batches:
         response = line.get("response") or {}
         reply = response.get("body")
         if line.get("error") or response.get("status_code", 200) != 200:
-            told = httpx2.Response(response.get("status_code") or 500, json=line.get("error") or reply)
+            answer = httpx2.Response(response.get("status_code") or 500, json=line.get("error") or reply)
             fields = json.dumps({**body, **json.loads(self._server.encoded(body))}).encode()  # under both names
-            problem = self._server.error_of_status(told, fields)
+            problem = self._server.error_of_status(answer, fields)
             if self._server.takes_other_name(problem) and self._rounds < 2:
                 with self._lock:
                     self._collect(key, body)

@@ -98,7 +98,13 @@ class LoadedModel(Network, LanguageModel):
             )
         if config.adapter:
             merge(net, adapter_folder(config.adapter))
-        _load_adapters(net, config)
+        # Of each adapter behind the first both libraries say that the others are there already, or not in its file.
+        with _without_warnings(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Already found a `peft_config`")
+            for name, path in config.adapters.items():
+                net.load_adapter(path, adapter_name=name)
+        if config.adapters:
+            net.disable_adapters()
         if self.device.type == "cpu" and not config.device_map and has_slow_products(getattr(torch, self.dtype)):
             multiply_in_float32(net)
         return net.eval() if config.device_map else net.to(self.device).eval()
@@ -142,7 +148,10 @@ class LoadedModel(Network, LanguageModel):
         self.thinking, self.opens = think, self.text.trusted(self.pieces.thinks)
         self.closes = self.text.trusted(f"\n{think.close}\n\n") if think else []
         self.skips = self.text.trusted(f"{think.open}\n\n{think.close}\n\n") if think else self.opens
-        self.stop_ids = self._find_stop_ids(tokenizer)
+        eos = getattr(getattr(self.net, "generation_config", None), "eos_token_id", None)
+        # The token that ends a reply in the template (<|eot_id|>, say) ends one here, flagged as special or not.
+        last = {i for i in self.next[:1] if i in self.text.control or i in self.text.added}
+        self.stop_ids = frozenset({*(eos if isinstance(eos, list) else [eos]), tokenizer.eos_token_id, *last} - {None})
         added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
         template = self.pieces.begin + self.pieces.mid + self.pieces.next
         self.endings = endings_pattern(markers_of(added, template, self.pieces.next))
@@ -155,15 +164,6 @@ class LoadedModel(Network, LanguageModel):
         if bos is not None and begin.count(bos) != 1:
             raise CannotRun(f"the chat template of '{self.name}' begins with {begin.count(bos)} BOS tokens")
         return begin
-
-    def _find_stop_ids(self, tokenizer: Any) -> frozenset[int]:
-        """Ids of the tokens that end a reply: EOS, and the token that ends one in the chat template."""
-        generation = getattr(self.net, "generation_config", None)
-        eos = getattr(generation, "eos_token_id", None)
-        ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
-        # The token that ends a reply in the template (<|eot_id|>, say) ends one here, flagged as special or not.
-        ids |= {i for i in self.next[:1] if i in self.text.control or i in self.text.added}
-        return frozenset(i for i in ids if i is not None)
 
     def require(self, capability: str) -> None:
         """Raise CannotRun unless the model has `capability`."""
@@ -209,17 +209,6 @@ def _without_warnings() -> Iterator[None]:
         yield
     finally:
         transformers.logging.set_verbosity(before)
-
-
-def _load_adapters(net: Any, config: ModelConfig) -> None:
-    """Load every adapter, and leave all of them disabled."""
-    # Of each adapter behind the first both libraries say that the others are there already, or missing from its file.
-    with _without_warnings(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Already found a `peft_config`")
-        for name, path in config.adapters.items():
-            net.load_adapter(path, adapter_name=name)
-    if config.adapters:
-        net.disable_adapters()
 
 
 def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:

@@ -65,10 +65,12 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
     refusals = _refusals(config, settings, config.window or own)
     adapters, warnings, unfit = _adapters(config, Base(config.name, folder, where))
     problems += unfit
+    # "transformers" where the fused kernel is not exact.
+    fused = config.attention == "eager" or families.capture_problem(settings, 0, config.trust_remote_code) is None
     identity = {
         "weights": where,
         "dtype": resolved_dtype(config, settings),
-        "attention": _attention_kernel(config, settings),
+        "attention": config.attention if fused else "transformers",
         "adapters": adapters,
         "tokenizer": tokenizer_files.tokenizer_digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
@@ -98,11 +100,12 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
 
 def _quantised(settings: dict[str, Any]) -> dict[str, str]:
     """{"quantised": "gptq, 4 bits"} for weights that config.json (`settings`) says are quantised, else {}."""
-    told = settings.get("quantization_config")
-    if not isinstance(told, dict):
+    found = settings.get("quantization_config")
+    if not isinstance(found, dict):
         return {}
-    bits = told.get("bits") or (4 if told.get("load_in_4bit") else 8 if told.get("load_in_8bit") else None)
-    return {"quantised": ", ".join([str(told.get("quant_method") or "quantised"), *([f"{bits} bits"] if bits else [])])}
+    bits = found.get("bits") or (4 if found.get("load_in_4bit") else 8 if found.get("load_in_8bit") else None)
+    method = str(found.get("quant_method") or "quantised")
+    return {"quantised": f"{method}, {bits} bits" if bits else method}
 
 
 def _refusals(config: ModelConfig, settings: dict[str, Any], window: int) -> dict[str, str]:
@@ -131,12 +134,6 @@ def _adapters(config: ModelConfig, base: Base) -> tuple[dict[str, str], list[str
         except CannotRun as e:
             problems.append(str(e))
     return hashes, warnings, problems
-
-
-def _attention_kernel(config: ModelConfig, settings: dict[str, Any]) -> str:
-    """The attention kernel: "sdpa" or "eager" as configured; "transformers" where the fused kernel is not exact."""
-    fused = families.capture_problem(settings, 0, config.trust_remote_code) is None
-    return config.attention if fused or config.attention == "eager" else "transformers"
 
 
 def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:

@@ -354,12 +354,19 @@ class ForwardQueue:
         return [result_or_error(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
 
     def _run_together(self, asks: Sequence[Ask]) -> list[Tensor | None]:
-        """Run `asks` in one pass: of `fixed_rows` in deterministic mode, as a CUDA graph where all are decode steps."""
+        """Run `asks` in one pass: of `fixed_rows` in deterministic mode, as a CUDA graph where all are decode steps.
+
+        A graph runs one token of each context and its logits: no labels, and nothing captured but what is written.
+        """
         model = self._model
         if model.fixed_rows is not None:
             return run_in_rows(model.net, model.device, asks, model.fixed_rows)
         eagerly = functools.partial(run_packed, model.net, model.device, asks, model.in_one_call, model._positions)
-        if self._steps is None or any(not _recordable(ask) for ask in asks):
+        if self._steps is None or not all(
+            (len(ask.ids), ask.logits, *ask.labels) == (1, 1)
+            and (ask.capture is None or isinstance(ask.capture, WriteCapture))
+            for ask in asks
+        ):
             return eagerly()
         slots = [slot_of(ask.cache) for ask in asks]
         with slots[0].pool.lock:
@@ -380,12 +387,6 @@ class ForwardQueue:
         if len(ask.ids) <= (self._model.fixed_rows or 0) or self._model.in_one_call:
             return self._run_together([ask])[0]
         return run_alone(self._model.net, self._model.device, ask)
-
-
-def _recordable(ask: Ask) -> bool:
-    """Whether a CUDA graph can run `ask`: one token and its logits, no labels, nothing captured but what is written."""
-    captured = ask.capture is None or isinstance(ask.capture, WriteCapture)
-    return (len(ask.ids), ask.logits, *ask.labels) == (1, 1) and captured and not _has_head_choices(ask)
 
 
 def _has_head_choices(ask: Ask) -> bool:

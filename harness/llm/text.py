@@ -38,19 +38,15 @@ class Text:
         spec["added_tokens"], spec["truncation"], spec["padding"], spec["post_processor"] = [], None, None, None
         self._plain = Tokenizer.from_str(json.dumps(spec))
         self._backend = backend
-        self._has_dummy_prefix = self._adds_dummy_prefix()
+        # SentencePiece's dummy prefix: encoding puts a space in front of every text.
+        word, line, both = (self._plain.encode(text, add_special_tokens=False).ids for text in ("a", "\n", "\na"))
+        changed = self._plain.decode(word, skip_special_tokens=False) != "a"
+        self._has_dummy_prefix = changed or len(word) != len(both) - len(line)
         bos = tokenizer.bos_token_id
         self.bos = bos if bos is not None and bos in tokenizer("a")["input_ids"][:1] else None
         used = {i for piece in (pieces.begin, pieces.mid, pieces.next) for i in self.trusted(piece)}
         self._name = name
         self._framing = self.control | {t["id"] for t in added if t["id"] in used and t["content"].strip()}
-
-    def _adds_dummy_prefix(self) -> bool:
-        """Whether encoding puts a space in front of every text (SentencePiece's dummy prefix)."""
-        ids = self._plain.encode("a", add_special_tokens=False).ids
-        return self._plain.decode(ids, skip_special_tokens=False) != "a" or len(ids) != len(
-            self._plain.encode("\na", add_special_tokens=False).ids
-        ) - len(self._plain.encode("\n", add_special_tokens=False).ids)
 
     def plain(self, text: str) -> list[int]:
         """Token ids of `text` as data. Raises ForgedTurn where its plain tokens include a control token."""

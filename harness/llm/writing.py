@@ -64,9 +64,12 @@ class Writing:
             return False
         self.ids.append(token)
         self.cost.out += 1
-        if self.decoding.stop and self._ends_in_stop(self.decoding.stop):
-            self.finish = "stop"
-            return False
+        if stop := self.decoding.stop:
+            # A stop string ends in the newest token; a token carries at least a part of a character (4 bytes at most).
+            recent = self.text(self.ids[max(self.start, len(self.ids) - 4 * max(map(len, stop)) - 4) :])
+            if any(s in recent for s in stop):
+                self.finish = "stop"
+                return False
         return self.cost.out < self.decoding.max_tokens or self.capture is not None
 
     def ran(self) -> bool:
@@ -78,13 +81,6 @@ class Writing:
         if self.capture is not None and len(self.capture.steps) >= BLOCK:
             self.capture.reduce()
         return self.cost.out < self.decoding.max_tokens
-
-    def _ends_in_stop(self, stop: Sequence[str]) -> bool:
-        """Whether a stop string ends in the newest token."""
-        longest = max(len(s) for s in stop)
-        # A stop string ends in the newest token, and a token carries at least a part of a character (4 bytes at most).
-        recent = self.text(self.ids[max(self.start, len(self.ids) - 4 * longest - 4) :])
-        return any(s in recent for s in stop)
 
 
 def next_tokens(rows: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int | None]:

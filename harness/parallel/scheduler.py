@@ -286,11 +286,14 @@ class Scheduler:
                     return
                 self._late |= self._working  # all others had MAX_WAIT seconds
                 try:
-                    taken = self._next_batch()
+                    # First queues marked `ahead`, then the queue whose ask has waited longest.
+                    queue = next((w.queue for w in self._asks if w.queue.ahead), self._asks[0].queue)
+                    asks = [w for w in self._asks if w.queue is queue]
+                    taken = [asks[n] for n in queue.take([w.ask for w in asks])]
                 except Exception as error:  # noqa: BLE001 - a fault of the queue is raised by every ask
                     self._hand_out(self._asks, [error] * len(self._asks))
                     continue
-            queue, outcomes = taken[0].queue, []
+            outcomes: list[Any] = []
             try:
                 for batch in [[w] for w in taken] if queue is _CALLS else [taken]:
                     began = time.monotonic()
@@ -302,7 +305,7 @@ class Scheduler:
             with self._lock:
                 self._hand_out(taken, outcomes)
                 self._ended = time.monotonic()
-            del taken, outcomes  # else logits stay in memory until the next batch
+            del asks, taken, outcomes  # else logits stay in memory until the next batch
 
     def _ready(self) -> bool:  # whether a batch may begin: all other members wait, or had MAX_WAIT seconds
         return bool(self._asks) and (self._working <= self._late or self._seconds_left() <= 0)
@@ -310,12 +313,6 @@ class Scheduler:
     def _seconds_left(self) -> float:
         # MAX_WAIT counts from the end of the last batch: asks that waited for it join those of its members.
         return max(self._asks[0].since, self._ended) + MAX_WAIT - time.monotonic()
-
-    def _next_batch(self) -> list[_WaitingAsk]:
-        """The asks of the next batch: first queues marked `ahead`, then the queue whose ask has waited longest."""
-        queue = next((w.queue for w in self._asks if w.queue.ahead), self._asks[0].queue)
-        asks = [w for w in self._asks if w.queue is queue]
-        return [asks[n] for n in queue.take([w.ask for w in asks])]
 
     def _hand_out(self, taken: list[_WaitingAsk], outcomes: list[Any]) -> None:
         """Give each of these asks its outcome (a result or an exception), dequeue it and wake its thread.
