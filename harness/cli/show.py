@@ -121,7 +121,16 @@ def resolve_named(kind: str, name: str, selection: Selection | None = None) -> t
 def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
     """What is shown of `name`, a name of `kind`; of a method with --dataset, the whole configuration of a run."""
     if kind == "scorers":
-        return _shown_scorer(name)
+        from harness import scorers
+
+        known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), name)
+        summary = ""
+        if ":" in known:  # a function of the user's own
+            registry.trust(known)  # the user named it
+            summary = (inspect.getdoc(registry.load(known)) or "").partition("\n")[0]
+        summary = summary or scorers.lookup(known).summary
+        values = {"name": known, "summary": summary, "version": scorers.version(known)}
+        return ShownConfig(values, dict.fromkeys(values, "harness.scorers"))
     if kind in ("suites", "profiles"):
         tree = Tree(presets.read(kind, name))
         return ShownConfig(flatten(tree.values) if tree.values else {}, tree.origins)
@@ -138,8 +147,8 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
         return run
     resolution, part = resolve_named(kind, name, selection)
     shown = _shown_config(resolution, {_PARTS[kind]: part})
-    for origin, values in presets.read("methods", name) if kind == "methods" else ():
-        for dataset, params in (values.get("by_dataset") or {}).items():
+    for origin, layer in presets.read("methods", name) if kind == "methods" else ():
+        for dataset, params in (layer.get("by_dataset") or {}).items():
             for key, value in flatten(params, "method.params").items():
                 shown.values[f"{key} on {dataset}"] = value
                 shown.origins[f"{key} on {dataset}"] = origin
@@ -204,19 +213,6 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
             name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
             origins[f"prompt {name}" if turn == "user" else f"prompt {name}, system"] = origin
     return ShownConfig(values, origins, prompts, parameters=parameters)
-
-
-def _shown_scorer(name: str) -> ShownConfig:
-    """Name, summary and version of a scorer, which may be a function of the user's own."""
-    from harness import scorers
-
-    known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), name)
-    if ":" in known:
-        registry.trust(known)  # the user named it
-    values = {"name": known, "summary": scorers.lookup(known).summary, "version": scorers.version(known)}
-    if ":" in known:
-        values["summary"] = (inspect.getdoc(registry.load(known)) or values["summary"]).partition("\n")[0]
-    return ShownConfig(values, dict.fromkeys(values, "harness.scorers"))
 
 
 def _print_difference(a: ShownConfig, b: ShownConfig, names: tuple[str, str], json: bool) -> None:

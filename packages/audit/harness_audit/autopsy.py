@@ -130,7 +130,11 @@ def _loss_class(
 ) -> str:
     """The class of a question with a wrong answer; oracle: whether the run on the evidence alone is right."""
     example = rows.examples.get(record["question_id"])
-    if _right_by_another_score(record, example, lost_below):
+    others = (v for name, v in record["scores"].items() if not name.startswith("evidence_") and v is not None)
+    if any(value >= lost_below for value in others):
+        return "scorer"
+    worded = example is not None and not example.question.options  # a letter stands in any text
+    if example is not None and worded and has_answer(record["prediction"], example.gold.answers):
         return "scorer"
     if example is not None and (stop := _wrong_stop_class(record, dataset, example, lost_below)):
         return stop
@@ -144,15 +148,6 @@ def _loss_class(
     if recall >= 1:
         return "misread"
     return "cut by the window" if record["truncated"] else "not retrieved"
-
-
-def _right_by_another_score(record: Mapping[str, Any], example: Any, lost_below: float) -> bool:
-    """Whether another score of the answer is at least `lost_below`, or the gold answer stands in it in whole words."""
-    others = (v for name, v in record["scores"].items() if not name.startswith("evidence_") and v is not None)
-    if any(value >= lost_below for value in others):
-        return True
-    options = example is not None and example.question.options  # a letter stands in any text
-    return example is not None and not options and bool(has_answer(record["prediction"], example.gold.answers))
 
 
 def _wrong_stop_class(record: Mapping[str, Any], dataset: DatasetConfig, example: Any, lost_below: float) -> str | None:

@@ -275,16 +275,13 @@ def table(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     from reports.main_table import frame
 
     numbers = frame(runs).drop(columns=["notes", "scorers"], errors="ignore")
-    return [{str(key): _json_cell(value) for key, value in row.items()} for row in numbers.to_dict("records")]
-
-
-def _json_cell(value: Any) -> Any:
-    """A cell of a table as a JSON value, NaN as None."""
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    rows = []
+    for row in numbers.to_dict("records"):
+        cells = {str(key): value.item() if hasattr(value, "item") else value for key, value in row.items()}
+        blank = {key for key, value in cells.items() if isinstance(value, float) and not math.isfinite(value)}
+        plain = {k: v if v is None or isinstance(v, str | int | float) else str(v) for k, v in cells.items()}
+        rows.append(plain | dict.fromkeys(blank))
+    return rows
 
 
 @contextmanager
@@ -301,13 +298,20 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
             raise DataError(path, None, None, f"no bundle of this program: it has no {INDEX}")
         index = _parse_index(path, files[INDEX])
         hashes = {name: file_hash(file) for name, file in sorted(files.items())}
-        names = sorted({*index["files"], *files} - {INDEX})
-        changed = [name for name in names if name not in files or hashes[name] != index["files"].get(name)]
+        listed = sorted({*index["files"], *files} - {INDEX})
+        changed = [name for name in listed if name not in files or hashes[name] != index["files"].get(name)]
         # With changed files, the hash of bundle.json would be that of what was exported.
         sha256 = digest(json.dumps(hashes)) if changed else hashes[INDEX]
         runs: dict[str, StoredRun] = {}
         for place in index["runs"]:
-            root = _move_run_files(path, place, files, folder)
+            _, *names = place.split("/")
+            if len(names) != 2 or not place.startswith("runs/") or f"{place}/{RUN}" not in files:
+                raise DataError(path, None, None, f"the run '{place[:80]}' is not in it")
+            root = folder.joinpath(*names)
+            root.mkdir(parents=True)
+            for name in _FILES:
+                if (file := files.get(f"{place}/{name}")) is not None:
+                    file.rename(root / name)
             try:
                 runs[place] = run = read_run(root, hold="nothing")
                 for _ in run.stream_texts(run.records):  # raises for a text that does not fit its checksum
@@ -337,16 +341,3 @@ def _parse_index(path: Path, file: Path) -> dict[str, Any]:
     if not all(isinstance(row, dict) for row in held["table"]):
         raise DataError(path, None, "table", f"{INDEX} is not of this program")
     return held
-
-
-def _move_run_files(path: Path, place: str, files: Mapping[str, Path], folder: Path) -> Path:
-    """Move the unpacked `files` of the run `place` below `folder`; returns its run folder. Raises DataError."""
-    parts = place.split("/")
-    if len(parts) != 3 or parts[0] != "runs" or f"{place}/{RUN}" not in files:
-        raise DataError(path, None, None, f"the run '{place[:80]}' is not in it")
-    root = folder / parts[1] / parts[2]
-    root.mkdir(parents=True)
-    for name in _FILES:
-        if (file := files.get(f"{place}/{name}")) is not None:
-            file.rename(root / name)
-    return root

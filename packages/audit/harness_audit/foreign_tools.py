@@ -42,7 +42,16 @@ def _rows(path: Path) -> _Rows:
 
 def _read_inspect(path: Path) -> ForeignRun:
     """Read a log of Inspect, .eval or .json. Raises DataError for another version."""
-    log, samples = _read_eval_log(path) if path.suffix == ".eval" else _read_json_log(path)
+    samples: _Rows
+    if path.suffix == ".eval":  # a zip of header.json and samples/ID_epoch_1.json
+        (_, log), *_ = [*_eval_entries(path, lambda name: name == "header.json"), (None, None)]
+        if not isinstance(log, dict):
+            raise DataError(path, None, None, "has no header.json that can be read; has the evaluation ended?")
+        samples = _eval_entries(path, lambda name: name.startswith("samples/"))
+    else:
+        log = dict(_log_pairs(path))
+        found = (as_row(value) for key, value in _log_pairs(path) if key == "samples")
+        samples = ((RowPlace(path.name, row=n), sample) for n, sample in enumerate(found, start=1))
     if log.get("version") != _VERSION:
         raise DataError(path, None, "version", f"is {log.get('version')}, and logs of version {_VERSION} are read")
     if not value_at(log, "eval.model") or not value_at(log, "eval.task"):
@@ -68,26 +77,12 @@ def _read_inspect(path: Path) -> ForeignRun:
     )
 
 
-def _read_json_log(path: Path) -> tuple[_Row, _Rows]:
-    log = dict(_log_pairs(path))
-    samples = (as_row(value) for key, value in _log_pairs(path) if key == "samples")
-    return log, ((RowPlace(path.name, row=n), sample) for n, sample in enumerate(samples, start=1))
-
-
 def _log_pairs(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield (key, value) of a log of Inspect, and ("samples", sample) for each of its samples."""
     with opened(path) as stream:
         text = JsonText(path.name, stream, PYTHON_JSON)
         yield from text.pairs("samples")
         text.end()
-
-
-def _read_eval_log(path: Path) -> tuple[_Row, _Rows]:
-    """Read (header, samples with their places) of an .eval file, a zip of header.json and samples/ID_epoch_1.json."""
-    (_, header), *_ = [*_eval_entries(path, lambda name: name == "header.json"), (None, None)]
-    if not isinstance(header, dict):
-        raise DataError(path, None, None, "has no header.json that can be read; has the evaluation ended?")
-    return header, _eval_entries(path, lambda name: name.startswith("samples/"))
 
 
 def _eval_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[RowPlace, _Row | Broken]]:

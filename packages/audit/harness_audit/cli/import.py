@@ -25,7 +25,7 @@ from harness_audit.foreign_tools import READERS, read_foreign
 from harness_audit.import_runs import Imported, prepare_import, write_all
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _SHOWN = 10
 _FAILED = "\0failed"  # no score has this name
@@ -106,7 +106,11 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     answered = asked[~asked[_FAILED]]
     rows: list[tuple[str, ...]] = []
     for name in asked.columns.drop(_FAILED):
-        whole, part = (_mean_and_error(frame[name], len(repeats) > 1) for frame in (asked, answered))
+        values = [frame[name] for frame in (asked, answered)]
+        if len(repeats) > 1:  # the index has each question as often as it was asked
+            values = [own.groupby(level=0).mean() for own in values]
+        numbers = ((float(v.mean()), float(v.sem()), int(v.count())) for v in values)  # type: ignore[arg-type]
+        whole, part = numbers
         printed = told.get(name.removeprefix(LOGGED), (None, None)) if name.startswith(LOGGED) else (None, None)
         found = zip(printed, part[:2], strict=True)  # one value has no standard error: Inspect prints 0
         pairs = [(there, own) for there, own in found if there is not None and not math.isnan(own)]
@@ -116,12 +120,6 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
         verdict = verdict if same else f"printed there{over}: {_plus_minus([there for there, _ in pairs])}"
         rows.append((f"  {name}", _plus_minus(whole[:2]), f"of {whole[2]}", verdict if pairs else ""))
     return rows
-
-
-def _mean_and_error(values: pd.Series[float], repeated: bool) -> tuple[float, float, int]:
-    """Mean, its standard error, and number of the questions that have a score. repeated: the index names them again."""
-    values = values.groupby(level=0).mean() if repeated else values
-    return float(values.mean()), float(values.sem()), int(values.count())  # type: ignore[arg-type]
 
 
 def _plus_minus(values: Sequence[float]) -> str:
