@@ -147,7 +147,9 @@ def _reply_problem(reply: Any) -> str | None:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return "the reply has no choices, so it is no chat completion"
     message = choices[0].get("message")
-    if not isinstance(message, dict) or not isinstance(message.get("content") or "", str | list):
+    content = message.get("content") or "" if isinstance(message, dict) else None
+    parts = content if isinstance(content, list) else []
+    if not isinstance(content, str | list) or not all(isinstance(part, dict) for part in parts):
         return "the reply has no message with a text"
     if any("\ud800" <= sign <= "\udfff" for sign in _part(message, "text")):
         return "the reply holds half a character, so it was garbled"
