@@ -57,7 +57,7 @@ def run_selection(
     options.check()
     rows = with_option_settings(selection.rows(sweep, repeat), options)
     if options.plan:
-        from harness.cli.forecast_table import only_plan
+        from harness.cli.plan_table import only_plan
 
         return only_plan(rows, options, suite)
     check_home()

@@ -1,6 +1,6 @@
 """What the options of `harness run` attach to its runs:
 
-recorded stops · forecasts (forecast_table.py) · MLflow · checks (gate.py) · numbers from other runs · limits of cost
+recorded stops · forecasts (plan_table.py) · MLflow · checks (gate.py) · numbers from other runs · limits of cost
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def hooks_of_plans(
 
         hooks.append(NumbersFromRows(options.folder, say))
     if suite is not None:
-        from harness.cli.forecast_table import row_forecasts, suite_line
+        from harness.cli.plan_table import row_forecasts, suite_line
 
         say(suite_line(suite, row_forecasts(plans, options)))
     return hooks

@@ -130,7 +130,7 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
         if missing := [d for d in question.document_ids if d not in plan.dataset.documents]:
             raise UserError(f"question '{question.id}' names document '{missing[0]}', which is not in the data set.")
     with RunStore.open(Path(out) / plan.folder, plan.dataset.fingerprint, progress.note, options.part) as store:
-        if store.unscored or not store.fresh:  # a shard begun after a merge has unscored answers of the run
+        if store.unscored or not store.fresh:  # a part begun after a merge has unscored answers of the run
             bring_up_to_date(store, plan, progress.note, options.retry_failed)
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
         job = Job(plan, store, progress, command, options)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.forecast_table import as_table, suite_line
+from harness.cli.plan_table import as_table, suite_line
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT, Event, flops
 from harness.engine.forecast import FRAME, Forecast, forecast
