@@ -146,7 +146,7 @@ def _reply_problem(reply: Any) -> str | None:
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return "the reply has no choices, so it is no chat completion"
-    message = choices[0].get("message")
+    message: Any = choices[0].get("message")
     content = message.get("content") or "" if isinstance(message, dict) else None
     parts = content if isinstance(content, list) else []
     if not isinstance(content, str | list) or not all(isinstance(part, dict) for part in parts):

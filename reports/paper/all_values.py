@@ -51,10 +51,10 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
         places = (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table))
         place = next(places, f"{PAPERS[entry.source]}: {_TEXT}")
         head = {"place": place, "row": entry.method, "dataset": entry.dataset, "metric": entry.metric}
-        value, own_rows = mapped.get(entry.line), measured.get(entry.line, [])
+        its_value, own_rows = mapped.get(entry.line), measured.get(entry.line, [])
         rows += [{**head, **row} for row in own_rows]
-        if value is not None and not own_rows:
-            rows.append({**head, "printed": value.printed, "verdict": NOT_RUN, "notes": ()})
+        if its_value is not None and not own_rows:
+            rows.append({**head, "printed": its_value.printed, "verdict": NOT_RUN, "notes": ()})
         elif not own_rows:
             notes = () if entry.reason == EMPTY else (entry.reason,)
             number = re.search(r"\d+(?:\.\d+)?", entry.value.replace(",", ""))  # 22.3 of "22.3%", 7 of "Top-7"

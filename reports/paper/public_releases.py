@@ -70,7 +70,8 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
         return Found([f"model: what the {role}'s weights are is not recorded"])
     elif "served" not in recorded and isinstance(weights, Mapping) and "files" not in weights:
         return Found([f"model: the {role}'s weights come from a quantised file, the paper's are {wanted.name}"])
-    sizes, from_hub = (run.manifest.get("shapes") or {}).get(role), isinstance(weights, Mapping) and "hub" in weights
+    sizes: Any = (run.manifest.get("shapes") or {}).get(role)
+    from_hub = isinstance(weights, Mapping) and "hub" in weights
     if sizes is None and wanted.shape and not from_hub:
         found.reasons.append(f"model: the {role}'s sizes are not recorded; run it again")
     shape = {} if sizes is None else wanted.shape
