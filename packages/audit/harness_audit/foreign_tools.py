@@ -8,6 +8,7 @@ jsonl            lines as docs/guide.md#elsewhere says
 """
 
 import io
+import math
 import re
 import zipfile
 import zlib
@@ -138,8 +139,8 @@ def _adjust_inspect(row: _Row, values: dict[str, Any]) -> None:
 def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
     """(name, (mean, standard error)) of a score in Inspect's results; the mean of C, P, I, N is named accuracy."""
     name = str(score["name"] if score["name"] == score.get("scorer") else f"{score.get('scorer')}.{score['name']}")
-    told = [value_at(score, f"metrics.{metric}.value") for metric in ("mean", "accuracy", "stderr")]
-    mean, accuracy, stderr = (value if isinstance(value, int | float) else None for value in told)
+    names = ("mean", "accuracy", "stderr")
+    mean, accuracy, stderr = (_number(value_at(score, f"metrics.{metric}.value")) for metric in names)
     return name, (accuracy if mean is None else mean, stderr)
 
 
@@ -174,8 +175,8 @@ def _read_lm_eval(path: Path) -> ForeignRun:
 
     results = json_value(beside, PYTHON_JSON) if beside.exists() else {}
     version, shots, told = (value_at(results, key) for key in ("lm_eval_version", f"n-shot.{task}", f"results.{task}"))
-    printed = {key.removesuffix(",none"): v for key, v in (told or {}).items() if "," in key and v == v}  # NaN is none
-    printed = {key: v for key, v in printed.items() if isinstance(v, int | float)}
+    numbers = {key.removesuffix(",none"): _number(v) for key, v in (told or {}).items() if "," in key}
+    printed = {key: v for key, v in numbers.items() if v is not None}
     means = {name: value for name, value in printed.items() if "_stderr" not in name}
     errors = {name: printed.get(re.sub("(,|$)", r"_stderr\1", name, count=1)) for name in means}
     answers = parse_answers(asked_once(), FORMS["lm-eval"], scored)
@@ -190,6 +191,11 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         asked=int(value_at(results, f"n-samples.{task}.effective") or 0),
         lost=[*(f"{name} has no value for a single question, so it is left out" for name in sorted(lost)), *together],
     )
+
+
+def _number(value: Any) -> float | None:
+    """`value` if it is a number, else None: NaN is the tools' mark for none."""
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _numbers(row: _Row) -> dict[str, float]:

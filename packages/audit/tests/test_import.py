@@ -192,6 +192,8 @@ def test_what_the_tool_printed_stands_beside_what_its_answers_give(command: Comm
     assert code == 0
     assert "logged.f1       0.666667 ± 0.235702  of 4  as printed there" in said
     assert "logged.match    0.5 ± 0.288675       of 4  printed there: 0.75 ± 0.25" in said
+    _, said, _ = command("import", str(lm_eval(tmp_path)), "--from", "lm-eval", "--out", out)
+    assert "logged.qa_f1  0.666667 ± 0.235702  of 4  printed there: 0.7 ± 0.1" in said
 
 
 def test_runs_are_not_imported_into_an_address(
@@ -241,9 +243,9 @@ def unscored(number: int, **changes):
     return sample(number, scores={"f1": {"value": f1}, "parts": {"value": parts}}, **changes)
 
 
-def nan_log(root: Path) -> Path:
+def nan_log(root: Path, printed: float = 1 / 3) -> Path:
     # The mean of 1, 0, 0 and its error sqrt(1/3 * sum((x - mean)^2) / 2), as Inspect 0.3.285 prints them.
-    metrics = {"mean": {"value": 1 / 3}, "stderr": {"value": 1 / 3}}
+    metrics = {"mean": {"value": printed}, "stderr": {"value": printed}}
     told = [{"name": "f1", "scorer": "f1", "reducer": None, "metrics": metrics}]
     return inspect(root, [unscored(n) for n in range(4)], results={"total_samples": 4, "scores": told})
 
@@ -263,15 +265,22 @@ def nan_samples(root: Path) -> Path:
         ("inspect", nan_log, "logged.f1", "0.333333 ± 0.333333  of 3  as printed there"),
         ("inspect", nan_log, "logged.parts.x", "0.5 ± 0              of 3"),
         ("lm-eval", nan_samples, "logged.qa_f1", "0.333333 ± 0.333333  of 3  as printed there"),
+        ("inspect", lambda root: nan_log(root, NAN), "logged.f1", "0.333333 ± 0.333333  of 3\n"),
     ],
 )
 def test_nan_is_the_mark_of_a_question_that_is_not_scored(tool, make, name, printed, command, tmp_path):
     code, said, _ = command("import", str(make(tmp_path)), "--from", tool, "--out", str(tmp_path / "results"))
     assert code == 0
-    assert printed in next(line for line in said.splitlines() if name in line)
+    assert printed in next(line for line in said.splitlines(keepends=True) if name in line)
     (folder,) = find_runs(tmp_path / "results")
     run = read_run(folder)
     assert (run.summary["n_total"], run.summary["scores"][name]["n"]) == (4, 3)
+
+
+def test_letters_of_inspect_are_numbers(tmp_path: Path) -> None:
+    samples = [sample(n, scores={"match": {"value": letter}}) for n, letter in enumerate("CPIN")]
+    run = imported("inspect", inspect(tmp_path, samples), tmp_path / "results")
+    assert [record["scores"]["logged.match"] for record in run.records] == [1.0, 0.5, 0.0, 0.0]
 
 
 def test_a_failed_question_counts_0_in_the_mean_and_is_left_out_of_what_the_tool_printed(command, tmp_path):
