@@ -167,8 +167,8 @@ def attack(
         finish(written_to(out))
         if records(out) != whole:
             raise SystemExit(f"{out}: other records than those of an undisturbed run, in {Path.cwd()}")
-    told = f"{done} kills ({of_workers} of workers) on {folders} runs"
-    print(f"{name}: {told}, {sum(stored) / len(stored):.1f} of {len(whole)} records stored at a kill; records equal")
+    killed = f"{done} kills ({of_workers} of workers) on {folders} runs"
+    print(f"{name}: {killed}, {sum(stored) / len(stored):.1f} of {len(whole)} records stored at a kill; records equal")
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """The authors' own programs beside ours, stage by stage: `python -m bench.parity` (docs/parity.md has what it found).
 
-A pair is a module here with PROGRAM (the repository or package), METHODS (rows that it is about), TOLD (stage -> why
+A pair is a module here with PROGRAM (the repository or package), METHODS (rows that it is about), REASONS (stage -> why
 items differ; what was done about it) and compare(code, rows, found). Nothing of a program enters this project: it is
 imported from the folder that is named.
 """
@@ -20,12 +20,12 @@ from unittest import mock
 
 @dataclass
 class Stage:
-    """Items compared and equal. answers: what the others change in the answers to 20 questions; told: the reason."""
+    """Items compared and equal. answers: what the others change in the answers to 20 questions; reason: why."""
 
     compared: int = 0
     equal: int = 0
     answers: str = ""
-    told: str = ""
+    reason: str = ""
 
 
 class Found(defaultdict[str, Stage]):

@@ -47,14 +47,14 @@ def version(program: str, code: Path | None) -> str:
 
 def listed(stages: Mapping[str, Mapping[str, Any]]) -> str:
     """The stages that differ as a Markdown list, and how many others are equal."""
-    told = {name: stage for name, stage in stages.items() if stage["equal"] < stage["compared"]}
+    differing = {name: stage for name, stage in stages.items() if stage["equal"] < stage["compared"]}
     lines = [
         f"- {name}: {stage['equal']:,} of {stage['compared']:,}"
-        f"{f' (answers {answers})' if (answers := stage['answers']) else ''}; {stage['told']}"
-        for name, stage in told.items()
+        f"{f' (answers {answers})' if (answers := stage['answers']) else ''}; {stage['reason']}"
+        for name, stage in differing.items()
     ]
-    equal = [stage["equal"] for name, stage in stages.items() if name not in told]
-    rest = f"- {len(equal)} {'other ' if told else ''}stages: all {sum(equal):,} items equal"
+    equal = [stage["equal"] for name, stage in stages.items() if name not in differing]
+    rest = f"- {len(equal)} {'other ' if differing else ''}stages: all {sum(equal):,} items equal"
     return "\n".join([*lines, *([rest] if equal else [])])
 
 
@@ -83,8 +83,8 @@ def main() -> None:
     logging.disable(logging.INFO)
     module, found = importlib.import_module(f"bench.parity.{given.pair}"), Found()
     module.compare(given.code, Rows(), found)
-    for name, told in module.TOLD.items():
-        found[name].told = told
+    for name, reason in module.REASONS.items():
+        found[name].reason = reason
     kept = {
         "title": module.__doc__.partition("\n")[0].rstrip("."),
         "version": version(module.PROGRAM, given.code),

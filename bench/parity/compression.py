@@ -50,7 +50,7 @@ RATIO = 0.5
 KEPT = "Selective-Context: kept {}s, white space aside (documents)"
 SENTENCES, FIVE = "Selective-Context: sentences", "FlashRAG's RECOMP: the five sentences (questions)"
 LINGUA = "LLMLingua, LongLLMLingua: text of one window, 7 settings"
-TOLD = {
+REASONS = {
     SENTENCES: 'one end behind "Ph.D." differs',
     KEPT.format("token"): "the released code scores a sentence's first token without its space and glues it on; kept",
     KEPT.format("sentence"): "as above",

@@ -31,7 +31,7 @@ METHODS = "`full-context` with SmolLM2-135M, float32 (also llama-cpp-python 0.3.
 TOKENS, ROUNDS = 24, 3
 WHOLE = "llama.cpp, float32, the weights rounded as ours: the reply (questions)"
 QUANTISED = "llama.cpp, weights of 4 bits: the reply (questions)"
-TOLD = {
+REASONS = {
     WHOLE: "17 with its own weights, which ours rounds to bfloat16 once; the other three part where two tokens are "
     "within 0.04; kept",
     QUANTISED: "it rounds activations to 8 bits; ours turns the weights into bfloat16; kept",

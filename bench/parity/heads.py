@@ -32,7 +32,7 @@ METHODS = "`icr`, `qrhead`, `snapkv`, `h2o`, `streamingllm` (caches: kvpress 0.5
 CHUNKS, TOKENS = 5, 60
 BUDGET, ROWS = 64, 32
 SNAPKV = "SnapKV: tokens kept of 300, each key head"
-TOLD = {
+REASONS = {
     SNAPKV: "ours takes the maximum of 7, as the code's LongBench runs; kvpress the mean of 5; kept. "
     "Answers: a cache of 512 tokens"
 }

@@ -25,7 +25,7 @@ from methods.retrieval import best_first
 PROGRAM = "OSU-NLP-Group/HippoRAG"
 METHODS = "`hipporag-2` (triples: a paragraph's title, names in it; the five most similar ones are kept)"
 RANKS, ORDER = "passages' PageRank within 1e-4 (questions)", "the five best passages, in order (questions)"
-TOLD = {
+REASONS = {
     RANKS: "of equal phrases at the fifth place the released program takes another one each time; kept: ours takes the "
     "first triple's",
     ORDER: "as above, or two passages within 1e-4 of each other; kept",

@@ -28,7 +28,7 @@ METHODS = "`longrefiner-released`"
 OUTLINES = "outline: sections and sub-sections of the released rows"
 QUOTED = "outline: parts with text, the same rows with quoted titles of sub-sections"
 TEXTS = "text behind each section of these outlines"
-TOLD = {
+REASONS = {
     OUTLINES: "it reads only sub-sections with quoted titles, which its rows lack; 2 lose a section; kept: ours reads "
     "both. Answers: the best paragraphs (BM25, 512 tokens), outlined in that spelling",
     QUOTED: "it keeps sub-sections without text and does not find one clip with four dots; kept: a part without text "

@@ -19,7 +19,7 @@ from methods.reading import Reading
 PROGRAM = "THUDM/LongBench, facebookresearch/KILT, allenai/qasper-led-baseline, nyu-mll/quality"
 METHODS = "their data sets; rows of the 13 sets of LongBench that are here, and samples of the others"
 TEXTS = "LongBench: question, text, answers (rows)"
-TOLD = {TEXTS: "ours merges equal answers of a row; kept: no score changes"}
+REASONS = {TEXTS: "ours merges equal answers of a row; kept: no score changes"}
 EACH = 20  # rows of a set of LongBench
 FIRST_LINE = ("trec", "triviaqa", "samsum", "lsht")  # of whose replies eval.py scores the first line
 

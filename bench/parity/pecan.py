@@ -29,7 +29,7 @@ PROGRAM = "transformers"
 METHODS = "`pecan` with the small model of this project, float32; made-up papers and stories"
 GRAPHS, VISITED = "graphs: levels and texts of all nodes (documents)", "nodes visited, in order (searches)"
 MOVES = "moves: node, score and P(Yes) within 1e-5"
-TOLD = {
+REASONS = {
     GRAPHS: "runs of spaces become one",
     VISITED: "in a full window ours keeps two tokens more for the second turn; kept: no answer changes",
     MOVES: "as above",

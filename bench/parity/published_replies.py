@@ -14,7 +14,7 @@ from harness.scorers.longbench_eval import DATASETS, mean_score
 
 PROGRAM = "viridisGreen/LongBench"
 METHODS = "LongBench's scorers, without the five sets of long summaries, whose ROUGE-L takes minutes a file"
-TOLD: dict[str, str] = {}
+REASONS: dict[str, str] = {}
 SLOW = ("dureader", "gov_report", "multi_news", "qmsum", "vcsum")
 CODE = ("lcc", "repobench-p")
 

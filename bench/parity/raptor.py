@@ -31,7 +31,7 @@ METHODS = "`raptor-ct`, `raptor-tt`"
 DOCUMENTS = 6
 WORDS, CHUNKS = "all words of the text are in the chunks, in order (documents)", "chunks with the same words"
 MEMBERS = "clusters with the same members"
-TOLD = {
+REASONS = {
     WORDS: "the released splitter puts a long sentence before those that wait; kept: ours tile the text",
     CHUNKS: "tokens of a sentence alone or in its text, and the splitter above; kept. Answers: over both sets of "
     "chunks in our tree, collapsed",

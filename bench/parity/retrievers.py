@@ -23,7 +23,7 @@ PROGRAM = "rank-bm25"
 METHODS = "`bm25`, `sbert` (also bm25s and sentence-transformers)"
 FIVE, ORDER = "bm25s: the five best, in order (questions)", "rank-bm25: order of these texts"
 LUCENE = "bm25s: scores of 2 to 4 texts whose mean idf is not positive"
-TOLD = {
+REASONS = {
     FIVE: "its idf is ln(1 + (N - n + 0.5) / (n + 0.5)), rank-bm25's ln((N - n + 0.5) / (n + 0.5)), which ours keeps",
     ORDER: "of equal scores its last is first; kept: ours takes the first",
     LUCENE: "there ours takes Lucene's idf",

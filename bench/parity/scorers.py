@@ -15,7 +15,7 @@ PROGRAM = (
     "facebookresearch/KILT"
 )
 METHODS = "the scorers of their data sets"
-TOLD: dict[str, str] = {}
+REASONS: dict[str, str] = {}
 ANSWERS = 2000
 WORDS = "the a Velindra Toren 1719 mill, yes no of river's KELFORD U.S. and “poet” x 河流 北京 在北京，"
 LONGBENCH = ("qa_f1", "rouge", "retrieval", "count", "code_sim", "qa_f1_zh", "rouge_zh")

@@ -110,8 +110,15 @@ class Batches:
     def send(self) -> None:
         """Send what waits, and return when its batches ended. Raises CannotRun, LimitReached, SaveError."""
         batches = []
-        for file in self._files:
-            batches.append({"file": self._upload(file)})
+        for file in self._files:  # one that is sent twice costs nothing
+            file.flush()
+            form = {"purpose": (None, b"batch"), "file": ("batch.jsonl", file, "application/jsonl")}
+            try:
+                sent = self._server.request("/files", _id_problem, _MOST_BYTES, Tries(), form=form)
+            except RequestFailed as error:
+                why = f"no batch was sent: {error}; a server without batches needs model.batch=false"
+                raise CannotRun(why) from None
+            batches.append({"file": str(sent["id"])})
             file.close()
         self._files.clear()
         self._sent.update(self._waiting)
@@ -134,15 +141,6 @@ class Batches:
     def _save(self) -> None:
         if self._batches:
             write_atomic(self._state, json.dumps({"batches": self._batches}).encode())
-
-    def _upload(self, file: IO[bytes]) -> str:
-        """Send a file of requests; returns its id. A file that is sent twice costs nothing."""
-        file.flush()
-        form = {"purpose": (None, b"batch"), "file": ("batch.jsonl", file, "application/jsonl")}
-        try:
-            return str(self._server.request("/files", _id_problem, _MOST_BYTES, Tries(), form=form)["id"])
-        except RequestFailed as error:
-            raise CannotRun(f"no batch was sent: {error}; a server without batches needs model.batch=false") from None
 
     def _created(self, file: str) -> str:
         """The id of the batch of an uploaded file: one that is there, else a new one. Raises LimitReached."""

@@ -32,7 +32,10 @@ def with_reply_cache(request: Request) -> Request:
 
         def send() -> dict[str, Any]:
             reply = request(session, asked, *more)
-            return _reply_values(reply) | (session._reply_state(before) if kind == "write" else {})
+            if isinstance(reply, Written):
+                values = {name: getattr(reply, name) for name in ("offsets", *_KEPT)}
+                return {**values, "size": len(reply.span), **session._reply_state(before)}
+            return {"mass": reply.mass, "top": reply.top} if isinstance(reply, Probe) else {"scores": reply}
 
         arguments = asdict(asked) if kind == "write" else [list(asked), more[-1]] if kind == "probe" else asked
         key = {"kind": kind, "asked": arguments, "request": session._request()}
@@ -42,14 +45,6 @@ def with_reply_cache(request: Request) -> Request:
         return _reply_of(values, before)
 
     return cached  # type: ignore[return-value]
-
-
-def _reply_values(reply: Written | Probe | list[float]) -> dict[str, Any]:
-    """A reply as the JSON values that the cache holds."""
-    if isinstance(reply, Written):
-        values = {name: getattr(reply, name) for name in ("offsets", *_KEPT)}
-        return {**values, "size": len(reply.span)}
-    return {"mass": reply.mass, "top": reply.top} if isinstance(reply, Probe) else {"scores": reply}
 
 
 def _reply_of(values: dict[str, Any], before: int) -> Written | Probe | list[float]:

@@ -283,7 +283,7 @@ class ForwardQueue:
             for group in self._groups(rest):
                 results.update(zip(group, self._run_group([rest[n] for n in group]), strict=True))
         for n, ask in enumerate(rest):
-            if not isinstance(results[n], Exception):
+            if ask.blocks and not isinstance(results[n], Exception):
                 slot_of(ask.cache).names.extend(ask.blocks)
         self._write_on(rest, results)
         return [results[n] for n in range(len(asks))]
@@ -319,8 +319,9 @@ class ForwardQueue:
 
     def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
         """Split `asks` into groups for a pass each (deterministic: `fixed_rows`, shortest first); returns indices."""
-        groups = [[n] for n, ask in enumerate(asks) if ask.ids and _has_head_choices(ask)]
-        some = [n for n, ask in enumerate(asks) if ask.ids and not _has_head_choices(ask)]
+        some = [n for n, ask in enumerate(asks) if ask.ids]
+        if groups := [[n] for n in some if _has_head_choices(asks[n])]:
+            some = [n for n in some if [n] not in groups]
         if len(some) < 2 or self._model.pack_problem is not None:
             return [*groups, *([n] for n in some)]
         if (rows := self._model.fixed_rows) is None:

@@ -16,7 +16,7 @@ def test_the_page_is_what_the_stored_results_give() -> None:
 def test_every_difference_says_its_reason(path) -> None:
     for name, stage in json.loads(path.read_text(encoding="utf-8"))["stages"].items():
         if stage["equal"] < stage["compared"]:
-            assert stage["told"], name
+            assert stage["reason"], name
 
 
 def test_a_stage_counts_equal_items() -> None:
