@@ -7,7 +7,7 @@ verdict.notes     {"flags": {scorer: why}}           if a scorer flags the answe
                   {"counts": {scorer: [...]}}        if sums over all answers give a score of the corpus (BLEU)
 
 unanswered_verdict(config.dataset, gold)             the same for a question without an answer: every score is 0
-scored_record(record, config.dataset, gold)             a record with the scores of its answer, or of none
+scored_record(record, config.dataset, gold)          a record with the scores of its answer, or of none
 """
 
 import math
@@ -85,7 +85,7 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
 def scored_record(
     record: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The record `record` with new scores and flags; those by `keep` stay and come first. `error` has three states:
+    """`record` with new scores and flags; those by `keep` stay and come first. `error` has three states:
 
     None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
     "stage": "scoring": answered, but not scored (NOT_YET) or a scorer failed; cleared, or replaced by a scorer's error.
