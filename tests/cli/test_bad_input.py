@@ -61,5 +61,5 @@ def test_a_model_whose_logits_are_no_numbers_fails_every_question(run):
     assert done.returncode == 3
     assert "2 questions, 2 failed (2 ModelOutputError)" in done.stdout
     assert "error: 2 of 2 questions failed; 2 of them like " in done.stderr
-    assert "'nan' gave NaN logits after " in done.stderr
+    assert "'nan' gave NaN or infinite logits after " in done.stderr
     assert "try --set model.dtype=float32 or check the weights" in done.stderr
