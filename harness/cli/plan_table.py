@@ -87,7 +87,7 @@ def suite_line(suite: str, rows: Sequence[Forecast]) -> str:
     left, *sums = _totals(rows)
     tokens, tflops, *_ = _texts(sums)
     needed = f"{left} questions to answer, {tokens} tokens, {tflops} TFLOPs"
-    return f"suite {suite}: {len(rows)} runs, {needed} (each run: --plan)"
+    return f"suite {suite}: {len(rows)} run{'s'[: len(rows) != 1]}, {needed} (each run: --plan)"
 
 
 def as_json(rows: Iterable[Forecast]) -> str:
