@@ -78,7 +78,7 @@ class Run:
 
 
 class Runs(list[Run]):
-    """Runs of one call, in the order in which they ran. lost: row ("bm25 k=3 on nq") -> why it did not finish."""
+    """Runs of one call, in the order in which they ran. lost: name ("bm25 k=3 on nq") -> why it is incomplete."""
 
     lost: dict[str, str]
 

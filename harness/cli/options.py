@@ -57,13 +57,13 @@ Sweep = Annotated[
 ]
 Repeat = Annotated[
     int | None,
-    setting("--repeat N", "Make every run with N seeds, from --seed on (harness report --average-seeds).", min=1),
+    setting("--repeat N", "Repeat every run with N seeds, from --seed on (harness report --average-seeds).", min=1),
 ]
 
 
 @dataclass(frozen=True)
 class RowOptions:
-    """Which runs of a suite are made, and with which settings; shared by run, validate, show and reproduce."""
+    """Which runs of a suite are executed, and with which settings; shared by run, validate, show and reproduce."""
 
     method: Annotated[
         list[str], choice("--method -m NAME,...", "Methods (harness list methods).", complete="methods")

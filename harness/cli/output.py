@@ -117,8 +117,8 @@ def print_result(result: RunResult, plan: Plan, json: bool) -> None:
 
 
 def rows_lost_sentence(total: int, lost: Sequence[Lost]) -> str:
-    """Which of `total` runs did not finish, and why: the last words of a command with several runs."""
+    """Which of `total` runs are incomplete, and why: the last words of a command with several runs."""
     if not lost:
-        return f"all {total} runs finished"
-    lines = [f"{len(lost)} of {total} runs did not finish:", *(f"  {one.run}: {one.why}" for one in lost)]
+        return f"all {total} runs are complete"
+    lines = [f"{len(lost)} of {total} runs are incomplete:", *(f"  {one.run}: {one.why}" for one in lost)]
     return "\n".join(lines)

@@ -1,12 +1,12 @@
 """`harness run`: plan every run, execute them in turn, print each result; one that fails never loses the others.
 
-rows = methods x data sets     from --method and --dataset, or from --suite
+runs = methods x data sets     from --method and --dataset, or from --suite
 names and keys wrong anywhere  -> nothing is run
-a run that cannot be planned   -> its mistakes on stderr, the others are made
+a run that cannot be planned   -> its mistakes on stderr, the others go on
 a run that stops midway        -> what was answered stays on disk
-the exit code is the worst     by _BY_SEVERITY; the last lines name the runs that did not finish
+the exit code is the worst     by _BY_SEVERITY; the last lines name the incomplete runs
 
-Rows are planned by harness/engine/plan.py and run by harness/engine/runner.py; run_hooks.py attaches the rest.
+Runs are planned by harness/engine/plan.py and executed by harness/engine/runner.py; run_hooks.py attaches the rest.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def run_selection(
 
 
 def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int, str | None]:
-    """Print a run's result, named if there are `several`. Returns its exit code, and why it did not finish or None."""
+    """Print a run's result, named if there are `several`. Returns its exit code, and why it is incomplete, or None."""
     name, result, error = outcome.plan.run_name, outcome.result, outcome.error
     if isinstance(error, HarnessError):
         if options.debug and isinstance(error, FirstFailure):

@@ -1,4 +1,4 @@
-"""Options of `harness run`: how runs are made, and what is recorded and printed."""
+"""Options of `harness run`: how runs are executed, and what is recorded and printed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.tracking import MOST_TRACES
 
 @dataclass(frozen=True)
 class Execution:
-    """How runs are made, and what is recorded and printed."""
+    """How runs are executed, and what is recorded and printed."""
 
     record_stops: Annotated[
         int | None,

@@ -88,7 +88,7 @@ def _check_methods(capabilities: set[str], known: int) -> Iterator[Check]:
     """Group methods by what the server lacks for them. known: tokens whose log-probabilities it gives."""
     from harness.engine.runnable_presets import preset_methods
 
-    groups: dict[tuple[State, str], dict[str, str]] = {}  # the file that presets extend -> the first of them
+    groups: dict[tuple[State, str], dict[str, str]] = {}  # base preset file -> the first preset that extends it
     for name, _, method in preset_methods():
         needs = frozenset().union(*method.needs.values())
         trained = any(use.needed for uses in method.adapters().values() for use in uses.values())

@@ -54,9 +54,10 @@ def ui(
     server = f"http://127.0.0.1:{port}"
     sys.stderr.write(f"MLflow over {masked(uri)}: {server} (press Ctrl-C to stop)\n")
     pages = {}
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file or ":memory:")) as store:
-        rows = store.execute(_NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)).fetchall()
-        pages = {str(name): f"{server}/{view_url(str(number))}" for number, name in rows}
+    if file is not None:
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as store:
+            found = store.execute(_NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)).fetchall()
+            pages = {str(name): f"{server}/{view_url(str(number))}" for number, name in found}
     for name, page in pages.items():
         sys.stderr.write(f"  {name}: {page}\n")
     if not no_browser and (sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):

@@ -189,9 +189,9 @@ class _JudgeWork:
 def _store_judgements(
     store: RunStore, stored: StoredRun, by_question: dict[str, dict[str, Any]], judge: Judge, judged: Judged
 ) -> None:
-    """Write the judge into the manifest, then the records with the judgements, and the summary.
+    """Write the judge's entry into the manifest, then the records with its judgements, and the summary.
 
-    by_question: the records.
+    by_question: question id -> record.
 
     After a kill between the two the same command writes the records, from the cache.
     """

@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Lost:
-    """A run that was not begun, or did not end, and why in a sentence."""
+    """An incomplete run: not started, stopped midway, with failed questions or not saved; why: in a sentence."""
 
     run: str
     why: str

@@ -1,6 +1,6 @@
 """Threads that are members of a Scheduler (scheduler.py): several questions are in flight, each in one of them.
 
-A run of one question at a time uses only this file, locks.py and signals.py of harness/parallel.
+A run of one question at a time starts no Scheduler.
 """
 
 import threading

@@ -139,6 +139,15 @@ class _WaitingAsk:
         self.gate.acquire()
 
 
+def _run(queue: Any, batch: Sequence[_WaitingAsk]) -> list[Any]:
+    """Run the asks of a batch together; each is booked the whole time. Returns their outcomes."""
+    began = time.monotonic()
+    outcomes: list[Any] = queue.run([waiting.ask for waiting in batch])
+    for waiting in batch:
+        waiting.ran += time.monotonic() - began
+    return outcomes
+
+
 class Scheduler:
     """At most `slots` threads at work; see the module's docstring."""
 
@@ -295,17 +304,14 @@ class Scheduler:
                     continue
             outcomes: list[Any] = []
             try:
-                for batch in [[w] for w in taken] if queue is _CALLS else [taken]:
-                    began = time.monotonic()
-                    outcomes += queue.run([w.ask for w in batch])
-                    for waiting in batch:
-                        waiting.ran += time.monotonic() - began
+                batches = [[w] for w in taken] if queue is _CALLS else [taken]
+                outcomes = [outcome for batch in batches for outcome in _run(queue, batch)]
             except BaseException as error:  # noqa: BLE001 - a fault of the queue itself is raised by every ask
                 outcomes = [error] * len(taken)
             with self._lock:
                 self._hand_out(taken, outcomes)
                 self._ended = time.monotonic()
-            del asks, taken, outcomes  # else logits stay in memory until the next batch
+            asks = taken = batches = outcomes = []  # else logits stay in memory until the next batch
 
     def _ready(self) -> bool:  # whether a batch may begin: all other members wait, or had MAX_WAIT seconds
         return bool(self._asks) and (self._working <= self._late or self._seconds_left() <= 0)

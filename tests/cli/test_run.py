@@ -50,8 +50,8 @@ def test_json_is_the_last_line_and_names_the_folder(cli, tmp_path):
     assert "encoder" not in stored["config"]
     assert not [key for key, value in flatten(stored["config"]).items() if value is None]
     assert stored["origins"].keys() == flatten(stored["config"]).keys()
-    parsed = "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model"
-    assert [line for line in done.stderr.splitlines() if "--model" in line] == [parsed]
+    sentence = "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model"
+    assert [line for line in done.stderr.splitlines() if "--model" in line] == [sentence]
     assert json.loads((folder / "manifest.json").read_text())["command"][:2] == ["harness", "run"]
 
 
@@ -184,9 +184,9 @@ def test_mlflow_logs_and_counts_only_where_it_was_asked_for(mlflow, variable, mi
     assert done.returncode == code, done.stderr
     name = {"--mlflow sqlite:///x.db": "x.db", "": "127.0.0.1:9" if variable else "mlflow.db"}.get(" ".join(mlflow))
     assert started == ([("echo", name, None)] if name else [])
-    sentence = [line for line in done.stderr.splitlines() if "tracking failed" in line]
+    lines = [line for line in done.stderr.splitlines() if "tracking failed" in line]
     expected = f"{'error' if code else 'warning'}: tracking failed"
-    assert sentence == ([expected] if name and missed else [])
+    assert lines == ([expected] if name and missed else [])
 
 
 def test_an_interrupt_prints_no_password(here, monkeypatch):
@@ -212,8 +212,8 @@ def test_a_password_of_a_dead_database_stands_nowhere_and_the_end_does_not_wait_
     assert "hunter" not in done.stderr
     (manifest,) = tmp_path.glob("results/*/*/manifest.json")
     kept = json.loads(manifest.read_text())
-    sentence = "--mlflow=postgresql://***@127.0.0.1:9/runs?password=***"
-    assert kept["command"][-1] == kept["starts"][0]["command"][-1] == sentence
+    argument = "--mlflow=postgresql://***@127.0.0.1:9/runs?password=***"
+    assert kept["command"][-1] == kept["starts"][0]["command"][-1] == argument
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"hunter" not in path.read_bytes(), path
 

@@ -196,7 +196,7 @@ def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here, config
     assert "suite mixed: 3 runs" in done.stderr
     assert done.stderr.index("suite mixed: 3 runs") < done.stderr.index("--- echo on pocket/musique")
     last = done.stderr.rstrip().splitlines()[-5:]
-    assert last[0] == "4 of 5 runs did not finish:"
+    assert last[0] == "4 of 5 runs are incomplete:"
     assert [line.strip().partition(":")[0] for line in last[1:]] == [
         f"{name} on pocket/musique" for name in ("ranks", "buggy", "fails-once", "refuses")
     ]
@@ -213,7 +213,7 @@ def test_a_suite_that_runs_whole_says_so_and_plan_works_without_a_suite(here, co
     lists = "methods: [echo, echo-loud]\ndatasets: [pocket/musique]\nset: [dataset.tokens=300]\nlimit: 1\n"
     (configs / "suites" / "fine.yaml").write_text(lists)
     done = here("run", "--suite", "fine", "--mlflow", "off").checked()
-    assert done.stderr.rstrip().splitlines()[-1] == "all 2 runs finished"
+    assert done.stderr.rstrip().splitlines()[-1] == "all 2 runs are complete"
     one = here("run", "--method", "echo", "--dataset", "pocket/musique", "--plan")
     assert (one.returncode, one.stdout.splitlines()[0]) == (0, "1 run")
     priced = here("run", "--suite", "fine", "--mlflow", "off", "--price-per-gpu-hour", "2")

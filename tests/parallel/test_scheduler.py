@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import types
+import weakref
 from functools import partial
 
 import pytest
@@ -59,6 +60,25 @@ def test_a_pass_holds_what_everybody_asks_for():
     together(*(partial(asks, n) for n in range(4)))
     assert queue.runs == [[0, 10, 20, 30], [1, 11, 21, 31], [2, 12, 22, 32]]
     assert got == {n: [20 * n, 20 * n + 2, 20 * n + 4] for n in range(4)}
+
+
+def test_an_outcome_that_nobody_keeps_is_freed_after_its_batch():
+    class Logits:
+        pass
+
+    freed = []
+
+    def asks():
+        outcome = weakref.ref(slot().do(queue, 1))
+        while outcome() is not None and len(freed) < 50:
+            freed.append(False)
+            time.sleep(0.02)
+        freed.append(outcome() is None)
+
+    queue = Batches()
+    queue.run = lambda asks: [Logits() for _ in asks]
+    together(asks)
+    assert freed[-1]
 
 
 def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatch):

@@ -13,6 +13,7 @@ import pytest
 
 from harness.engine.manifest import made_by
 from harness.errors import UserError
+from harness.llm.scripted import ScriptedModel
 from harness.scale.ray_engine import _check_versions, _Waiting, worker_count
 from harness.storage.json_lines import read_lines
 from tests.engine.fakes import Plain, World, comparable, make_plan
@@ -129,6 +130,8 @@ def words(tmp_path, monkeypatch):
     row = ["run", "-m", "fragile", "-d", "pocket/musique", "--model", "scripted", "--mlflow", "off"]
     yield [*row, "--limit", "8", "--set", "dataset.tokens=300", "model.script=replies.yaml"]
     sys.modules.pop("fragile", None)
+    if "slow_paths" in vars(ScriptedModel):  # the method sets it in this process, too
+        del ScriptedModel.slow_paths
 
 
 def records(out):

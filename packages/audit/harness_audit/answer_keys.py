@@ -11,8 +11,8 @@ methods agree        most strong methods, two at least, give one other answer, a
                      mean of 50 or more; what is wrong more often than right outvotes no gold answer
 not in the evidence  no gold answer stands there (left out where most gold answers do not: they are not verbatim)
 gold contradicts     yes and no, an answer and unanswerable, or numbers with nothing in common
-nothing to compare   normalised, nothing is left of a gold answer ("A", "$"): a scorer gives 0 to the same text or 1 to
-                     any, as the published code does
+nothing to compare   normalised, no word is left of a gold answer ("A", "$"): a scorer gives 0 to the same text or
+                     1 to any, as the published code does
 duplicate            the same question about the same document, or about none, has other gold answers
 """
 
@@ -134,7 +134,7 @@ def _contradiction(gold: Sequence[str]) -> str:
 
 
 def _without_words(gold: Gold, names: Sequence[str]) -> str:
-    """What the scorers `names` make of a gold answer of which normalising leaves nothing, as text; "" for no harm."""
+    """What the scorers `names` make of a gold answer without a word once normalised, as text; "" for no harm."""
     empty = next((answer for answer in gold.answers if spaced_words(answer).isspace()), None)
     if empty is None:
         return ""

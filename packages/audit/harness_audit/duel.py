@@ -85,7 +85,7 @@ class Standings(Progress):
 
 
 class _RaceScores(Silent):
-    """Score and cost of one method's records. shown: the duel's line, told of each; values, costs: by question id."""
+    """Score and cost of one method's records. shown: the duel's line; values, costs: by question id."""
 
     def __init__(self, shown: Progress, score: str) -> None:
         super().__init__()
@@ -94,15 +94,15 @@ class _RaceScores(Silent):
         self.values: dict[str, float] = {}
         self.costs: dict[str, tuple[float, float]] = {}  # tokens, seconds
 
-    def seen(self, row: dict[str, Any]) -> None:
+    def seen(self, record: dict[str, Any]) -> None:
         """Keep a record of an earlier start."""
-        self._keep(row)
-        self.shown.seen(row)
+        self._keep(record)
+        self.shown.seen(record)
 
-    def done(self, row: dict[str, Any]) -> None:
+    def done(self, record: dict[str, Any]) -> None:
         """Keep a new record."""
-        self._keep(row)
-        self.shown.done(row)
+        self._keep(record)
+        self.shown.done(record)
 
     def _keep(self, row: dict[str, Any]) -> None:
         """Keep score (0 for a failed question) and cost of a record. Raises UserError for a score outside [0, 1]."""

@@ -110,9 +110,8 @@ class _World:
             for name in tool.names(document.text):
                 several = len(list(_words(name))) > 1
                 names |= {word for word in _swappable(name) if several or word in known}
-        self.names = _replacement_words(
-            names - small, self.vocabulary, seed
-        )  # word in small letters -> what stands for it
+        # A word in small letters -> what stands for it.
+        self.names = _replacement_words(names - small, self.vocabulary, seed)
         self._swap = _Swap(self.names, seed)
 
     @cached_property

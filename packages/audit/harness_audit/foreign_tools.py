@@ -8,8 +8,8 @@ jsonl            lines as docs/guide.md#elsewhere says
 """
 
 import io
-import math
 import re
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -67,7 +67,7 @@ def _read_inspect(path: Path) -> ForeignRun:
         dataset=str(value_at(log, "eval.dataset.name") or value_at(log, "eval.task")),
         answers=parse_answers(samples, FORMS["inspect"], _adjust_inspect),
         files=[path],
-        told=dict(  # not the best of k epochs, say
+        told=dict(  # means only, no other reducer of epochs, such as the best of k
             _printed_mean(score)
             for score in value_at(log, "results.scores") or ()
             if score.get("reducer") in (None, "mean")
@@ -147,8 +147,8 @@ def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
 def _read_lm_eval(path: Path) -> ForeignRun:
     """Read samples of lm-eval, and printed means from the results file beside it. Raises DataError for another name."""
     if (named := _SAMPLES.fullmatch(path.name)) is None:
-        told = "samples_TASK_DATE.jsonl, as in samples_mills_2026-01-02T03-04-05.123456.jsonl"
-        raise DataError(path, None, None, f"should have the name that lm-eval gives it: {told}")
+        name = "samples_TASK_DATE.jsonl, as in samples_mills_2026-01-02T03-04-05.123456.jsonl"
+        raise DataError(path, None, None, f"should have the name that lm-eval gives it: {name}")
     task, beside = named["task"], path.with_name(f"results_{named['date']}.json")
     lost, together, table = set[str](), set[str](), _scores_by_filter(path)
 
@@ -174,8 +174,8 @@ def _read_lm_eval(path: Path) -> ForeignRun:
                 asked |= {number} if table else set()
 
     results = json_value(beside, PYTHON_JSON) if beside.exists() else {}
-    version, shots, told = (value_at(results, key) for key in ("lm_eval_version", f"n-shot.{task}", f"results.{task}"))
-    numbers = {key.removesuffix(",none"): _number(v) for key, v in (told or {}).items() if "," in key}
+    version, shots, scores = (value_at(results, k) for k in ("lm_eval_version", f"n-shot.{task}", f"results.{task}"))
+    numbers = {key.removesuffix(",none"): _number(v) for key, v in (scores or {}).items() if "," in key}
     printed = {key: v for key, v in numbers.items() if v is not None}
     means = {name: value for name, value in printed.items() if "_stderr" not in name}
     errors = {name: printed.get(re.sub("(,|$)", r"_stderr\1", name, count=1)) for name in means}
@@ -194,8 +194,8 @@ def _read_lm_eval(path: Path) -> ForeignRun:
 
 
 def _number(value: Any) -> float | None:
-    """`value` if it is a number, else None: NaN is the tools' mark for none."""
-    return value if isinstance(value, int | float) and math.isfinite(value) else None
+    """`value` if it is a number that a float can hold, else None: NaN is the tools' mark for none."""
+    return value if isinstance(value, int | float) and abs(value) <= sys.float_info.max else None
 
 
 def _numbers(row: _Row) -> dict[str, float]:
@@ -223,10 +223,10 @@ def _read_flashrag(path: Path) -> ForeignRun:
     """Read answers of FlashRAG; model, method and data set are those of config.yaml beside it, else "unknown"."""
     found = parse_answers(_rows(path), FORMS["flashrag"])
     beside = path.with_name("config.yaml")
-    told = parse_yaml(beside.read_bytes()) if beside.exists() else {}
+    settings = parse_yaml(beside.read_bytes()) if beside.exists() else {}
     keys = ("generator_model", "save_note", "dataset_name")
-    model, method, dataset = (str(value_at(told, key) or "unknown") for key in keys)
-    return ForeignRun("FlashRAG", model, method, dataset, found, [path, *([beside] if told else [])])
+    model, method, dataset = (str(value_at(settings, key) or "unknown") for key in keys)
+    return ForeignRun("FlashRAG", model, method, dataset, found, [path, *([beside] if settings else [])])
 
 
 def _read_jsonl(path: Path) -> ForeignRun:

@@ -24,7 +24,7 @@ from reports.costs import request_counts, requests_of
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
-from reports.figures.queries import PER_DOCUMENT
+from reports.figures.queries import PER_DOCUMENT, cost_per_query
 
 
 def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
@@ -89,7 +89,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
             for row in known.to_dict("records"):  # a document's queries share its index, but not a question's own
                 index = 0.0 if pd.isna(row["requests.index"]) else float(row["requests.index"])
                 share = {k: 1 if row["index of"] == "a question" else k for k in PER_DOCUMENT}
-                costs = {k: index / n + float(row["requests"]) for k, n in share.items()}
+                costs = {k: cost_per_query(index, float(row["requests"]), n) for k, n in share.items()}
                 if points := [Point(float(k), cost) for k, cost in costs.items() if cost]:
                     over.append(Line(str(row["method"]), points))
             found += plot.panels(title, ticks, left, over, aside=False)

@@ -100,9 +100,9 @@ def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
     names = sorted(telling, key=lambda name: name != band.headline)  # the headline first
     signs = np.sign([(apart[name] / CLOSE).round() for name in names])
     order = np.where(signs[0] != 0, signs[0], np.sign(signs.sum(axis=0)))
-    own = {name: judges.get(name) or {} for name in names if band.families[name] == JUDGES}
-    models = [str((judge.get("model") or {}).get("name")) for judge in own.values()]
-    kinds = {name: KINDS[1 + (models.count(model) > 1)] for name, model in zip(own, models, strict=True)}
+    entries = {name: judges.get(name) or {} for name in names if band.families[name] == JUDGES}
+    models = [str((judge.get("model") or {}).get("name")) for judge in entries.values()]
+    kinds = {name: KINDS[1 + (models.count(model) > 1)] for name, model in zip(entries, models, strict=True)}
     rows = []
     for name in names:
         own = {method: per_cluster(values, band.clusters[name]) for method, values in band.columns[name].items()}

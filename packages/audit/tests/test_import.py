@@ -266,6 +266,7 @@ def nan_samples(root: Path) -> Path:
         ("inspect", nan_log, "logged.parts.x", "0.5 ± 0              of 3"),
         ("lm-eval", nan_samples, "logged.qa_f1", "0.333333 ± 0.333333  of 3  as printed there"),
         ("inspect", lambda root: nan_log(root, NAN), "logged.f1", "0.333333 ± 0.333333  of 3\n"),
+        ("inspect", lambda root: nan_log(root, 10**400), "logged.f1", "0.333333 ± 0.333333  of 3\n"),
     ],
 )
 def test_nan_is_the_mark_of_a_question_that_is_not_scored(tool, make, name, printed, command, tmp_path):

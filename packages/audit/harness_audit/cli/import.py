@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -23,9 +23,6 @@ from harness.storage.paths import local_folder
 from harness.types import LOGGED
 from harness_audit.foreign_tools import READERS, read_foreign
 from harness_audit.import_runs import Imported, prepare_import, write_all
-
-if TYPE_CHECKING:
-    pass
 
 _SHOWN = 10
 _FAILED = "\0failed"  # no score has this name
@@ -94,7 +91,7 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     """
     import pandas as pd
 
-    told = repeats[0].run.told
+    means = repeats[0].run.told  # as the other tool printed them
     records = [one.records for one in repeats]
     columns = {
         name: array("d", (record["scores"].get(name, math.nan) for record in chain(*records)))
@@ -109,9 +106,8 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
         values = [frame[name] for frame in (asked, answered)]
         if len(repeats) > 1:  # the index has each question as often as it was asked
             values = [own.groupby(level=0).mean() for own in values]
-        numbers = ((float(v.mean()), float(v.sem()), int(v.count())) for v in values)  # type: ignore[arg-type]
-        whole, part = numbers
-        printed = told.get(name.removeprefix(LOGGED), (None, None)) if name.startswith(LOGGED) else (None, None)
+        whole, part = ((float(v.mean()), float(v.sem()), int(v.count())) for v in values)  # type: ignore[arg-type]
+        printed = means.get(name.removeprefix(LOGGED), (None, None)) if name.startswith(LOGGED) else (None, None)
         found = zip(printed, part[:2], strict=True)  # one value has no standard error: Inspect prints 0
         pairs = [(there, own) for there, own in found if there is not None and not math.isnan(own)]
         same = all(math.isclose(there, own, rel_tol=0, abs_tol=_TOLERANCE) for there, own in pairs)
