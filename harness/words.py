@@ -15,12 +15,13 @@ import regex
 # Hebrew and Arabic vowel points and the Arabic stretching sign, which a text has or not, signs without a shape, and the
 # dot above a small i, which capitals leave there.
 _LEFT_OUT = regex.compile(
-    r"(?V1)[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]|[\p{DI}--\u200b]|(?<=i)\u0307"
+    r"(?V1)[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]|[\p{DI}--\u200b]|(?<=i)\u0307+"
 )
-# Signs of another width or shape ("ＡＢＣ", "ｶﾞ", "Ⅷ"), but not raised ones and fractions, which mean something else.
-_SHAPED = regex.compile(
-    r"(?V1)[\p{Dt=Wide}\p{Dt=Narrow}\p{Dt=Compat}\p{Dt=Font}\p{Dt=Initial}\p{Dt=Medial}\p{Dt=Final}\p{Dt=Isolated}]+"
-)
+# Letters, digits and marks of another width or shape ("ＡＢＣ", "Ⅷ"). Raised ones and fractions mean something
+# else, and symbols would put a mark or letters beside a word: "don´t", "№5".
+_SHAPES = r"\p{Dt=Wide}\p{Dt=Narrow}\p{Dt=Compat}\p{Dt=Font}\p{Dt=Initial}\p{Dt=Medial}\p{Dt=Final}\p{Dt=Isolated}"
+_LETTERS = r"\p{L}\p{N}\p{M}\p{Block=Kangxi_Radicals}\p{Block=CJK_Radicals_Supplement}"
+_SHAPED = regex.compile(rf"(?V1)[[{_SHAPES}]&&[{_LETTERS}]]+")
 _UNSPACED = r"[[\p{scx=Hani}\p{scx=Hira}\p{scx=Kana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]&&\p{L}]"
 _WORD = regex.compile(rf"(?V1){_UNSPACED}\p{{M}}*|[[\p{{L}}\p{{N}}\p{{M}}]--{_UNSPACED}]+")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")  # finds what _WORD finds in a third of the time
@@ -30,7 +31,8 @@ _BETWEEN = regex.compile(r"[^\p{L}\p{N}\p{M} ]")
 def folded(text: str) -> str:
     """`text` in small letters, plain shapes and composed signs (NFC), without vowel points of Arabic and Hebrew."""
     plain = _SHAPED.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
-    return str(_LEFT_OUT.sub("", unicodedata.normalize("NFC", plain.casefold())))
+    kept = _LEFT_OUT.sub("", unicodedata.normalize("NFC", plain.casefold()))
+    return unicodedata.normalize("NFC", kept)  # again: what was left out may have stood between a letter and its mark
 
 
 def words(text: str) -> list[str]:

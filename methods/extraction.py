@@ -1,4 +1,4 @@
-"""What methods share whose index is extracted from a document part by part, in lists that a model writes."""
+"""Shared by methods whose index is what a model extracts from each part of a document."""
 
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
@@ -19,7 +19,10 @@ class ExtractingMethod(ReadingMethod):
 
 
 def keep_each(write: Callable[[int], T], count: int, part: str, tools: Tools) -> list[T]:
-    """What `write` makes of each of so many parts, kept so that a stopped index goes on; part: their name."""
+    """Call write(0) to write(count - 1), in parallel, and return the results.
+
+    Each is kept, so that a stopped index build resumes. part: what a part is called, in keys and progress.
+    """
 
     def kept(number: int) -> T:
         made: T = tools.keep(f"{part} {number}", lambda: write(number))

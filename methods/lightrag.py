@@ -9,7 +9,6 @@ Entities, relations and chunks of both levels are read. Source: docs/methods/ret
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from harness.method import Index, Indexes, MethodConfig, Tools
-from harness.prompts import Prompt, feed, prompt_tokens
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import overlapping_chunks, shown_spans
@@ -117,11 +116,16 @@ class LightRAG(ExtractingMethod):
             texts, labels, weights, chunks = zip(*said[names], strict=True)
             distinct, name = sorted(set(texts)), " and ".join(names)
             text, label = SEPARATOR.join(distinct), SEPARATOR.join(sorted(set(labels)))
+
+            def joined() -> str:
+                def filled(count: int) -> Pieces:
+                    return join.fill(name=name, texts="\n".join(distinct[:count]))
+
+                turn, _ = fit_lines(filled, len(distinct), model.window - JOIN_TOKENS, model)
+                return ask_parsed(model, turn, JOIN_TOKENS, str.strip, Retry(retries=0)).text.strip()
+
             if model.count(text) >= JOIN_TOKENS:
-                filled = [join.fill(name=name, texts="\n".join(distinct[:n])) for n in range(len(distinct) + 1)]
-                turn, _ = fit_lines(filled.__getitem__, len(distinct), model.window - JOIN_TOKENS, model)
-                asked = partial(ask_parsed, model, turn, JOIN_TOKENS, str.strip, Retry(retries=0))
-                text = tools.keep(f"description of {name}", lambda: asked().text.strip())
+                text = tools.keep(f"description of {name}", joined)
             if len(names) == 1:
                 label = Counter(labels).most_common(1)[0][0]
             return [list(names), text, label, sum(weights), list(dict.fromkeys(chunks))]

@@ -71,13 +71,15 @@ def fit_lines(pieces: Callable[[int], Pieces], lines: int, room: int, model: Met
     return pieces(n), n
 
 
-def require_room(tokens: int, model: MeteredModel, window: int | None) -> None:
-    """Raise WindowExceeded if a request of `tokens` tokens, its reply included, does not fit the window."""
+def require_room(
+    tokens: int, model: MeteredModel, window: int | None, lower: str = "the method's sizes of segments and replies"
+) -> None:
+    """Raise WindowExceeded if a request of `tokens` tokens, with its reply, does not fit; lower: settings to lower."""
     limit = window_of(window, model)
     if tokens > limit:
         raise WindowExceeded(
             f"a request with its reply takes {tokens} tokens, more than the window of {limit} tokens of "
-            f"'{model.name}'; raise method.window or model.window, or lower the method's sizes of segments and replies"
+            f"'{model.name}'; raise method.window or model.window, or lower {lower}"
         )
 
 

@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 from harness.scorers.squad import normalize_answer, spaced_words
-from harness.words import as_phrase, words
+from harness.words import as_phrase, folded, words
 from methods.bm25 import bm25
 
 
@@ -92,10 +92,19 @@ def test_plain_english_has_the_words_it_always_had():
         ("น\u0e49\u0e4d\u0e32", ["น้ํ", "า"]),
         ("कि की", ["कि", "की"]),
         ("…, — !", []),
+        ("don\u00b4t, l\u00b4eau a\u00a8b", ["don", "t", "l", "eau", "a", "b"]),
+        ("\u21165, \u20a8500", ["5", "500"]),
+        ("i\u0307\u0301 \u00ed", ["\u00ed", "\u00ed"]),
     ],
 )
 def test_words(text, found):
     assert words(text) == found
+
+
+def test_folding_a_folded_text_changes_nothing():
+    signs = [chr(n) for n in range(0x30000) if not 0xD800 <= n < 0xE000]
+    signs += [f"i\u0307{mark}" for mark in map(chr, range(0x300, 0x370))]
+    assert [sign for sign in signs if folded(folded(sign)) != folded(sign)] == []
 
 
 @pytest.mark.parametrize(

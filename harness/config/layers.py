@@ -174,9 +174,11 @@ def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str
         known = [f"{part}.{name}" for part, config in parts for name in config.model_fields]
         with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
             tree = Tree(presets.read("methods", str(method)))
-            known += [f"method.{name}" for name in method_class(str(tree.values["implementation"])).Config.model_fields]
+            cls = method_class(str(tree.values.get("implementation")))
+            known += [f"method.{name}" for name in cls.Config.model_fields]
         same = [name for name in known if name.partition(".")[2] == key.rpartition(".")[2]]
-        raise unknown(f"key '{key}' ({origin})", same[0] if same else key, same or [*PARTS, "roles", *SCALARS, *known])
+        near = same or close_matches(key, known) or [*PARTS, "roles", *SCALARS]
+        raise unknown(f"key '{key}' ({origin})", same[0] if same else key, near)
     trust(parsed(value))
     problems: list[HarnessError] = []
     layer = _checked(problems, nested(f"method.params.{rest}" if root == "method" and rest else key, value), origin)

@@ -96,7 +96,7 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     for key, methods in lacking.items():
         if methods and methods.keys() == known.keys():
             what = f"key '{key}' (--sweep): no method of this command has it"
-            raise unknown(what, _parameter(key), set().union(*known.values()))
+            raise unknown(what, key, {f"method.{name}" for names in known.values() for name in names})
         if methods:
             notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
     return out, notes

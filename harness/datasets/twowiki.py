@@ -33,10 +33,10 @@ def _parsed(value: Any, name: str) -> Any:
         return value
     try:
         return json.loads(value or "null")
-    except ValueError:
-        with suppress(ValueError, SyntaxError):
+    except (ValueError, RecursionError):
+        with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             return ast.literal_eval(value)
-    raise RowError(name, "is a text, and no JSON")
+    raise RowError(name, "is a text, and neither JSON nor a Python literal")
 
 
 def _with_sentence_spaces(paragraphs: Any) -> Any:

@@ -122,7 +122,7 @@ def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | N
 
 
 def _part(message: Mapping[str, Any], kind: str) -> str:
-    """The text in a message's parts of `kind`: "text" (all of a content that is no list), "thinking" or "refusal"."""
+    """The text of a message's parts of `kind`: "text", "thinking" or "refusal"; a plain content is one text."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
     values = [part.get(kind) for part in parts if isinstance(part, dict)]

@@ -46,12 +46,12 @@ _NO_MODEL = re.compile(
 )
 _REFUSES_FIELD = re.compile(
     r"unsupported|n[o']t (support|allowed|permitted)|unknown|unrecogni[sz]ed|unexpected|extra_forbidden|deprecated"
-    r"|instead of|invalid (parameter|field|argument)",
+    r"|instead of",
     re.I,
 )
 # Of a field with one value in all requests: a limit of tokens may be too large for one question alone.
 _REFUSES_VALUE = re.compile(
-    rf"{_REFUSES_FIELD.pattern}|n[o']t (available|offer)|fixed at"
+    rf"{_REFUSES_FIELD.pattern}|n[o']t (available|offer)|fixed at|invalid (parameter|field|argument)"
     r"|only\b.{1,40}\b(allowed|supported|be set)",
     re.I,
 )
@@ -396,8 +396,12 @@ def _refused_field(content: bytes, words: str, error: Mapping[str, Any]) -> str 
     # "stop" is a field only in quotes or behind a colon: it is a word of other complaints, too.
     named = {name: rf"(?:['\"`]|: ){name}\b" if name == "stop" else rf"\b{re.escape(name)}\b" for name in fields}
     places = {name: found.start() for name in fields if (found := re.search(named[name], words))}
-    # OpenAI's `param`, pydantic's `loc`: ["body", "seed"].
-    given = next((name for name in (error.get("param"), *(error.get("loc") or ())) if name in fields), None)
+    # OpenAI's `param`; pydantic's `loc`, ["body", "seed"], of a message that may repeat the document.
+    loc = error.get("loc")
+    names = [error.get("param"), *(loc if isinstance(loc, list) else ())]
+    given = next((name for name in names if name in fields), None)
+    if isinstance(loc, list) and given is None:
+        return None
     field = given or min(places, key=places.__getitem__, default=None)
     if field in (*_OTHER_NAMES, *_OTHER_NAMES.values()):
         return field if _REFUSES_FIELD.search(f"{words} {error.get('code')}") else None

@@ -72,7 +72,7 @@ class HFSession(Context):
         cost.pairs += pairs
         cost.again += pairs * isinstance(more.get("capture"), HeadCapture)
         if out is not None and not bool(out.amax(-1).isfinite().all()):
-            raise self._model.nan_logits(before + len(ids))
+            raise self._model.bad_logits(before + len(ids))
         return out
 
     @contextlib.contextmanager

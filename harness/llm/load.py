@@ -13,7 +13,7 @@ from harness.models import LanguageModel
 if TYPE_CHECKING:
     from harness.llm.hf_session import HFModel
 
-_MAX_KEPT = 2  # the rows of a suite use one or two models; loading an 8B model again for every row takes minutes
+_MAX_KEPT = 2  # the runs of a suite use one or two models; loading an 8B model again for every run takes minutes
 _loaded: OrderedDict[str, HFModel] = OrderedDict()
 
 

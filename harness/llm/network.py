@@ -117,7 +117,7 @@ class Network:
             raise outcome
         return outcome  # type: ignore[no-any-return]
 
-    def nan_logits(self, tokens: int) -> ModelOutputError:
+    def bad_logits(self, tokens: int) -> ModelOutputError:
         """The error for logits that are NaN or infinite after `tokens` tokens."""
         return ModelOutputError(
             f"'{self.name}' gave NaN or infinite logits after {tokens} tokens (dtype {self.dtype}); "
@@ -302,7 +302,7 @@ class ForwardQueue:
             rows, samplers = ([results[n] for n, _ in wanted], [writing.sampler for _, writing in wanted])
             for (n, writing), token in zip(wanted, next_tokens(rows, samplers), strict=True):
                 if token is None:
-                    results[n] = self._model.nan_logits(slot_of(asks[n].cache).attended())
+                    results[n] = self._model.bad_logits(slot_of(asks[n].cache).attended())
                 else:
                     more = result_or_error(functools.partial(writing.takes, token))
                     again = Ask([token], writing.cache, 1, writing.capture, writing=writing)

@@ -44,7 +44,7 @@ _NONE = SharedPrefix()
 
 
 def shared_prefix(ask: Ask) -> SharedPrefix:
-    """The longest prefix of an ask's tokens that another context holds; _NONE where `ask.blocks` is empty.
+    """The longest prefix of an ask's tokens that another context holds; an empty one where `ask.blocks` is empty.
 
     The last `ask.logits` tokens are never shared, as their logits must be computed.
     """

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+_LEAST = 1e-30  # logits divided by less overflow float32
 _TOGETHER = 2**18  # probabilities that are drawn from at once; of more the cache of a CPU core holds too few
 _MOST_LIKELY = 1024  # tokens that are nearly always enough; sorting a whole vocabulary takes 4 to 12 ms on a CPU core
 
@@ -15,7 +16,7 @@ class Sampler:
     def __init__(self, temperature: float, top_p: float, seed: int) -> None:
         if temperature < 0 or not 0 < top_p <= 1:
             raise ValueError(f"temperature {temperature} must be >= 0 and top_p {top_p} in (0, 1]")
-        self.greedy = temperature == 0
+        self.greedy = temperature < _LEAST
         self._temperature, self._top_p = temperature, top_p
         self._generator = torch.Generator().manual_seed(seed)
 

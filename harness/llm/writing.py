@@ -96,4 +96,4 @@ def next_tokens(rows: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int
         chosen = draw(together[drawn].cpu(), [samplers[n] for n in drawn])
         for n, token in zip(drawn, chosen, strict=True):
             tokens[n] = token
-    return [None if nan else token for token, nan in zip(tokens, wrong, strict=True)]
+    return [None if bad else token for token, bad in zip(tokens, wrong, strict=True)]

@@ -116,6 +116,8 @@ def misdeclared(cls: type[Method]) -> str | None:
         return f"scope {scope!r}; it should be 'document', 'question' or 'none'"
     if cls.index is not Method.index and next(c for c in cls.__mro__ if "scope" in vars(c)) is Method:
         return "an index; say to what it belongs: scope = 'document', or 'question'"
+    if not isinstance(cls.needs, dict) or any(isinstance(own, str) for own in cls.needs.values()):
+        return "needs that map no roles to sets of capabilities; write {'reader': frozenset({'probe'})}"
     fields, capabilities = {*cls.Config.model_fields} - {"prompts"}, frozenset().union(*cls.needs.values())
     named: list[tuple[str, Any, Iterable[str]]] = [
         ("needs", cls.needs, ROLES[:5]),

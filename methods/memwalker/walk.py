@@ -170,7 +170,8 @@ class Walk:
         room = window_of(config.window, model) - limit
         pieces, n = fit_lines(lambda n: build(texts[len(texts) - n :]), len(texts), room, model)
         response: ParsedReply[T] = ParsedReply(prompt_tokens(pieces, model))
-        require_room(response.tokens + limit, model, config.window)
+        sizes = "method.segment_tokens, method.summary_tokens or method.children"
+        require_room(response.tokens + limit, model, config.window, sizes)
         retry = Retry(min(config.strikes, config.max_calls - calls) - 1, config.temperature, config.top_p)
         with model.session() as s:
             feed(s, pieces)

@@ -215,6 +215,13 @@ def checks(monkeypatch):
     return only
 
 
+def test_an_unknown_key_beside_a_preset_without_a_class_are_two_mistakes(here, configs):
+    (configs / "methods" / "bare.yaml").write_text("params: {k: 1}\n")
+    done = here("run", "-m", "bare", "-d", "pocket/musique", "--set", "kk=1").checked(2)
+    assert "unknown key 'kk' (--set). Known: cache, " in done.stderr
+    assert "method.implementation is missing" in done.stderr
+
+
 def test_validate_finds_what_is_wrong_in_each_preset(here, configs, checks):
     checks("wrong")
     for name, text in CODE.items():

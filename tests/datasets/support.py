@@ -38,8 +38,8 @@ def musique(number=1, **changes):
     ]
     hop = {"id": 7, "question": "mill >> builder", "answer": "Ada Velmark", "paragraph_support_idx": 1}
     asked = {"id": f"2hop__{number}", "question": f"Who built mill {number}?", "answer": "Ada Velmark"}
-    sentence = {"answer_aliases": ["Velmark", "Ada Velmark"], "answerable": True, "paragraphs": paragraphs}
-    return copy.deepcopy({**asked, **sentence, "question_decomposition": [hop], **changes})
+    fields = {"answer_aliases": ["Velmark", "Ada Velmark"], "answerable": True, "paragraphs": paragraphs}
+    return copy.deepcopy({**asked, **fields, "question_decomposition": [hop], **changes})
 
 
 def longbench_v2(number=1, **changes):
@@ -74,8 +74,8 @@ def mrcr(number=1, text="Ada built it.\n\nBo left.", **changes):
     turns = [m for part in text.split("\n\n") for m in (("user", "Write of mills"), ("assistant", part))]
     asked = f"Prepend x{number} to the 2nd (1 indexed) text of mills."
     chat = [{"role": role, "content": content} for role, content in [*turns, ("user", asked)]]
-    sentence = {"prompt": json.dumps(chat), "answer": f"x{number}{turns[-1][1]}"}
-    return {**sentence, "random_string_to_prepend": f"x{number}", "n_needles": 2, **changes}
+    fields = {"prompt": json.dumps(chat), "answer": f"x{number}{turns[-1][1]}"}
+    return {**fields, "random_string_to_prepend": f"x{number}", "n_needles": 2, **changes}
 
 
 def oolong(number=1, **changes):

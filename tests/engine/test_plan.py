@@ -188,6 +188,8 @@ def test_each_mistake_is_found_before_anything_is_loaded(more, expected):
         ({"index_roles": "reader"}, "has a text as index_roles; write ('reader',)"),
         ({"needs": {"raeder": frozenset()}}, "has an unknown name in needs, 'raeder'. Did you mean 'reader'"),
         ({"needs": {"reader": frozenset({"prob"})}}, "has an unknown name in needs, 'prob'. Did you mean 'probe'?"),
+        ({"needs": {"reader": "probe"}}, "has needs that map no roles to sets of capabilities; write {'reader': fr"),
+        ({"needs": ("reader",)}, "has needs that map no roles to sets of capabilities; write {'reader': fr"),
         ({"encoders": ("encodr",)}, "has an unknown name in encoders, 'encodr'. Did you mean 'encoder'?"),
         ({"encoders": "encoder"}, "has a text as encoders; write ('encoder',)"),
         ({"index_roles": ("raeder",)}, "has an unknown name in index_roles, 'raeder'. Did you mean 'reader' or 'enc"),

@@ -37,3 +37,7 @@ def test_draws_of_several_replies_are_those_of_torch_for_each(words):
 def test_no_token_is_chosen_from_logits_that_are_no_numbers(temperature):
     rows = [torch.tensor([[0.0, 99.0, value]]) for value in (-torch.inf, torch.nan, torch.inf)]
     assert next_tokens(rows, [Sampler(temperature, 1.0, 0) for _ in rows]) == [1, None, None]
+
+
+def test_a_temperature_that_overflows_the_logits_is_greedy():
+    assert next_tokens([torch.tensor([[0.0, 1.0, 3.0, 2.0]])], [Sampler(1e-40, 0.9, 0)]) == [2]

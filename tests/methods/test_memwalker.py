@@ -229,7 +229,7 @@ def test_the_oldest_memory_goes_where_the_window_is_short():
             kept.append(memory)
     full = ["all of it", "left half", "sum 0", "sum 1", "right half"]
     assert kept == [full[i:] for i in range(5, -1, -1)]
-    with pytest.raises(WindowExceeded, match="a request with its reply takes .* lower the method's sizes"):
+    with pytest.raises(WindowExceeded, match="a request with its reply takes .* lower method.segment_tokens"):
         walk(*whole, window=60)
 
 
