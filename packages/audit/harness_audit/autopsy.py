@@ -133,9 +133,9 @@ def _loss_class(
     others = (v for name, v in record["scores"].items() if not name.startswith("evidence_") and v is not None)
     if any(value >= lost_below for value in others):
         return "scorer"
-    if example is not None and not example.question.options:  # the letter of an option stands in any text
-        if has_answer(record["prediction"], example.gold.answers):
-            return "scorer"
+    lettered = example is not None and example.question.options  # the letter of an option stands in any text
+    if example is not None and not lettered and has_answer(record["prediction"], example.gold.answers):
+        return "scorer"
     if example is not None and (stop := _wrong_stop_class(record, dataset, example, lost_below)):
         return stop
     if oracle is None:
