@@ -91,16 +91,13 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
                 words = (f"{abs(x):.1f} % {'dearer' if x > 0 else 'cheaper'} under {n}" for n, x in shares.items())
                 row["notes"].append(f"FLOPs {index} the index, beside {reference}: {', '.join(words)}")
     table = pd.DataFrame(rows)
-    position, swept = (
-        list(table.columns).index("hash8") + 1,
-        list(dict.fromkeys(k for one in labels for k in one.values)),
-    )
+    position = list(table.columns).index("hash8") + 1
+    swept = list(dict.fromkeys(key for one in labels for key in one.values))
     for key in reversed(swept):
-        number = all(is_number(one.values[key]) for one in labels if key in one.values)
-        held = (
-            one.values.get(key) if number or key not in one.values else value_text(one.values[key]) for one in labels
-        )
-        table.insert(position, key, pd.Series([*held], dtype=object, index=table.index))
+        held = [one.values[key] for one in labels if key in one.values]
+        written = (lambda value: value) if all(map(is_number, held)) else value_text
+        values = [written(one.values[key]) if key in one.values else None for one in labels]
+        table.insert(position, key, pd.Series(values, dtype=object, index=table.index))
     if swept:
         table.insert(position, "base", [one.base for one in labels])
     table = table.sort_values("dataset", kind="stable", ignore_index=True)
