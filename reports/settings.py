@@ -18,7 +18,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from harness.config.row_label import label
+from harness.config.run_label import label
 from harness.config.schema import canonical, digest
 from harness.config.yaml_tree import flatten, value_text
 from harness.storage.run_folder import StoredRun

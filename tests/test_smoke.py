@@ -15,7 +15,7 @@ from tests.families import ONE, QUICK, cells
 
 # No reranker's weights come with a package.
 RERANKED = {"bce-reranker", "bge-reranker", "llmlingua-2", "llmlingua-2-longbench"}
-TWINS = [twin for name in presets.names("datasets") if (twin := presets.synthetic_twin(name)) is not None]
+TWINS = [twin for name in presets.names("datasets") if (twin := presets.synthetic_counterpart(name)) is not None]
 
 
 def parts(size: int = 24) -> list[tuple[str, list[str], int]]:

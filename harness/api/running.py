@@ -16,7 +16,7 @@ from harness.config.sweep import check_axes
 from harness.engine import runner
 from harness.engine.command_limits import LimitHook
 from harness.engine.expand_command import command_runs, plan_all, with_seeds
-from harness.engine.parameters_from_rows import NumbersFromRows
+from harness.engine.parameter_sources import NumbersFromRuns
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress, Silent
 from harness.engine.recorded_stops import with_stops
@@ -166,13 +166,13 @@ def run(
     trackers = [BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)]
     trackers += [BackgroundTracking(folder, address(track), suite, 0)] if track else []
     options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}
-    runs = _run_rows(wanted, folder, trackers, default_progress if progress else Silent, options, single, budget)
+    runs = _run_all(wanted, folder, trackers, default_progress if progress else Silent, options, single, budget)
     for problem in (missed := tuple(problem for tracker in trackers for problem in tracker.missed())):
         show.note(f"warning: {problem}")
     return Run(runs[0].folder, (*runs[0].save_problems, *missed)) if single else runs
 
 
-def _run_rows(
+def _run_all(
     wanted: Sequence[Choices],
     out: Path,
     trackers: Sequence[BackgroundTracking],
@@ -196,7 +196,7 @@ def _run_rows(
         return runner.run(plan, out, command=[*_COMMAND], progress=make_progress(), budget=budget, **options)
 
     limited = [LimitHook(budget, planned.plans, out, (), note)] if budget.limits else []
-    for outcome in in_turn(planned.plans, execute, [*limited, NumbersFromRows(out, note), *trackers]):
+    for outcome in in_turn(planned.plans, execute, [*limited, NumbersFromRuns(out, note), *trackers]):
         if outcome.result is None:
             error = outcome.error
             assert error is not None  # no result: it is there

@@ -62,7 +62,7 @@ Repeat = Annotated[
 
 
 @dataclass(frozen=True)
-class RowOptions:
+class RunOptions:
     """Which runs of a suite are executed, and with which settings; shared by run, validate, show and reproduce."""
 
     method: Annotated[
@@ -111,7 +111,7 @@ class RowOptions:
 
 
 @dataclass(frozen=True)
-class Selection(RowOptions):
+class Selection(RunOptions):
     """What to run and with which settings; shared by run, validate and show."""
 
     suite: Annotated[
@@ -134,7 +134,7 @@ class Selection(RowOptions):
             sets |= kept
         return Choices(method, dataset, sets=sets, files=tuple(self.config), suite=suite, **alike)
 
-    def rows(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
+    def runs(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
         """Each method on each data set at each point of `swept` ("KEY=A,B") with `repeat` seeds. Raises UserError."""
         from harness.cli.output import say
         from harness.config.layers import FOLDER

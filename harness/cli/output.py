@@ -116,7 +116,7 @@ def print_result(result: RunResult, plan: Plan, json: bool) -> None:
     print("\n".join(lines), flush=True)
 
 
-def rows_lost_sentence(total: int, lost: Sequence[Lost]) -> str:
+def incomplete_runs_sentence(total: int, lost: Sequence[Lost]) -> str:
     """Which of `total` runs are incomplete, and why: the last words of a command with several runs."""
     if not lost:
         return f"all {total} runs are complete"

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from harness.cli.output import rows_lost_sentence, say
+from harness.cli.output import incomplete_runs_sentence, say
 from harness.cli.run_options import Execution
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT
 from harness.cost.units import money, short_count
 from harness.engine.expand_command import plan_all
 from harness.engine.forecast import Forecast, forecast
-from harness.engine.parameters_from_rows import RunKey, run_key, with_numbers
+from harness.engine.parameter_sources import RunKey, run_key, with_numbers
 from harness.engine.plan import Plan
 from harness.errors import HarnessError, RunWaits
 
@@ -101,7 +101,7 @@ def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) 
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:
-        rows = row_forecasts(planned.plans, options)
+        rows = run_forecasts(planned.plans, options)
         count = f"{len(rows)} run{'s' if len(rows) != 1 else ''}"
         title = f"suite {suite}: {count}" if suite else count
         convention = options.convention or DEFAULT
@@ -109,11 +109,11 @@ def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) 
     for thing in dict.fromkeys(thing for plan in planned.plans for thing in plan.missing):
         say(f"missing here: {thing}")
     if planned.lost:
-        say(rows_lost_sentence(len(wanted), planned.lost))
+        say(incomplete_runs_sentence(len(wanted), planned.lost))
     return planned.code
 
 
-def row_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
+def run_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
     """The forecast of each run, by stored runs or by what its method declares."""
 
     before: dict[RunKey, Plan] = {}

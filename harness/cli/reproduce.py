@@ -26,7 +26,7 @@ import typer
 from harness.cli.checks import Check, print_checks
 from harness.cli.command import output, setting
 from harness.cli.doctor import check_rows, check_weights
-from harness.cli.options import RowOptions, Selection
+from harness.cli.options import RunOptions, Selection
 from harness.cli.output import say
 from harness.cli.run import SAVED, run_selection
 from harness.cli.run_options import Execution, WorkerOptions
@@ -70,7 +70,7 @@ class Pages:
 
 
 def reproduce(
-    chosen: RowOptions,
+    chosen: RunOptions,
     execution: Execution,
     scaling: WorkerOptions,
     pages: Pages,
@@ -93,7 +93,7 @@ def reproduce(
     if name is None:  # the pages of all runs in --out; without runs, of the printed values alone
         if not pages.files:
             raise UserError("name a table or figure (harness reproduce --list), or write a page: --html reproduce.html")
-        if chosen != RowOptions():
+        if chosen != RunOptions():
             raise UserError("a page of stored runs runs nothing; name a table, or leave out what a run is chosen with")
         stored, damaged = stored_runs([execution.out]) if execution.folder.is_dir() else ([], 0)
         _write_pages(stored, None, pages)
@@ -124,7 +124,7 @@ def reproduce(
     return code
 
 
-def _suite_selection(chosen: RowOptions, suite: str) -> Selection:
+def _suite_selection(chosen: RunOptions, suite: str) -> Selection:
     """The selection of a suite's runs; a small model plays every role, with its own profile in place of paper."""
     from reports.paper.tables_and_figures import TWIN
 

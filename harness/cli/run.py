@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.cli.options import Repeat, Selection, Sweep
-from harness.cli.output import failure_text, print_result, print_warnings, rows_lost_sentence, say
+from harness.cli.output import failure_text, incomplete_runs_sentence, print_result, print_warnings, say
 from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks, with_option_settings
 from harness.cli.run_options import Execution, WorkerOptions
 from harness.cli.stopping import print_resume_command, until_interrupted
@@ -55,24 +55,24 @@ def run_selection(
     suite, command = selection.suite, ["harness", *sys.argv[1:]]
     scaling.check(options.plan)
     options.check()
-    rows = with_option_settings(selection.rows(sweep, repeat), options)
+    runs = with_option_settings(selection.runs(sweep, repeat), options)
     if options.plan:
         from harness.cli.plan_table import only_plan
 
-        return only_plan(rows, options, suite)
+        return only_plan(runs, options, suite)
     check_home()
     hooks, unlogged = trackers_and_checks(options, scaling, suite)
-    planned = plan_all(rows, say)
+    planned = plan_all(runs, say)
     plans = planned.plans
     print_warnings(plans, unlogged)
     hooks = [*hooks_of_plans(plans, options, scaling, suite, command), *hooks]
     code, started, waiting = planned.code, False, False
     with scaling.executor(options, command, len(plans) > 1) as execute:  # by default harness.engine.runner.run
         for number, outcome in enumerate(in_turn(plans, execute, hooks), 1):
-            row_code, why = _print_one(outcome, len(plans) > 1, options)
-            code = max(code, row_code, key=_BY_SEVERITY.index)
+            exit_code, why = _print_one(outcome, len(plans) > 1, options)
+            code = max(code, exit_code, key=_BY_SEVERITY.index)
             waits = isinstance(outcome.error, RunWaits)
-            started, waiting = started or (row_code != 2 and not waits), waiting or waits
+            started, waiting = started or (exit_code != 2 and not waits), waiting or waits
             if ran is not None and outcome.result:
                 ran.append(outcome.result.folder)
             planned.lost += [Lost(outcome.plan.run_name, why)] if why else []
@@ -80,8 +80,8 @@ def run_selection(
                 planned.lost += [Lost(p.run_name, "not started, as --fail-fast asks") for p in plans[number:]]
                 break
     code = 3 if started and code == 2 else code
-    if len(rows) > 1 and (planned.lost or suite is not None):
-        say(rows_lost_sentence(len(rows), planned.lost))
+    if len(runs) > 1 and (planned.lost or suite is not None):
+        say(incomplete_runs_sentence(len(runs), planned.lost))
     if waiting:
         print_resume_command("runs wait for a number from another run")
     return max([code, *(hook.closed() for hook in hooks)], key=_BY_SEVERITY.index)

@@ -69,11 +69,11 @@ def hooks_of_plans(
 
         hooks.append(LimitHook(scaling.budget, plans, options.folder, command, say))
     if any(plan.pending for plan in plans):
-        from harness.engine.parameters_from_rows import NumbersFromRows
+        from harness.engine.parameter_sources import NumbersFromRuns
 
-        hooks.append(NumbersFromRows(options.folder, say))
+        hooks.append(NumbersFromRuns(options.folder, say))
     if suite is not None:
-        from harness.cli.plan_table import row_forecasts, suite_line
+        from harness.cli.plan_table import run_forecasts, suite_line
 
-        say(suite_line(suite, row_forecasts(plans, options)))
+        say(suite_line(suite, run_forecasts(plans, options)))
     return hooks

@@ -99,7 +99,7 @@ def kind_of(name: str) -> str:
     if not kinds:
         if Path(name, "run.yaml").is_file():
             raise UserError(f"'{name}' is a run: its settings are in run.yaml there, its scores: harness report {name}")
-        raise UnknownName("name", name, {n for names in known.values() for n in names}, presets.see())
+        raise UnknownName("name", name, {n for names in known.values() for n in names}, presets.list_hint())
     return kinds[0]
 
 

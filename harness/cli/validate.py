@@ -23,7 +23,7 @@ def validate(selection: Selection, sweep: Sweep = None, repeat: Repeat = None, j
     """
     if selection == Selection() and not sweep and not repeat:
         return _check_all(json)
-    planned = plan_all(selection.rows(sweep, repeat), say)
+    planned = plan_all(selection.runs(sweep, repeat), say)
     for plan in planned.plans:
         print(_plan_line(plan, json))
     return planned.code

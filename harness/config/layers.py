@@ -79,7 +79,7 @@ def folder_settings(
 
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
-    """Read suite, profile, files, --set and flags of `c` as layers, lowest first; mistakes are added to `problems`."""
+    """Read suite, profile, files, --set and flags as layers, lowest first; mistakes are added to `problems`."""
     # 1. Config files. A run.yaml has the configuration beside its origins, with ~ for the home folder; what it names
     #    is not trusted, as the run may be a stranger's.
     files: list[Layer] = []
@@ -87,27 +87,27 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
         values = attempt(problems, read_yaml, Path(name).expanduser()) or {}
         if set(values) == {"config", "origins"} and isinstance(values["config"], dict):
             values = dict(with_home(values["config"]))
-            problems += map(UserError, _received_settings(name, values, c.sets))
+            problems += map(UserError, _untrusted_settings(name, values, c.sets))
         else:
             trust(values)
         files.append((name, values))
     # 2. The profile: of --profile, else of the last file that names one, else of the suite.
-    named = [("--profile", c.profile), *(("config file", values.get("profile")) for _, values in reversed(files))]
-    named += [] if c.suite is None else [(f"suite {c.suite.name}", c.suite.profile)]
-    origin, chosen = next((each for each in named if each[1]), ("default", None))
-    profile = None if chosen is None else attempt(problems, presets.find, "profiles", str(chosen))
-    read = [] if profile is None else attempt(problems, presets.read, "profiles", profile) or []
-    layers: list[Layer] = [(f"profile {profile}", values) for _, values in read]
+    candidates = [("--profile", c.profile), *(("config file", values.get("profile")) for _, values in reversed(files))]
+    candidates += [] if c.suite is None else [(f"suite {c.suite.name}", c.suite.profile)]
+    origin, profile_name = next((choice for choice in candidates if choice[1]), ("default", None))
+    profile = None if profile_name is None else attempt(problems, presets.find, "profiles", str(profile_name))
+    profile_layers = [] if profile is None else attempt(problems, presets.read, "profiles", profile) or []
+    layers: list[Layer] = [(f"profile {profile}", values) for _, values in profile_layers]
     # 3. The suite, above the profile that it names and below another one. Its settings are one layer, so that those
     #    beside a model's name belong to that model.
     if c.suite is not None:
         label = f"suite {c.suite.name}"
-        made: dict[str, Any] = {} if c.suite.limit is None else {"limit": c.suite.limit}
+        settings: dict[str, Any] = {} if c.suite.limit is None else {"limit": c.suite.limit}
         for item in c.suite.sets.items():
-            made = merged(made, attempt(problems, _as_layer, *item, label, c.method) or {})
-        suite: list[Layer] = [(label, {"methods": dict(c.suite.params)}), (label, made)]
+            settings = merged(settings, attempt(problems, _assignment_layer, *item, label, c.method) or {})
+        suite: list[Layer] = [(label, {"methods": dict(c.suite.params)}), (label, settings)]
         layers = [*layers, *suite] if origin.startswith("suite ") else [*suite, *layers]
-    layers = [(label, _checked(problems, values, label)) for label, values in [*layers, *files]]
+    layers = [(label, _checked_layer(problems, values, label)) for label, values in [*layers, *files]]
     # 4. The command line.
     flags: dict[str, Any] = {"method.name": c.method, "dataset.name": c.dataset, "model.name": c.model}
     flags |= {"dataset.data": c.data, "seed": c.seed, "limit": c.limit, "sample": c.sample}
@@ -116,7 +116,7 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     for key, value in c.sets.items():
         if flags.get(key, flags.get(f"{key}.name")) is not None:
             problems.append(UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one"))
-        layers.append(("--set", attempt(problems, _as_layer, key, value, "--set", c.method) or {}))
+        layers.append(("--set", attempt(problems, _assignment_layer, key, value, "--set", c.method) or {}))
     for key, value in flags.items():
         if value is not None:  # --limit takes the place of a sample that a suite or a file sets, and the reverse
             other = {"limit": {"sample": None}, "sample": {"limit": None}}.get(key, {})
@@ -124,27 +124,27 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     return layers if profile is None else [(origin, {"profile": profile}), *layers]
 
 
-def _checked(problems: list[HarnessError], values: Mapping[str, Any], origin: str) -> dict[str, Any]:
+def _checked_layer(problems: list[HarnessError], values: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """A layer with "model: NAME" as {"name": NAME}, without `profile`; mistakes are added to `problems`."""
-    checked: dict[str, Any] = {}
+    layer: dict[str, Any] = {}
     for key, value in values.items():
         if key in PARTS and isinstance(value, str):
             value = {"name": value}
         elif key == "roles" and isinstance(value, dict):
-            value = {role: own if isinstance(own, dict) else {"name": own} for role, own in value.items()}
+            value = {role: model if isinstance(model, dict) else {"name": model} for role, model in value.items()}
         if key not in (*_MAPPINGS, "profile", *SCALARS):
             problems.append(unknown(f"key '{key}' ({origin})", key, (*_MAPPINGS, "profile", *SCALARS)))
         elif key in SCALARS or isinstance(value, dict):
-            checked[key] = value
+            layer[key] = value
         elif key != "profile" and value is not None:
             problems.append(UserError(f"{origin}: '{key}' must be a mapping, not {value!r}"))
-    return checked
+    return layer
 
 
-def _received_settings(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with settings of a run.yaml that --set must repeat, as the run may be a stranger's.
+def _untrusted_settings(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> Iterator[str]:
+    """Yield an error for each setting of a run.yaml that runs code or sends a key and that --set does not repeat.
 
-    label: the file, for messages; values: its content; sets: the user's --set.
+    The run may be a stranger's. label: the file, for messages; values: its content; sets: the user's --set.
     """
     settings = flatten(values)
     for key, value in settings.items():
@@ -160,7 +160,7 @@ def _received_settings(label: str, values: dict[str, Any], sets: Mapping[str, An
             )
 
 
-def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str, Any]:
+def _assignment_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str, Any]:
     """Turn a --set key and value into a layer: "method.k", 3 -> {"method": {"params": {"k": 3}}}; its code is trusted.
 
     A Raw value stays as typed: Tree.merge parses it. origin: for messages, "--set"; method: of the run, for hints.
@@ -181,46 +181,47 @@ def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str
         raise unknown(f"key '{key}' ({origin})", same[0] if same else key, near)
     trust(parsed(value))
     problems: list[HarnessError] = []
-    layer = _checked(problems, nested(f"method.params.{rest}" if root == "method" and rest else key, value), origin)
+    path = f"method.params.{rest}" if root == "method" and rest else key
+    layer = _checked_layer(problems, nested(path, value), origin)
     raise_all(problems)
     return layer
 
 
 def settings_by_name(
-    layer: Layer, kind: str, called: set[str], implementation: str
+    layer: Layer, kind: str, folded: set[str], implementation: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a layer's `methods` or `datasets` (kind) sets for one of them: (its settings, role -> model's name).
+    """What a layer's `methods` or `datasets` (kind) sets for one preset: (its settings, role -> model's name).
 
-    called: its names, folded. implementation: the method's class. Of "*", only parameters that this class has are
+    folded: its names, folded. implementation: the method's class. Of "*", only parameters that this class has are
     taken; settings by name come on top. Raises UserError for an unknown name, and for what is no mapping of settings.
     """
     origin, values = layer
-    own: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     roles: dict[str, Any] = {}
-    known = {presets.fold(name): name for name in presets.names(kind)} if kind in values else {}
-    for key, given in values.get(kind, {}).items():
-        if not isinstance(given, dict):
+    preset_names = {presets.fold(name): name for name in presets.names(kind)} if kind in values else {}
+    for key, entry in values.get(kind, {}).items():
+        if not isinstance(entry, dict):
             raise UserError(f"{origin}: {kind}.{key} must be a mapping of its settings")
         if (kind, key) == ("methods", "*"):
-            if "roles" in given:
+            if "roles" in entry:
                 raise UserError(
                     f"{origin}: models for the roles of all methods belong under roles, not under methods.*"
                 )
             cls = method_class(implementation)
-            general = {name: value for name, value in given.items() if name in cls.Config.model_fields}
+            general = {name: value for name, value in entry.items() if name in cls.Config.model_fields}
             if "prompts" in general:  # those of this method, and names close to them: typing errors
                 prompts = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
                 replaced = with_prompts(general, origin)["prompts"].items()
-                general["prompts"] = {one: turns for one, turns in replaced if close_matches(one, prompts)}
-            own = merged(general, own)
-        elif presets.fold(key) not in known:
-            raise unknown(f"{presets.singular(kind)} '{key}' ({origin})", key, known.values())
-        elif presets.fold(key) in called:
-            own = given if kind == "datasets" else merged(own, with_prompts(given, origin))
-            roles = own.pop("roles", {}) if kind == "methods" else {}
+                general["prompts"] = {key: turns for key, turns in replaced if close_matches(key, prompts)}
+            settings = merged(general, settings)
+        elif presets.fold(key) not in preset_names:
+            raise unknown(f"{presets.singular(kind)} '{key}' ({origin})", key, preset_names.values())
+        elif presets.fold(key) in folded:
+            settings = entry if kind == "datasets" else merged(settings, with_prompts(entry, origin))
+            roles = settings.pop("roles", {}) if kind == "methods" else {}
             if not isinstance(roles, dict) or not all(isinstance(model, str) for model in roles.values()):
                 raise UserError(f"{origin}: methods.{key}.roles must be a mapping of roles to model names")
-    return own, roles
+    return settings, roles
 
 
 def with_prompts(params: dict[str, Any], origin: str) -> dict[str, Any]:

@@ -37,22 +37,22 @@ def singular(kind: str) -> str:
 
 def _files_in(folder: Path, kind: str, label: str) -> _Files:
     """The files of a kind in a folder; label: what stands for the folder in messages."""
-    found: _Files = {}
+    files: _Files = {}
     for path in sorted((folder / kind).rglob("*.yaml")):
         name = path.relative_to(folder / kind).as_posix().removesuffix(".yaml")
-        found[fold(name)] = (name, f"{label}/{kind}/{name}.yaml", path)
-    return found
+        files[fold(name)] = (name, f"{label}/{kind}/{name}.yaml", path)
+    return files
 
 
 # These files are listed and parsed once: a list of all plans looks presets up 11,000 times.
 @functools.cache
 def _shipped(kind: str) -> _Files:
     """The files of this project and of installed packages; those of this project count first."""
-    found: _Files = {}
+    files: _Files = {}
     for package in plugins("harness.configs").values():
         if (spec := importlib.util.find_spec(package)) is not None and spec.origin:
-            found |= _files_in(Path(spec.origin).parent / "configs", kind, "configs")
-    return found | _files_in(_SHIPPED, kind, "configs")
+            files |= _files_in(Path(spec.origin).parent / "configs", kind, "configs")
+    return files | _files_in(_SHIPPED, kind, "configs")
 
 
 _read_shipped = functools.cache(read_yaml)
@@ -62,12 +62,12 @@ def _files(kind: str) -> _Files:
     """All presets of a kind: of the user's own folder, shipped, of installed packages. Raises UserError."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
-    own = os.environ.get(ENV)
-    if own and not Path(own).is_dir():
-        raise UserError(f"the environment variable {ENV} names '{own}', which is no folder")
-    added = plugins(GROUPS[kind]) if kind in GROUPS else {}
-    targets: _Files = {fold(name): (name, target, None) for name, target in added.items()}
-    return targets | _shipped(kind) | (_files_in(Path(own), kind, f"${ENV}") if own else {})
+    user_folder = os.environ.get(ENV)
+    if user_folder and not Path(user_folder).is_dir():
+        raise UserError(f"the environment variable {ENV} names '{user_folder}', which is no folder")
+    entry_points = plugins(GROUPS[kind]) if kind in GROUPS else {}
+    targets: _Files = {fold(name): (name, target, None) for name, target in entry_points.items()}
+    return targets | _shipped(kind) | (_files_in(Path(user_folder), kind, f"${ENV}") if user_folder else {})
 
 
 def names(kind: str) -> list[str]:
@@ -77,16 +77,17 @@ def names(kind: str) -> list[str]:
 
 def find(kind: str, name: str) -> str:
     """The spelling under which a preset is registered: "Full_Context" -> "full-context". Raises UnknownName."""
-    if file := (known := _files(kind)).get(fold(name)):
+    if file := (files := _files(kind)).get(fold(name)):
         return file[0]
     also = "; a folder or a hub id owner/name will do too" if kind in ("models", "encoders") else ""
-    raise UnknownName(singular(kind), name, [own for own, _, _ in known.values()], see(f"harness list {kind}") + also)
+    known = [file[0] for file in files.values()]
+    raise UnknownName(singular(kind), name, known, list_hint(f"harness list {kind}") + also)
 
 
-def see(listed: str = "harness list") -> str:
+def list_hint(command: str = "harness list") -> str:
     """The end of a message about an unknown name: the command that lists names, and the folder of the user's own."""
     folder = os.environ.get(ENV)
-    return f"{listed}; {ENV} is '{folder}'" if folder else f"{listed}; for your own set {ENV}=FOLDER"
+    return f"{command}; {ENV} is '{folder}'" if folder else f"{command}; for your own set {ENV}=FOLDER"
 
 
 def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
@@ -112,11 +113,11 @@ def read(kind: str, name: str, about: bool = False) -> list[Layer]:
     that cannot be read or that extends itself.
     """
     layers: list[Layer] = []
-    following: Any = name
-    while following is not None:
-        if not isinstance(following, str):
+    next_name: Any = name
+    while next_name is not None:
+        if not isinstance(next_name, str):
             raise ConfigError([f"{layers[0][0]}: 'extends' must be the name of another file"])
-        own, shown, path = _files(kind)[fold(find(kind, following))]
+        preset_name, shown, path = _files(kind)[fold(find(kind, next_name))]
         if shown in (seen := [origin for origin, _ in reversed(layers)]):
             raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
         if path is None:
@@ -124,14 +125,14 @@ def read(kind: str, name: str, about: bool = False) -> list[Layer]:
             values = {"implementation": shown} if kind == "methods" else load(shown)
             if not isinstance(values, dict):
                 raise UserError(
-                    f"'{shown}', which an installed package adds as {singular(kind)} '{own}', is no mapping"
+                    f"'{shown}', which an installed package adds as {singular(kind)} '{preset_name}', is no mapping"
                 )
         else:
             values = (_read_shipped if shown.startswith("configs/") else read_yaml)(path, shown)
         if shown.startswith(f"${ENV}/"):
             values = _with_full_paths(values, Path(os.environ[ENV]).absolute())
         trust(values)  # shipped, in the user's own folder, or of an installed package
-        following = values.get("extends")
+        next_name = values.get("extends")
         left_out = {"extends", *(() if about else _ABOUT), *(("name",) if layers else ())}  # a base's name in tables
         layers.insert(0, (shown, {key: value for key, value in values.items() if key not in left_out}))
     return layers
@@ -165,6 +166,6 @@ def params_for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str,
     return dict(table.get(name) or table.get(plain) or table.get(plain.removesuffix(fold("_e"))) or {})
 
 
-def synthetic_twin(dataset: str) -> str | None:
+def synthetic_counterpart(dataset: str) -> str | None:
     """The synthetic data set that may stand in for another one, "pocket/<name>"; None where there is none."""
     return next((name for name in names("datasets") if fold(name) == fold(f"pocket/{dataset}")), None)

@@ -62,8 +62,8 @@ def register_target(value: Any) -> str:
 
 def check_trusted(target: str) -> None:
     """Raise UserError unless the user or an installed package chose `target`, "module:name"."""
-    module, own = target.partition(":")[0], os.environ.get(ENV)
-    if own and module.isidentifier() and (Path(own) / f"{module}.py").is_file():
+    module, user_folder = target.partition(":")[0], os.environ.get(ENV)
+    if user_folder and module.isidentifier() and (Path(user_folder) / f"{module}.py").is_file():
         return
     if target not in _trusted and not any(target in plugins(group).values() for group in GROUPS.values()):
         raise UserError(
@@ -129,10 +129,10 @@ def import_target(target: str) -> Any:
     if target in _objects:
         return _objects[target]
     module_name, _, name = target.partition(":")
-    own = os.environ.get(ENV)
-    if own and os.path.abspath(own) not in sys.path:
+    user_folder = os.environ.get(ENV)
+    if user_folder and os.path.abspath(user_folder) not in sys.path:
         # Modules may lie beside the user's own presets; last, so that they shadow nothing.
-        sys.path.append(os.path.abspath(own))
+        sys.path.append(os.path.abspath(user_folder))
     try:
         module = importlib.import_module(module_name)
     except Exception as e:  # a module of the user's own raises anything
@@ -158,8 +158,8 @@ def _import_problem(target: str, module: str, error: Exception) -> UserError | N
         return CannotRun(f"'{target}' needs the package '{missing}'; install it with: pip install {missing}")
     if module.partition(".")[0] in ("harness", "methods"):
         return None
-    bodies = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
-    where = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in bodies[-1:])
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
+    where = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in frames[-1:])
     return UserError(f"'{target}' cannot be imported: {where}{type(error).__name__}: {error}")
 
 
@@ -169,12 +169,12 @@ def plugins(group: str) -> dict[str, str]:
 
     Reads the packages' entry_points.txt itself: importing importlib.metadata takes 26 ms of the 100 of `--help`.
     """
-    added: dict[str, str] = {}
+    targets: dict[str, str] = {}
     for folder in map(Path, sys.path):
         for file in folder.glob("*-info/entry_points.txt"):
-            _, found, text = file.read_text("utf-8").partition(f"[{group}]\n")
-            for line in text.partition("\n[")[0].splitlines() if found else ():
+            _, header, text = file.read_text("utf-8").partition(f"[{group}]\n")
+            for line in text.partition("\n[")[0].splitlines() if header else ():
                 name, _, target = line.partition("=")
                 if target:
-                    added.setdefault(name.strip(), target.strip())
-    return added
+                    targets.setdefault(name.strip(), target.strip())
+    return targets

@@ -75,7 +75,7 @@ class Resolution:
     def add(self, path: str, tree: Tree) -> None:
         """Check `tree` as the part at `path` and add it, with the origin of each value. Raises ConfigError."""
         part = self.parts[path] = build(_PARTS.get(path, _PARTS["model"])[1], tree, path)
-        self.raw.update({f"{path}.{leaf}": text for leaf, text in tree.raw.items()})
+        self.raw.update({f"{path}.{leaf}": raw_text for leaf, raw_text in tree.raw.items()})
         for leaf in flatten(part.model_dump(mode="json")):
             self.origins[f"{path}.{leaf}"] = origin_of(leaf, tree.origins)
 
@@ -122,18 +122,18 @@ def resolved(kind: str, **choices: Any) -> Any:
 
 
 def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
-    """Resolve the part at `path` ("model", "roles.builder") into `r.parts`; a part not asked for is left out.
+    """Resolve the part at `path` ("model", "roles.builder") into `r.parts`; a part that nothing names is left out.
 
     The models that `methods` names for roles of the method are written into `layers`. Raises UserError, ConfigError.
     """
     noun = "model" if path.startswith("roles.") else path
     kind, _, defining = _PARTS[noun]
-    settings = [(origin, own) for origin, values in layers if (own := _values_at(values, path))]
+    settings = [(origin, part) for origin, values in layers if (part := _values_at(values, path))]
     # 1. Its name: of the highest layer, else of the method's preset, else the default.
     if path == "encoder":
         _set_default_encoder(r, settings)
-    named = [(str(own["name"]), o) for o, own in settings if own.get("name")]
-    chosen, origin = named[-1] if named else (None, "default")
+    names = [(str(part["name"]), source) for source, part in settings if part.get("name")]
+    chosen, origin = names[-1] if names else (None, "default")
     name = chosen
     if name is None and path in ("encoder", "reranker"):
         name = getattr(r.parts.get("method"), path, None)
@@ -149,17 +149,17 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
         return
     # 2. Its preset, or a folder or hub id in the place of one. A layer may describe the part without any preset.
     described = any(
-        (own.get("name") == name and ("backend" in own or defining in own)) or own.get("backend", "hf") != "hf"
-        for _, own in settings
+        (part.get("name") == name and ("backend" in part or defining in part)) or part.get("backend", "hf") != "hf"
+        for _, part in settings
     )
     tree = Tree()
-    if known := attempt([], presets.find, kind, name):
+    if preset := attempt([], presets.find, kind, name):
         datasets = [str(n) for _, values in layers if (n := _values_at(values, "dataset").get("name"))]
-        for o, values in presets.read(kind, known):
-            tree.merge({k: v for k, v in values.items() if k != "by_dataset" or kind != "methods"}, o)
+        for source, values in presets.read(kind, preset):
+            tree.merge({k: v for k, v in values.items() if k != "by_dataset" or kind != "methods"}, source)
             if kind == "methods" and (params := presets.params_for_dataset(values, datasets[-1] if datasets else None)):
-                tree.merge({"params": params}, f"{o}, by_dataset")
-        name = str(tree.values.get("name") or known)  # the name in tables may differ from the file's
+                tree.merge({"params": params}, f"{source}, by_dataset")
+        name = str(tree.values.get("name") or preset)  # the name in tables may differ from the file's
     elif not described:
         folder = Path(name).expanduser()
         is_file = kind == "models" and folder.suffix == ".gguf"
@@ -170,31 +170,34 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
         name = Path(os.path.realpath(folder)).name.removesuffix(".gguf") if is_local else name
     # 3. The layers over it. What one sets for another model or encoder than the chosen one is left out.
     if path in ("method", "dataset"):
-        settings, expanded, called = [], [], {presets.fold(known or name), presets.fold(name)}
-        for o, values in layers:
-            own, roles = settings_by_name((o, values), kind, called, str(tree.values.get("implementation")))
-            settings += [(o, {"params": own} if own and path == "method" else own), (o, _values_at(values, path))]
-            expanded += [(o, values), (o, {"roles": {role: {"name": model} for role, model in roles.items()}})]
+        settings, expanded, folded = [], [], {presets.fold(preset or name), presets.fold(name)}
+        for source, values in layers:
+            part, roles = settings_by_name((source, values), kind, folded, str(tree.values.get("implementation")))
+            part = {"params": part} if part and path == "method" else part
+            settings += [(source, part), (source, _values_at(values, path))]
+            expanded += [(source, values), (source, {"roles": {role: {"name": name} for role, name in roles.items()}})]
         layers[:] = expanded
         if path == "dataset":
             settings = _nest_options(settings, tree)
-    for o, own in settings:
-        if chosen is not None and presets.fold(str(own.get("name", chosen))) != presets.fold(chosen):
+    for source, part in settings:
+        if chosen is not None and presets.fold(str(part.get("name", chosen))) != presets.fold(chosen):
             keep = _EXECUTION.get(kind, set())
-            if ignored := ", ".join(sorted(own.keys() - keep - {"name"})):
-                r.warnings.append(f"{o} sets {ignored} of {noun} '{own['name']}'; not used, as '{name}' was chosen")
+            if ignored := ", ".join(sorted(part.keys() - keep - {"name"})):
+                r.warnings.append(
+                    f"{source} sets {ignored} of {noun} '{part['name']}'; not used, as '{name}' was chosen"
+                )
             if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
                 keep = {"window"}
-            own = {key: value for key, value in own.items() if key in keep}
-        own = {key: value for key, value in own.items() if key != "name"}
+            part = {key: value for key, value in part.items() if key in keep}
+        part = {key: value for key, value in part.items() if key != "name"}
         if path == "encoder":
-            own.pop("default", None)
-        if path == "method" and isinstance(own.get("params"), dict):
-            own["params"] = with_prompts(own["params"], o)
-        if "source" in own and "package" not in own and tree.values.get("package"):
+            part.pop("default", None)
+        if path == "method" and isinstance(part.get("params"), dict):
+            part["params"] = with_prompts(part["params"], source)
+        if "source" in part and "package" not in part and tree.values.get("package"):
             # It replaces the preset's package, whose path and sha256 do not hold for it.
-            own |= {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
-        attempt(r.problems, tree.merge, own, o)
+            part |= {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
+        attempt(r.problems, tree.merge, part, source)
     # 4. Its values, checked, with the origin of each.
     tree.merge({"name": name}, origin)
     r.add(path, tree)
@@ -206,7 +209,7 @@ def _set_default_encoder(r: Resolution, settings: list[Layer]) -> None:
     So a run with another one says so in its name. settings: the layers at `encoder`. Raises UserError.
     """
     method: MethodChoice | None = r.parts.get("method")
-    defaults = [(origin, own["default"]) for origin, own in settings if "default" in own]
+    defaults = [(origin, layer["default"]) for origin, layer in settings if "default" in layer]
     if not defaults or method is None or method.encoder is not None:
         return
     origin, name = defaults[-1]
@@ -225,17 +228,17 @@ def _nest_options(settings: list[Layer], tree: Tree) -> list[Layer]:
     fields = set(DatasetConfig.model_fields)
     if all(fields.issuperset(values) for _, values in settings):
         return settings
-    form = next((v["format"] for _, v in reversed(settings) if "format" in v), tree.values.get("format", ""))
-    known = set(registry.import_target(registry.shipped("settings")["dataset_options"])(str(form)))
-    out = []
+    dataset_format = next((v["format"] for _, v in reversed(settings) if "format" in v), tree.values.get("format", ""))
+    known = set(registry.import_target(registry.shipped("settings")["dataset_options"])(str(dataset_format)))
+    layers = []
     for origin, values in settings:
-        others = {key: (close_matches(key, sorted(fields | known), 1) or [""])[0] for key in values.keys() - fields}
-        own = {key: values[key] for key, nearest in others.items() if key in known or nearest in known}
-        if isinstance(options := values.get("options", {}), dict) and own:  # no mapping: the check will say so
-            kept = {key: value for key, value in values.items() if key not in own}
-            values = {**kept, "options": {**options, **own}}
-        out.append((origin, values))
-    return out
+        neighbours = {key: (close_matches(key, sorted(fields | known), 1) or [""])[0] for key in values.keys() - fields}
+        moved = {key: values[key] for key, nearest in neighbours.items() if key in known or nearest in known}
+        if isinstance(options := values.get("options", {}), dict) and moved:  # no mapping: the check will say so
+            kept = {key: value for key, value in values.items() if key not in moved}
+            values = {**kept, "options": {**options, **moved}}
+        layers.append((origin, values))
+    return layers
 
 
 def _values_at(values: dict[str, Any], path: str) -> dict[str, Any]:
@@ -255,10 +258,10 @@ def _resolve_role(r: Resolution, layers: list[Layer], role: str) -> None:
     if role not in _LANGUAGE_ROLES:
         raise unknown(f"role '{role}'", role, _LANGUAGE_ROLES)
     settings = [(origin, _values_at(values, path)) for origin, values in layers]
-    if any(own.get("name") for _, own in settings):
+    if any(layer.get("name") for _, layer in settings):
         _resolve_part(r, layers, path)
     elif (reader := r.parts.get("model")) is not None:  # without one, its own mistake is reported already
         tree = Tree([("as the reader", reader.model_dump(mode="json"))])
-        for origin, own in settings:
-            attempt(r.problems, tree.merge, own, origin)
+        for origin, layer in settings:
+            attempt(r.problems, tree.merge, layer, origin)
         r.add(path, tree)

@@ -56,7 +56,7 @@ class MethodChoice(_Frozen):
 
     view "evidence" cuts the documents to the supporting passages before the method sees them (oracle-evidence only).
     encoder, reranker: the preset's own, where it has one; a run with another shows that in its name. mark: what tables
-    add to the name where parameters or prompts are not the preset's (harness/config/row_label.py); written by the plan.
+    add to the name where parameters or prompts are not the preset's (harness/config/run_label.py); written by the plan.
     """
 
     name: str
@@ -228,7 +228,7 @@ class ModelConfig(_Weights):
     def sampling(self) -> dict[str, Any]:
         """The settings of SAMPLING that are not the defaults: {"temperature": 0.7}."""
         default = type(self).model_fields
-        return {name: own for name in SAMPLING if (own := getattr(self, name)) != default[name].default}
+        return {name: setting for name in SAMPLING if (setting := getattr(self, name)) != default[name].default}
 
 
 class EncoderConfig(_Weights):

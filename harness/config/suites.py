@@ -26,14 +26,14 @@ from harness.config import presets
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError, UserError, unknown
 
-_Own = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
+_WithParams = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
 
 
-class _File(BaseModel):
+class _SuiteFile(BaseModel):
     """The keys of a suite with their forms, for messages; `limit` is checked by the run's configuration."""
 
     model_config = ConfigDict(extra="forbid")
-    methods: list[str | _Own] = Field(min_length=1, description="a list of names, or NAME: {PARAMETER: VALUE}")
+    methods: list[str | _WithParams] = Field(min_length=1, description="a list of names, or NAME: {PARAMETER: VALUE}")
     datasets: list[str] = Field(min_length=1, description="a list of names")
     set: list[str] = Field(default=[], description="a list of KEY=VALUE, as after --set")
     models: list[str] = Field(default=[], description="a list of names")
@@ -74,15 +74,15 @@ def read_suite(name: str) -> Suite:
     """
     layers = presets.read("suites", name)
     merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
-    shown, name = layers[-1][0], presets.find("suites", name)
-    listed = merged.pop("parts", None)
-    if listed is None:
-        return _parse_suite(name, merged, shown)
-    if not isinstance(listed, list) or not listed or not all(isinstance(part, dict) for part in listed):
-        raise ConfigError([f"{shown}: 'parts' must be {_File.model_fields['parts'].description}"])
-    own = [_parse_suite(name, {**merged, **part, "set": part.get("set")}, shown) for part in listed]
-    above = _parse_suite(name, {**merged, **listed[0], "set": merged.get("set")}, shown).sets
-    parts = tuple(replace(part, sets={**above, **part.sets}) for part in own)
+    file, name = layers[-1][0], presets.find("suites", name)
+    entries = merged.pop("parts", None)
+    if entries is None:
+        return _parse_suite(name, merged, file)
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigError([f"{file}: 'parts' must be {_SuiteFile.model_fields['parts'].description}"])
+    raw_parts = [_parse_suite(name, {**merged, **part, "set": part.get("set")}, file) for part in entries]
+    shared_sets = _parse_suite(name, {**merged, **entries[0], "set": merged.get("set")}, file).sets
+    parts = tuple(replace(part, sets={**shared_sets, **part.sets}) for part in raw_parts)
     return replace(
         parts[0],
         methods=list(dict.fromkeys(method for part in parts for method in part.methods)),
@@ -102,29 +102,29 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
         return None
     suite = read_suite(name)
     parts = suite.parts or (suite,)
-    known = list(dict.fromkeys(key for part in parts for key in part.sets))
+    known_keys = list(dict.fromkeys(key for part in parts for key in part.sets))
     for key in unset:
-        if key not in known:
-            raise unknown(f"setting '{key}' of suite {suite.name} (--unset)", key, known)
-    left = [replace(part, sets={k: v for k, v in part.sets.items() if k not in unset}) for part in parts]
-    return replace(suite, sets=left[0].sets, parts=tuple(left) if suite.parts else ())
+        if key not in known_keys:
+            raise unknown(f"setting '{key}' of suite {suite.name} (--unset)", key, known_keys)
+    kept_parts = [replace(part, sets={k: v for k, v in part.sets.items() if k not in unset}) for part in parts]
+    return replace(suite, sets=kept_parts[0].sets, parts=tuple(kept_parts) if suite.parts else ())
 
 
-def _parse_suite(name: str, merged: dict[str, Any], shown: str) -> Suite:
-    """Parse `merged`, the keys of a suite or of one of its parts; shown: its file. Raises ConfigError for mistakes."""
+def _parse_suite(name: str, merged: dict[str, Any], file_name: str) -> Suite:
+    """Parse `merged`, the keys of a suite or of one of its parts; file_name: for messages. Raises ConfigError."""
     try:
-        file = _File.model_validate({key: value for key, value in merged.items() if value is not None})
+        file = _SuiteFile.model_validate({key: value for key, value in merged.items() if value is not None})
     except ValidationError as e:
         keys = dict.fromkeys(str(error["loc"][0]) for error in e.errors())
         raise ConfigError(
             [
-                f"{shown}: '{key}' must be {_File.model_fields[key].description}"
-                if key in _File.model_fields
-                else str(unknown(f"key '{key}' ({shown})", key, _File.model_fields))
+                f"{file_name}: '{key}' must be {_SuiteFile.model_fields[key].description}"
+                if key in _SuiteFile.model_fields
+                else str(unknown(f"key '{key}' ({file_name})", key, _SuiteFile.model_fields))
                 for key in keys
             ]
         ) from None
-    sets = parse_assignments(file.set, f"{shown}, set: ")
-    params = {method: own for entry in file.methods if isinstance(entry, dict) for method, own in entry.items()}
+    sets = parse_assignments(file.set, f"{file_name}, set: ")
+    params = {name: values for entry in file.methods if isinstance(entry, dict) for name, values in entry.items()}
     methods = [entry if isinstance(entry, str) else next(iter(entry)) for entry in file.methods]
     return Suite(name, methods, file.datasets, file.profile, sets, file.limit, params, file.models, file.sweep)

@@ -48,10 +48,10 @@ def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
             problems.append(f"{where}: '{key}' cannot be swept; {_OTHERWISE[key]}")
         elif not texts or "" in texts:
             problems.append(f"{where} {key}: name its values, for instance {key}=1,2,4")
-        elif spans := [entry for entry in texts if re.fullmatch(r"-?\d+\.\.\S*", entry)]:
-            problems.append(f"{where} {key}: write each value instead of '{spans[0]}', for instance {key}=1,2,4")
-        elif twice := [entry for entry in dict.fromkeys(texts) if texts.count(entry) > 1]:
-            problems.append(f"{where} {key}: the value {twice[0]} is given twice")
+        elif ranges := [entry for entry in texts if re.fullmatch(r"-?\d+\.\.\S*", entry)]:
+            problems.append(f"{where} {key}: write each value instead of '{ranges[0]}', for instance {key}=1,2,4")
+        elif repeated := [entry for entry in dict.fromkeys(texts) if texts.count(entry) > 1]:
+            problems.append(f"{where} {key}: the value {repeated[0]} is given twice")
     if problems:
         raise ConfigError(problems)
     return {key: tuple(values) for key, values in axes.items()}
@@ -60,8 +60,8 @@ def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
 def suite_axes(suite: Suite, model: str | None, sets: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """A suite's axes and its models, but for keys fixed by --model (`model`) or --set (`sets`). Raises ConfigError."""
     axes = {"model": suite.models, **suite.sweep} if suite.models else dict(suite.sweep)
-    given = {*sets, *(["model"] if model is not None else [])}
-    return check_axes({key: values for key, values in axes.items() if key not in given}, f"suite {suite.name}")
+    fixed_keys = {*sets, *(["model"] if model is not None else [])}
+    return check_axes({key: values for key, values in axes.items() if key not in fixed_keys}, f"suite {suite.name}")
 
 
 def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
@@ -72,37 +72,37 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     for key in axes:
         if any(key in run.sets for run in runs) or (key == "model" and any(run.model is not None for run in runs)):
             raise UserError(f"'{key}' is swept and set to one value; leave one of the two out")
-    out: list[Choices] = []
-    known: dict[str, set[str]] = {}
-    lacking: dict[str, dict[str, None]] = {key: {} for key in axes}  # key -> methods without that parameter
+    expanded: list[Choices] = []
+    parameters: dict[str, set[str]] = {}
+    methods_without: dict[str, dict[str, None]] = {key: {} for key in axes}  # key -> methods without that parameter
     for run in runs:
-        found, depends = method_of(run), False
-        own = {key for key in axes if found is None or _parameter(key) in ("", *found[1])}
-        if found is not None:
-            method, known[str(run.method)] = found
-            depends = any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
-            for key in axes.keys() - own:
-                lacking[key].setdefault(str(run.method))
+        method_info, takes_number = method_and_parameters(run), False
+        keys_of_run = {key for key in axes if method_info is None or _parameter_of(key) in ("", *method_info[1])}
+        if method_info is not None:
+            method, parameters[str(run.method)] = method_info
+            takes_number = any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
+            for key in axes.keys() - keys_of_run:
+                methods_without[key].setdefault(str(run.method))
         # A run that takes a number from another one has as many points as that one may have.
-        varied = axes if depends else {key: axes[key] for key in axes if key in own}
-        for values in itertools.product(*varied.values()):
-            point = dict(zip(varied, values, strict=True))
-            sets = {key: value for key, value in point.items() if key in own and key != "model"}
+        swept = axes if takes_number else {key: axes[key] for key in axes if key in keys_of_run}
+        for values in itertools.product(*swept.values()):
+            point = dict(zip(swept, values, strict=True))
+            sets = {key: value for key, value in point.items() if key in keys_of_run and key != "model"}
             model = str(point["model"]) if "model" in point else run.model
-            out.append(replace(run, model=model, sets={**run.sets, **sets}, point={**run.point, **point}))
+            expanded.append(replace(run, model=model, sets={**run.sets, **sets}, point={**run.point, **point}))
     if "model" in axes:  # a model is loaded once for all its runs
-        out.sort(key=lambda run: [str(value) for value in axes["model"]].index(str(run.model)))
+        expanded.sort(key=lambda run: [str(value) for value in axes["model"]].index(str(run.model)))
     notes = []
-    for key, methods in lacking.items():
-        if methods and methods.keys() == known.keys():
+    for key, methods in methods_without.items():
+        if methods and methods.keys() == parameters.keys():
             what = f"key '{key}' (--sweep): no method of this command has it"
-            raise unknown(what, key, {f"method.{name}" for names in known.values() for name in names})
+            raise unknown(what, key, {f"method.{name}" for names in parameters.values() for name in names})
         if methods:
             notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
-    return out, notes
+    return expanded, notes
 
 
-def method_of(run: Choices) -> tuple[MethodChoice, set[str]] | None:
+def method_and_parameters(run: Choices) -> tuple[MethodChoice, set[str]] | None:
     """A run's method and the names of its parameters; None for a run with a mistake, which planning will report."""
     try:
         method: MethodChoice = resolve_part("methods", run).parts["method"]
@@ -111,15 +111,15 @@ def method_of(run: Choices) -> tuple[MethodChoice, set[str]] | None:
         return None
 
 
-def _parameter(key: str) -> str:
+def _parameter_of(key: str) -> str:
     """The method's parameter in a key: "method.prompts.answer" -> "prompts"; "" for a key of something else."""
     return key.split(".")[1] if key.startswith("method.") else ""
 
 
-def _split(typed: str) -> list[str]:
+def _split(text: str) -> list[str]:
     """Split at commas outside of brackets: "a,[b,c]" -> ["a", "[b,c]"]."""
     parts, depth = [""], 0
-    for letter in typed:
+    for letter in text:
         depth += (letter in _OPEN) - (letter in _CLOSE)
         if letter == "," and depth == 0:
             parts.append("")

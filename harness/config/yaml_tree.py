@@ -175,18 +175,18 @@ class Tree:
         """
         below = self.values if below is None else below
         for key, value in values.items():
-            at = f"{path}{key}"
+            dotted = f"{path}{key}"
             if not isinstance(value, dict) or not isinstance(below.get(key), dict):
-                for known in (self.origins, self.raw):  # of what is replaced
-                    for old in [old for old in known if old == at or old.startswith(f"{at}.")]:
-                        del known[old]
+                for by_path in (self.origins, self.raw):  # of what is replaced
+                    for old in [old for old in by_path if old == dotted or old.startswith(f"{dotted}.")]:
+                        del by_path[old]
                 below[key] = {} if isinstance(value, dict) else parsed(value)
                 if value == {} or not isinstance(value, dict):
-                    self.origins[at] = origin
+                    self.origins[dotted] = origin
                 if isinstance(value, Raw):
-                    self.raw[at] = str(value)
+                    self.raw[dotted] = str(value)
             if isinstance(value, dict):
-                self.merge(value, origin, below[key], f"{at}.")
+                self.merge(value, origin, below[key], f"{dotted}.")
 
 
 def origin_of(path: str, origins: Mapping[str, str], default: str = "default") -> str:
@@ -194,7 +194,7 @@ def origin_of(path: str, origins: Mapping[str, str], default: str = "default") -
     inside = f"{path}."
     while path not in origins and "." in path:
         path = path.rpartition(".")[0]
-    return origins.get(path) or next((own for at, own in origins.items() if at.startswith(inside)), default)
+    return origins.get(path) or next((origin for at, origin in origins.items() if at.startswith(inside)), default)
 
 
 def build(model: type[M], tree: Tree, path: str) -> M:
@@ -231,20 +231,20 @@ def error_sentences(error: ValidationError, model: type[BaseModel], path: str, o
         origin = origin_of(_dotted(e["loc"]), origins, "")
         source = f" ({origin})" if origin else ""
         if e["type"] == "extra_forbidden":
-            known = _fields(model, e["loc"][:-1])
+            known = _fields_at(model, e["loc"][:-1])
             sentences.append(str(unknown(f"key '{key}'{source}", str(e["loc"][-1]), known)))
         elif e["type"] == "missing":
             sentences.append(f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else ""))
         else:
-            wish = re.sub(r"^Value error, |^Input |, unable to parse.*", "", e["msg"])
-            wish = re.sub("[Tt]uple", "list", wish)
+            expected = re.sub(r"^Value error, |^Input |, unable to parse.*", "", e["msg"])
+            expected = re.sub("[Tt]uple", "list", expected)
             listed = re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"]))
             several = f"; several values: --sweep {key}=1,2,3" if listed else ""
-            sentences.append(f"{key}={e['input']!r}{source}: {wish[:1].lower()}{wish[1:]}{several}")
+            sentences.append(f"{key}={e['input']!r}{source}: {expected[:1].lower()}{expected[1:]}{several}")
     return sentences
 
 
-def _fields(model: Any, loc: tuple[int | str, ...]) -> list[str]:
+def _fields_at(model: Any, loc: tuple[int | str, ...]) -> list[str]:
     """Names of the fields of the model that sits at `loc` below `model`."""
     for step in loc:
         fields = getattr(model, "model_fields", {})

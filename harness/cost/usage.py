@@ -74,11 +74,11 @@ def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | No
 
     The first is None where an older run or index counted only the second.
     """
-    known, texts, cut = True, 0, 0
+    all_counted, texts, cut = True, 0, 0
     for phase in (phase for usage in usages for phase in usage.values()):
-        known = known and ("texts" in phase or not phase.get("texts_cut"))
+        all_counted = all_counted and ("texts" in phase or not phase.get("texts_cut"))
         texts, cut = texts + int(phase.get("texts", 0)), cut + int(phase.get("texts_cut", 0))
-    return texts if known else None, cut
+    return texts if all_counted else None, cut
 
 
 def sum_phases(usages: Iterable[Mapping[str, Mapping[str, Any]]], *phases: str) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def sent(usage: Mapping[str, Mapping[str, Any]], earlier: Mapping[str, Any] | No
     """
     spent = sum_phases([usage])
     total: dict[str, Any] = {"tokens": tokens_of(spent), "flops": {}, "billed": {}}
-    for more in ({key: spent.get(key, {}) for key in ("flops", "billed")}, spent.get("unanswered", {}), earlier or {}):
-        add_usage(total, more)
+    for part in ({key: spent.get(key, {}) for key in ("flops", "billed")}, spent.get("unanswered", {}), earlier or {}):
+        add_usage(total, part)
     return total
 
 

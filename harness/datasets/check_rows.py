@@ -28,25 +28,26 @@ class Checker:
         self._documents: dict[str, bytes] = {}  # id -> sha256, of documents that rows share
 
     def check_rows(self, rows: Rows, limit: int | None) -> tuple[list[Example], dict[str, Document]]:
-        """Check all rows; return the first `limit` questions (None: all), documents by id. Errors: `dataset`."""
+        """Check all rows; return the first `limit` questions (None: all), documents by id. `dataset` raises errors."""
         examples: list[Example] = []
         documents: dict[str, Document] = {}
         for place, raw in rows:
             self.rows += 1
             try:
-                used = self._check(place, raw)
+                parsed = self._check(place, raw)
             except RowError as error:
                 self.bad += 1
                 self.first_error = self.first_error or (place, error)
                 continue
-            if isinstance(used, Skip):
+            if isinstance(parsed, Skip):
                 if limit is None or len(examples) < limit:  # a row behind the last question is not left out
-                    self.skipped[used.reason] += 1
+                    self.skipped[parsed.reason] += 1
                 continue
-            self.kinds.update(count_kinds(used.examples))
-            if (kept := used.examples[: None if limit is None else limit - len(examples)]) and not self.first_error:
+            self.kinds.update(count_kinds(parsed.examples))
+            kept = parsed.examples[: None if limit is None else limit - len(examples)]
+            if kept and not self.first_error:
                 examples += kept
-                for document in used.documents:
+                for document in parsed.documents:
                     documents.setdefault(document.id, document)
         return examples, documents
 
@@ -82,12 +83,12 @@ class Checker:
         self,
         name: str,
         source: Source,
-        with_what: str,
+        source_suffix: str,
         examples: list[Example],
         documents: dict[str, Document],
         notes: tuple[str, ...] = (),
     ) -> Dataset:
-        """The data set of the checked questions. with_what: ends the source's name, such as " with pages.jsonl".
+        """The data set of the checked questions. source_suffix: ends the source's name, such as " with pages.jsonl".
 
         Raises DataError for the first bad row, or where no row can be used.
         """
@@ -109,7 +110,7 @@ class Checker:
             examples=tuple(examples),
             documents=documents,
             fingerprint=self.hash.hexdigest(),
-            source=source.name + with_what,
+            source=source.name + source_suffix,
             revision=source.revision,
             skipped=dict(self.skipped),
             rows=len(self.places),

@@ -29,7 +29,7 @@ from harness.words import words
 
 SHOT = "Question: {question}\nAnswer: {answer}\n"
 COUNTER = re.compile(r"(?:[A-Za-z]+[_-])?\d{1,7}")  # ids that only count: a training row may have one of them too
-_known: dict[str, Shots] = {}
+_shots_by_config: dict[str, Shots] = {}
 
 
 class Shots:
@@ -40,10 +40,12 @@ class Shots:
 
         self._count, self._similar = config.shots, config.shots_by == "similarity" and not config.shots_ids
         by_id = {example.question.id: example for example in pool}
-        if lost := [name for name in config.shots_ids if name not in by_id]:
-            raise UserError(f"dataset.shots_ids: '{lost[0]}' is no training row of '{config.name}', or is asked itself")
-        drawn = Dice("shots", config.shots_seed).shuffled(sorted(by_id))[: self._count]
-        self._pool = [by_id[name] for name in (by_id if self._similar else config.shots_ids or drawn)]
+        if missing := [id_ for id_ in config.shots_ids if id_ not in by_id]:
+            raise UserError(
+                f"dataset.shots_ids: '{missing[0]}' is no training row of '{config.name}', or is asked itself"
+            )
+        drawn_ids = Dice("shots", config.shots_seed).shuffled(sorted(by_id))[: self._count]
+        self._pool = [by_id[id_] for id_ in (by_id if self._similar else config.shots_ids or drawn_ids)]
         self._index = BM25Okapi([words(e.question.text) for e in self._pool]) if self._similar else None
         self.identity = digest([canonical(_shot_text(e, config)) for e in self._pool])[:16] if self._similar else ""
         self._config = config
@@ -51,7 +53,7 @@ class Shots:
 
     def text(self, question: Question | None = None) -> str:
         """The examples for a question as text; "" without a question if they are chosen by similarity to it."""
-        shown = self._pool
+        examples = self._pool
         if self._index is not None:
             if question is None:
                 return ""
@@ -59,8 +61,8 @@ class Shots:
                 scores = self._index.get_scores(words(question.text))
                 nearest = np.argsort(-scores, kind="stable")[: self._count]
                 self._nearest[question.text] = [self._pool[at] for at in reversed(nearest)]
-            shown = self._nearest[question.text]
-        return SHOTS + "\n".join(_shot_text(example, self._config) for example in shown)
+            examples = self._nearest[question.text]
+        return SHOTS + "\n".join(_shot_text(example, self._config) for example in examples)
 
 
 def shots_of(config: DatasetConfig) -> Shots | None:
@@ -74,9 +76,9 @@ def shots_of(config: DatasetConfig) -> Shots | None:
                 raise UserError(f"dataset.{name} says which solved examples are shown; set dataset.shots=N too")
         return None
     key = canonical(config.model_dump(mode="json"))
-    if key not in _known:
-        _known[key] = Shots(config, _training_rows(config))
-    return _known[key]
+    if key not in _shots_by_config:
+        _shots_by_config[key] = Shots(config, _training_rows(config))
+    return _shots_by_config[key]
 
 
 def _training_rows(config: DatasetConfig) -> list[Example]:
@@ -85,25 +87,25 @@ def _training_rows(config: DatasetConfig) -> list[Example]:
 
     if config.shots_ids and len(config.shots_ids) != config.shots:
         raise UserError(f"dataset.shots={config.shots}, but dataset.shots_ids names {len(config.shots_ids)}")
-    plain = config.model_copy(update={"shots": 0, "shots_ids": ()})
+    without_shots = config.model_copy(update={"shots": 0, "shots_ids": ()})
     file = Path(config.shots_from).expanduser()
     if file.suffix and not file.exists():
         raise UserError(f"dataset.shots_from: there is no file '{file}'")
-    places = {"data": str(file)} if file.exists() else {"split": config.shots_from}
-    rows, asked = load_once(plain.model_copy(update=places), None), load_once(plain, None)
-    ids = {e.question.id for e in asked.examples if not COUNTER.fullmatch(e.question.id)}
-    texts = {tuple(words(e.question.text)) for e in asked.examples}
-    left = [
-        e
-        for e in rows.examples
-        if e.gold.answers and e.question.id not in ids and tuple(words(e.question.text)) not in texts
+    source = {"data": str(file)} if file.exists() else {"split": config.shots_from}
+    rows, asked = load_once(without_shots.model_copy(update=source), None), load_once(without_shots, None)
+    ids = {example.question.id for example in asked.examples if not COUNTER.fullmatch(example.question.id)}
+    texts = {tuple(words(example.question.text)) for example in asked.examples}
+    unasked = [
+        example
+        for example in rows.examples
+        if example.gold.answers and example.question.id not in ids and tuple(words(example.question.text)) not in texts
     ]
-    if len(left) < config.shots:
+    if len(unasked) < config.shots:
         raise UserError(
-            f"dataset.shots={config.shots}: of the {len(rows.examples)} rows of {rows.source} {len(left)} are not "
+            f"dataset.shots={config.shots}: of the {len(rows.examples)} rows of {rows.source} {len(unasked)} are not "
             "asked themselves; name training rows: dataset.shots_from=FILE"
         )
-    return left
+    return unasked
 
 
 def _shot_text(example: Example, config: DatasetConfig) -> str:

@@ -44,8 +44,8 @@ class RowPlace:
     row: int | None = None
 
     def __str__(self) -> str:
-        found = (f"{name} {number}" for name, number in (("line", self.line), ("row", self.row)) if number is not None)
-        return ", ".join([self.file, *found])
+        numbers = {"line": self.line, "row": self.row}.items()
+        return ", ".join([self.file, *(f"{name} {number}" for name, number in numbers if number is not None)])
 
     def error(self, field: str | None, problem: str) -> DataError:
         """A DataError for this place. field: the bad field (None: the whole row); problem: what is wrong with it."""
@@ -117,7 +117,7 @@ class JsonText:
 
     def value(self) -> Any:
         """Parse the next value."""
-        self._next()
+        self._peek()
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
@@ -136,43 +136,43 @@ class JsonText:
 
     def entries(self) -> Iterator[Any]:
         """Yield the entries of the list that comes next."""
-        self._take("[")
-        more = self._next() != "]" or self._take("]") == ","
+        self._expect("[")
+        more = self._peek() != "]" or self._expect("]") == ","
         while more:
             yield self.value()
-            more = self._take(",]") == ","
+            more = self._expect(",]") == ","
 
-    def pairs(self, listed: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield (key, value) of the object that comes next; of a list at the key `listed` each entry with the key."""
-        self._take("{")
-        more, keys = self._next() != "}" or self._take("}") == ",", set[str]()
+    def pairs(self, list_key: str = "") -> Iterator[tuple[str, Any]]:
+        """Yield (key, value) of the object that comes next; of a list at the key `list_key` each entry with the key."""
+        self._expect("{")
+        more, keys = self._peek() != "}" or self._expect("}") == ",", set[str]()
         while more:
-            if self._next() != '"':
+            if self._peek() != '"':
                 raise self._error("broken JSON: Expecting property name")
             if (key := self.value()) in keys:
                 raise self._error(f"broken JSON: the key '{key}' is given twice")
             keys.add(key)
-            self._take(":")
-            values = self.entries() if key == listed and self._next() == "[" else [self.value()]
+            self._expect(":")
+            values = self.entries() if key == list_key and self._peek() == "[" else [self.value()]
             yield from ((key, value) for value in values)
-            more = self._take(",}") == ","
+            more = self._expect(",}") == ","
 
     def end(self) -> None:
         """Check that nothing follows."""
-        if self._next():
+        if self._peek():
             raise self._error("broken JSON: Extra data")
 
-    def _next(self) -> str:
-        """The next character that is no space, which stays to be read; "" at the end."""
+    def _peek(self) -> str:
+        """The next character that is no space, not consumed; "" at the end."""
         while True:
-            found = _SIGN.search(self._text, self._at)
-            self._at = found.start() if found else len(self._text)
+            match = _SIGN.search(self._text, self._at)
+            self._at = match.start() if match else len(self._text)
             if self._at < len(self._text) or not self._read_on():
                 return self._text[self._at : self._at + 1]
 
-    def _take(self, signs: str) -> str:
+    def _expect(self, signs: str) -> str:
         """Consume the next character, which should be one of `signs`."""
-        if (sign := self._next()) == "" or sign not in signs:
+        if (sign := self._peek()) == "" or sign not in signs:
             raise self._error(f"broken JSON: Expecting '{signs[0]}' delimiter")
         self._at += 1
         return sign
@@ -284,11 +284,11 @@ def parse_each(rows: Rows, parse: Callable[[dict[str, Any]], T], advice: str = "
 
 def content_digest(source: Path | Member) -> bytes:
     """sha256 of the (unzipped) bytes of a file, read in pieces. Raises DataError."""
-    whole = hashlib.sha256()
+    sha256 = hashlib.sha256()
     with opened(source) as stream:
-        while piece := stream.read(1 << 20):
-            whole.update(piece)
-    return whole.digest()
+        while data := stream.read(1 << 20):
+            sha256.update(data)
+    return sha256.digest()
 
 
 def read_rows(source: Path | Member, row_keys: Collection[str] = (), decoder: json.JSONDecoder = _DECODER) -> Rows:

@@ -118,11 +118,11 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
         raise ConfigError(["dataset.options.files: chooses among files of a folder or the hub; this is one file"])
     if path.is_dir():
         names = [entry.name for entry in path.iterdir() if entry.is_file()]
-        below: list[str] = []
+        nested_names: list[str] = []
         if not _data_files(names):
             walked = (Path(root, name) for root, _, files in os.walk(path) for name in files if _data_files([name]))
-            below = [file.relative_to(path).as_posix() for file in walked]
-        chosen = _choose_local_files(below or names, config, patterns, data, shards_only=bool(below))
+            nested_names = [file.relative_to(path).as_posix() for file in walked]
+        chosen = _choose_local_files(nested_names or names, config, patterns, data, shards_only=bool(nested_names))
         if is_archive(chosen[0]):
             return Source(_members_of_split(path / chosen[0], config, patterns), chosen[0])
         return Source(tuple(path / name for name in chosen), ", ".join(chosen))
@@ -201,8 +201,8 @@ def _split_files(paths: list[str], split: str) -> list[str]:
         if not paths:
             hint = "name a file, or set dataset.split"
             raise Ambiguous(f"has no file for split '{split}' among {_list_some(named)}; {hint}")
-    twins = {path.replace(_STRIPPED, "") for path in paths if _STRIPPED in path}
-    return [path for path in paths if path not in twins]
+    unstripped = {path.replace(_STRIPPED, "") for path in paths if _STRIPPED in path}
+    return [path for path in paths if path not in unstripped]
 
 
 def choose_files(

@@ -137,25 +137,25 @@ def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
         try:
             if suffix == _PDF:
                 page, blank = _read_pdf(path, name[: -len(suffix)])
-                found: Iterable[Page] = [page]
+                new_pages: Iterable[Page] = [page]
                 unread += [f"{name} ({blank} of its pages have no text)"] if blank and page.sections else []
             elif suffix in _ROWS:
                 rows = parse_each(read_rows(path), _PageRow.read)
-                found = [Page(row.id, row.title or row.id, (("", row.text),)) for row in rows]
+                new_pages = [Page(row.id, row.title or row.id, (("", row.text),)) for row in rows]
             else:
-                found = [_read_page(path, name, suffix)]
+                new_pages = [_read_page(path, name, suffix)]
         except UnicodeDecodeError:
             unread.append(f"{name} (not text in UTF-8)")
             continue
         except _Unreadable as error:
             unread.append(f"{name} ({error})")
             continue
-        for page in found:
+        for page in new_pages:
             if not any(heading.strip() or text.strip() for heading, text in page.sections):
                 unread.append(f"{name} (empty)")
             elif page.id in pages:
-                other = f", the other in {files[page.id]}"
-                raise DataError(name, None, None, f"two pages have the id '{page.id}'{other}; rename or remove one")
+                same = f"two pages have the id '{page.id}', the other in {files[page.id]}"
+                raise DataError(name, None, None, f"{same}; rename or remove one")
             else:
                 pages[page.id], files[page.id] = page, name
     if not pages:
@@ -231,19 +231,19 @@ class _Questions:
     def __call__(self, raw: dict[str, Any]) -> Group | Skip:
         """The question of a row with its document; Skip where it names a page that is not there. Raises RowError."""
         row = parse_question({key: value for key, value in raw.items() if value not in (None, "")})
-        named = [*_names(raw, "document"), *_names(raw, "documents")]
-        gold = _names(raw, "gold_pages")
-        if gone := [name for name in named if name not in self._ids]:
-            return _no_page(gone[0])
-        key = tuple(self._ids[name] for name in named)
+        page_names = [*_page_names(raw, "document"), *_page_names(raw, "documents")]
+        gold_pages = _page_names(raw, "gold_pages")
+        if missing := [name for name in page_names if name not in self._ids]:
+            return _no_page(missing[0])
+        key = tuple(self._ids[name] for name in page_names)
         if key not in self._joined:
             chosen = [self._pages[name] for name in key] or list(self._pages.values())
             self._joined[key] = joined_document(" + ".join(key) or WHOLE_FOLDER, chosen)
         document, spans = self._joined[key]
         supporting = []
-        for name in gold:
-            page, mark, heading = name.partition("#")
-            span = spans.get(f"{self._ids.get(page, page)}{mark}{heading}")
+        for name in gold_pages:
+            page, hash_sign, heading = name.partition("#")
+            span = spans.get(f"{self._ids.get(page, page)}{hash_sign}{heading}")
             if span is None:
                 return _no_page(name)
             supporting.append(span)
@@ -255,7 +255,7 @@ def _no_page(name: str) -> Skip:
     return Skip(f"page '{name}' is not in the folder")
 
 
-def _names(raw: dict[str, Any], key: str) -> list[str]:
+def _page_names(raw: dict[str, Any], key: str) -> list[str]:
     """The page names under `key`: a list, or a text with ";" between several (tables). Raises RowError."""
     value = raw.get(key)
     if value is None or value == "":
@@ -303,8 +303,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     if not config.data or not documents:
         raise ConfigError(["dataset folder: name both, the pages and the questions: --documents DIR --questions FILE"])
     folder, file = Path(str(documents)).expanduser(), Path(config.data)
-    for path, there, what in ((folder, folder.is_dir(), "folder of documents"), (file, file.is_file(), "questions")):
-        if not there:
+    for path, exists, what in ((folder, folder.is_dir(), "folder of documents"), (file, file.is_file(), "questions")):
+        if not exists:
             raise ConfigError([f"{what}: {path} is not there"])
     pages, unread = read_pages(folder)
     suffixes = (*_MARKDOWN, *_PLAIN, *_HTML, _PDF)
@@ -313,10 +313,10 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     for page in pages:
         digest.update(canonical_line(page) + b"\n")
     checker.hash.update(digest.digest())
-    examples, kept = checker.check_rows(_question_rows(file), limit)
+    examples, documents_by_id = checker.check_rows(_question_rows(file), limit)
     what = "file was" if len(unread) == 1 else "files were"
     note = f"{len(unread)} {what} not read, or not in full, in {folder.name}: {', '.join(unread)}" if unread else ""
     source = Source([file], file.name)
     return checker.dataset(
-        config.name, source, f" with {folder.resolve().name}", examples, kept, (note,) if note else ()
+        config.name, source, f" with {folder.resolve().name}", examples, documents_by_id, (note,) if note else ()
     )

@@ -53,11 +53,6 @@ def option_fields(name: str) -> dict[str, FieldInfo]:
     return {**FileOptions.model_fields, **(placing.model_fields if placing else {})}
 
 
-def option_names(name: str) -> list[str]:
-    """Names of what `dataset.options` may hold for a format."""
-    return list(option_fields(name))
-
-
 def documents_given(name: str) -> str:
     """Help on how to give a format its retrieved documents; "" for a format whose rows have their own document."""
     return str(getattr(loader_of(name), "GIVEN", ""))
@@ -76,8 +71,8 @@ def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     if name not in known:
         return partial(_run_users_parser, parser, name), ()
     settings = {"subset": config.subset, "question": config.options.get("question")}
-    taken = inspect.signature(parser).parameters.keys() & settings
-    parser = partial(parser, **{key: settings[key] for key in taken})
+    accepted = inspect.signature(parser).parameters.keys() & settings
+    parser = partial(parser, **{key: settings[key] for key in accepted})
     return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ()))
 
 
@@ -119,7 +114,7 @@ def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[st
     if config.format not in (*PLACED, LOOKED_UP):
         return config, parser, row_keys, None
     try:
-        where, rest = split_options(config.options)
+        placement, rest = split_options(config.options)
     except ValidationError as error:
         raise ConfigError(error_sentences(error, PlaceOptions, "dataset", {})) from None
     if config.format == LOOKED_UP:
@@ -127,12 +122,12 @@ def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[st
 
         support = rest.get("support")
         rest = {k: v for k, v in rest.items() if k not in ("support", "question")}
-        parser = parser if where is None else support_parser(config, support, where)
-    elif where is not None:
-        parser = partial(_parse_and_place, parser, where)
-    return config.model_copy(update={"options": rest}), parser, row_keys, where
+        parser = parser if placement is None else support_parser(config, support, placement)
+    elif placement is not None:
+        parser = partial(_parse_and_place, parser, placement)
+    return config.model_copy(update={"options": rest}), parser, row_keys, placement
 
 
-def _parse_and_place(parser: RowParser, where: Placement, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
+def _parse_and_place(parser: RowParser, placement: Placement, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
     row = parser(raw)
-    return rearrange(row, where) if isinstance(row, Row) else row
+    return rearrange(row, placement) if isinstance(row, Row) else row

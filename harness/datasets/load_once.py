@@ -29,12 +29,12 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     """
     from harness.datasets import load
 
-    own = attempt([], registry.load, config.format) if ":" in config.format else None
+    user_parser = attempt([], registry.load, config.format) if ":" in config.format else None
     code = {}
-    if callable(own):
+    if callable(user_parser):
         from harness.storage.own_code_hash import own_code
 
-        code = own_code(own)
+        code = own_code(user_parser)
     key = canonical([config.model_dump(mode="json"), limit, _file_states(config), code])
     if key not in _loaded:
         try:
@@ -89,5 +89,5 @@ def _file_states(config: DatasetConfig) -> list[tuple[str, int, int]]:
 
 def made_up_hint(config: DatasetConfig) -> str:
     """The end of an error message that names made-up questions of the same kind; "" without such, and for a file."""
-    twin = None if config.data is not None else presets.synthetic_twin(config.name) or _SHARED.get(config.format)
-    return f"; made-up questions of its kind: --dataset {twin}" if twin else ""
+    name = None if config.data is not None else presets.synthetic_counterpart(config.name) or _SHARED.get(config.format)
+    return f"; made-up questions of its kind: --dataset {name}" if name else ""

@@ -19,18 +19,18 @@ def merge_equal_texts(
     examples: list[Example], documents: dict[str, Document]
 ) -> tuple[list[Example], dict[str, Document]]:
     """Let questions about equal texts share one document, the first: one index and, in statistics, one cluster."""
-    first: dict[tuple[str, str, tuple[Passage, ...]], str] = {}
-    same = {name: first.setdefault((d.title, d.text, d.passages), name) for name, d in documents.items()}
-    if len(first) == len(documents):
+    first_ids: dict[tuple[str, str, tuple[Passage, ...]], str] = {}
+    kept_ids = {name: first_ids.setdefault((d.title, d.text, d.passages), name) for name, d in documents.items()}
+    if len(first_ids) == len(documents):
         return examples, documents
 
     def moved(example: Example) -> Example:
         question, gold = example.question, example.gold
-        ids = tuple(dict.fromkeys(same[name] for name in question.document_ids))
-        supporting = tuple(replace(mark, document_id=same[mark.document_id]) for mark in gold.supporting)
+        ids = tuple(dict.fromkeys(kept_ids[name] for name in question.document_ids))
+        supporting = tuple(replace(mark, document_id=kept_ids[mark.document_id]) for mark in gold.supporting)
         return Example(replace(question, document_ids=ids), replace(gold, supporting=supporting))
 
-    return [moved(example) for example in examples], {name: documents[name] for name in first.values()}
+    return [moved(example) for example in examples], {name: documents[name] for name in first_ids.values()}
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
@@ -55,10 +55,10 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     from harness.datasets.check_rows import Checker
     from harness.datasets.files import read_rows
     from harness.datasets.find_files import find_source
-    from harness.datasets.formats import option_names, parser_of
+    from harness.datasets.formats import option_fields, parser_of
 
-    known = option_names(config.format)
-    config, parser, row_keys, where = parser_of(config)
+    known = [*option_fields(config.format)]
+    config, parser, row_keys, placement = parser_of(config)
     checker = Checker(parser)
     source = find_source(config, known)
     rows = (row for file in source.files for row in read_rows(file, row_keys))
@@ -67,4 +67,5 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     examples, documents = merge_equal_texts(examples, documents)
     same = f"{before - len(documents)} of {before} documents have the text of an earlier one and are that one"
     notes = (same,) if len(documents) < before else ()
-    return checker.dataset(config.name, source, "" if where is None else f", {where}", examples, documents, notes)
+    suffix = "" if placement is None else f", {placement}"
+    return checker.dataset(config.name, source, suffix, examples, documents, notes)

@@ -71,8 +71,8 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None, question: str |
     return Group(document, (Example(Question(row.id, asked, (document.id,)), gold),))
 
 
-def support_parser(config: DatasetConfig, support: str | None, where: Placement) -> Callable[[dict[str, Any]], Any]:
-    """A parser of LongBench rows that marks their supporting passages and moves them to `where`.
+def support_parser(config: DatasetConfig, support: str | None, placement: Placement) -> Callable[[dict[str, Any]], Any]:
+    """A parser of LongBench rows that marks their supporting passages and moves them to `placement`.
 
     support: a preset, file or folder with the original rows. Raises ConfigError without one, and as reading it does.
     """
@@ -87,7 +87,7 @@ def support_parser(config: DatasetConfig, support: str | None, where: Placement)
         row = _row_with_support(parse_row(raw, subset=config.subset), originals)
         if isinstance(row, Skip):
             return row
-        moved = rearrange(row, where)
+        moved = rearrange(row, placement)
         parts = ((f"Passage {n}:\n{title}", text) for n, (title, text) in enumerate(moved.paragraphs, start=1))
         return replace(moved, paragraphs=tuple(parts))
 
@@ -119,18 +119,19 @@ def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
         return Skip(UNKNOWN)
     parts = [part.partition("\n") for part in _HEAD.split(text)[1:]]
     passages = tuple((title.strip(), rest.strip("\n")) for title, _, rest in parts)
-    supporting = [_passage_index(passages, *original.paragraphs[at]) for at in original.supporting]
+    supporting = [_passage_index(passages, *original.paragraphs[index]) for index in original.supporting]
     if not supporting or None in supporting:
         return Skip(UNLIKE)
-    kept = tuple(sorted({at for at in supporting if at is not None}))
+    supporting_indices = tuple(sorted({index for index in supporting if index is not None}))
     gold = example.gold
-    return Row(example.question.id, example.question.text, passages, gold.answers, kept, dict(gold.extra))
+    return Row(example.question.id, example.question.text, passages, gold.answers, supporting_indices, dict(gold.extra))
 
 
 def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str) -> int | None:
     """The index of the passage, (title, text), with `title`; of several, the one with `text`. None: not there."""
-    named = [at for at, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
-    return next((at for at in named if _folded(text)[:80] in _folded(passages[at][1])), named[0] if named else None)
+    same_title = [i for i, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
+    with_text = [i for i in same_title if _folded(text)[:80] in _folded(passages[i][1])]
+    return next(iter(with_text + same_title), None)
 
 
 def _folded(text: str) -> str:

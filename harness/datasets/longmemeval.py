@@ -85,25 +85,25 @@ def parse_row(raw: dict[str, Any]) -> Group:
             answers=(str(row.answer),),
         )
     )
-    marks = [  # a passage ends where its session's text ends
+    evidence = [  # a passage ends where its session's text ends
         (n, passage.end - len(text) + start, passage.end - len(text) + end)
-        for n, (passage, (text, marked)) in enumerate(zip(document.passages, sessions, strict=True), 1)
-        for start, end in marked
+        for n, (passage, (text, spans)) in enumerate(zip(document.passages, sessions, strict=True), 1)
+        for start, end in spans
         if not declined
     ]
     extra = {
         "type": row.question_type,
         "question": row.question,
         "declined": declined,
-        "evidence_sessions": [n for n, _, _ in marks],
+        "evidence_sessions": [n for n, _, _ in evidence],
         "judge": f"longmemeval/{'abstention' if declined else PROMPTS[row.question_type]}",
     }
-    supporting = tuple(Support(document.id, start, end) for _, start, end in marks)
+    supporting = tuple(Support(document.id, start, end) for _, start, end in evidence)
     return Group(document, (replace(example, gold=replace(example.gold, supporting=supporting, extra=extra)),))
 
 
 def parse_row_of_430(raw: dict[str, Any]) -> Group | Skip:
     """As `parse_row`, but the 70 rows of "single-session-user", on which QRHead's heads were found, are left out."""
     row = parse_row(raw)
-    found = row.examples[0].gold.extra["type"] == "single-session-user"
-    return Skip("of single-session-user, on which QRHead's heads were found") if found else row
+    excluded = row.examples[0].gold.extra["type"] == "single-session-user"
+    return Skip("of single-session-user, on which QRHead's heads were found") if excluded else row

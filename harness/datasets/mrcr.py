@@ -29,15 +29,15 @@ def parse_row(raw: dict[str, Any]) -> Row:
     """One MRCR row. Gold.extra: prefix (what the reply must begin with), type. Raises RowError naming the field."""
     row = _Row.read(raw)
     try:
-        *before, last = [_Message.read(message) for message in json.loads(row.prompt)]
+        *messages, last = [_Message.read(message) for message in json.loads(row.prompt)]
     except (ValueError, TypeError):
         raise RowError("prompt", "should be a JSON list of messages") from None
-    wanted = row.answer.removeprefix(row.random_string_to_prepend)
+    repeated = row.answer.removeprefix(row.random_string_to_prepend)
     return Row(
         id=made_id(f"mrcr-{row.n_needles}", row.prompt),
         question=last.content,
-        paragraphs=tuple(("", f"{m.role.capitalize()}: {m.content}") for m in before),
+        paragraphs=tuple(("", f"{m.role.capitalize()}: {m.content}") for m in messages),
         answers=(row.answer,),
-        supporting=tuple(n for n, m in enumerate(before) if m.content == wanted),
+        supporting=tuple(n for n, m in enumerate(messages) if m.content == repeated),
         extra={"prefix": row.random_string_to_prepend, "type": f"{row.n_needles} needles"},
     )

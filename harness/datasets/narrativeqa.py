@@ -111,7 +111,8 @@ def _official_folder(config: DatasetConfig) -> Path | None:
 def _load_official(folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None) -> Dataset:
     """Load the first `limit` questions of the official files; check all. source, commit: said in the `Dataset`."""
     split_name = _SETS.get(config.split.lower(), config.split)
-    kinds = {row["document_id"]: row for _, row in _read_table(folder, "documents.csv") if row["set"] == split_name}
+    rows = (row for _, row in _read_table(folder, "documents.csv"))
+    story_rows = {row["document_id"]: row for row in rows if row["set"] == split_name}
     stories = stories_in(folder)
     examples, hashed = _Collected(limit), hashlib.sha256(b"narrativeqa 1\n")
     order: dict[str, None] = {}
@@ -119,7 +120,7 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
         if row["set"] != split_name:
             continue
         try:
-            if row["document_id"] not in kinds:
+            if row["document_id"] not in story_rows:
                 raise RowError("document_id", f"'{row['document_id']}' is not a document of this set in documents.csv")
             refuse_blank({"question": row["question"]})
             clean_answers([row["answer1"]], "answer1")  # the second one alone will not do
@@ -128,7 +129,7 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
             order[document_id] = None
             hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
             if not examples.full():
-                about = kinds[document_id]
+                about = story_rows[document_id]
                 document = examples.documents.get(document_id) or _story_document(document_id, about, stories, folder)
                 examples.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
         except RowError as error:

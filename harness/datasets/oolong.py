@@ -26,7 +26,7 @@ class _Row(StrictRow):
     task_group: str = ""
 
 
-def _gold(answer: str) -> str:
+def _gold_answer(answer: str) -> str:
     """The first item of a list as Python writes it; a date as 2023-05-01. Raises RowError."""
     if date := _DATE.fullmatch(answer):
         return "{:04}-{:02}-{:02}".format(*map(int, date.groups()))
@@ -42,7 +42,7 @@ def parse_row(raw: dict[str, Any]) -> Group:
     refuse_blank({"question": row.question, "context_window_text": row.context_window_text})
     document = Document(made_id("oolong", row.context_window_text), row.context_window_text)
     synthetic = row.answer_type is not None
-    answers = clean_answers([_gold(row.answer) if synthetic else row.answer], "answer")
+    answers = clean_answers([_gold_answer(row.answer) if synthetic else row.answer], "answer")
     extra = {"answer_type": row.answer_type, "type": row.task_group} if synthetic else {}
     question = Question(str(row.id), row.question, (document.id,))
     return Group(document, (Example(question, Gold(answers, extra=extra)),))

@@ -37,14 +37,14 @@ class OpenRow:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-def _string(raw: Mapping[str, Any], key: str, at: str = "") -> str:
-    """The text raw[key]. at: path to `raw` in the row ("output[0]."). Raises RowError if it is no text, or blank."""
+def _string(raw: Mapping[str, Any], key: str, prefix: str = "") -> str:
+    """The text raw[key]. prefix: path to `raw` in the row, "output[0].". Raises RowError if it is no text, or blank."""
     value = raw.get(key)
     if not isinstance(value, str):
         why = "is missing" if key not in raw else f"should be a string, is {type_name(value)}"
-        raise RowError(at + key, why)
+        raise RowError(prefix + key, why)
     if not value.strip():
-        raise RowError(at + key, "is empty")
+        raise RowError(prefix + key, "is empty")
     return value
 
 
@@ -58,9 +58,9 @@ def _strings(value: Any, name: str) -> list[str]:
     value = [value] if isinstance(value, str) else value
     if not isinstance(value, list):
         raise RowError(name, f"should be a list, is {type_name(value)}")
-    for at, entry in enumerate(value):
+    for index, entry in enumerate(value):
         if not isinstance(entry, str):
-            raise RowError(f"{name}[{at}]", f"should be a string, is {type_name(entry)}")
+            raise RowError(f"{name}[{index}]", f"should be a string, is {type_name(entry)}")
     return value
 
 
@@ -85,9 +85,9 @@ def _objects(value: Any, name: str) -> list[dict[str, Any]]:
     """Return `value` if it is a list of objects. name: its field, for the RowError that anything else raises."""
     if not isinstance(value, list):
         raise RowError(name, f"should be a list, is {type_name(value)}")
-    for at, entry in enumerate(value):
+    for index, entry in enumerate(value):
         if not isinstance(entry, dict):
-            raise RowError(f"{name}[{at}]", f"should be an object, is {type_name(entry)}")
+            raise RowError(f"{name}[{index}]", f"should be an object, is {type_name(entry)}")
     return value
 
 

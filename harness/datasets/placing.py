@@ -39,37 +39,37 @@ def rearrange(row: Row, placement: Placement) -> Row:
     )
 
 
-def _new_order(sizes: Sequence[int], needed: Sequence[int], placement: Placement) -> list[int]:
-    """The old positions of all paragraphs in their new order. sizes: characters of each; needed: supporting ones."""
-    if not needed:
+def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Placement) -> list[int]:
+    """The old positions of all paragraphs in their new order. sizes: characters of each; supporting: old positions."""
+    if not supporting:
         return [*range(len(sizes))]
-    others = [at for at in range(len(sizes)) if at not in set(needed)]
-    before, inside = _best_split([sizes[at] for at in others], [sizes[at] for at in needed], placement)
-    between, gaps = others[before : before + inside], len(needed) - 1
+    others = [index for index in range(len(sizes)) if index not in set(supporting)]
+    before, inside = _best_split([sizes[index] for index in others], [sizes[index] for index in supporting], placement)
+    between, gaps = others[before : before + inside], len(supporting) - 1
     order = others[:before]
-    for number, at in enumerate(needed):
-        order.append(at)
+    for number, index in enumerate(supporting):
+        order.append(index)
         if number < gaps:
             order += between[inside * number // gaps : inside * (number + 1) // gaps]
     return order + others[before + inside :]
 
 
-def _best_split(others: Sequence[int], needed: Sequence[int], placement: Placement) -> tuple[int, int]:
+def _best_split(others: Sequence[int], supporting: Sequence[int], placement: Placement) -> tuple[int, int]:
     """How many other paragraphs to put before the first supporting one, and how many between it and the last.
 
-    others, needed: characters of each paragraph that is not supporting and that is.
+    others, supporting: characters of each paragraph that is not supporting and that is.
     """
     ends = [0, *accumulate(others)]
-    whole, own = ends[-1] + sum(needed), sum(needed)
-    apart = own - (needed[0] + needed[-1]) / 2  # from centre to centre with nothing in between
-    between = max(0.0, placement.distance * whole - apart) if len(needed) > 1 else 0.0
+    total_size, supporting_size = ends[-1] + sum(supporting), sum(supporting)
+    apart = supporting_size - (supporting[0] + supporting[-1]) / 2  # from centre to centre with nothing in between
+    between = max(0.0, placement.distance * total_size - apart) if len(supporting) > 1 else 0.0
 
     def misplacement(choice: tuple[int, int]) -> float:
         """Characters by which a (before, inside) misses the wanted distance and, for "middle", the centre."""
         before, inside = choice
         span = ends[before + inside] - ends[before]
-        centre = ends[before] + (needed[0] + apart + span) / 2
-        return abs(span - between) + (abs(centre - whole / 2) if placement.place == "middle" else 0.0)
+        centre = ends[before] + (supporting[0] + apart + span) / 2
+        return abs(span - between) + (abs(centre - total_size / 2) if placement.place == "middle" else 0.0)
 
     return min(_candidate_splits(ends, between, placement.place), key=misplacement)
 

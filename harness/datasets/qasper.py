@@ -57,7 +57,7 @@ class _Paper(StrictRow):
 _Spans = dict[str, tuple[int, int]]  # a paragraph with single spaces -> where it is in the document
 
 
-def _document(paper: _Paper) -> tuple[Document, _Spans]:
+def _document_and_spans(paper: _Paper) -> tuple[Document, _Spans]:
     """The paper in passages (title with abstract, then each paragraph), and each paragraph's span. Raises RowError."""
     blocks = [(paper.title, [paper.title, paper.abstract])]
     for section in paper.full_text:
@@ -100,19 +100,19 @@ def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
 
 def _evidence(question: _Question, document: Document, spans: _Spans) -> tuple[tuple[Support, ...], dict[str, int]]:
     """Spans of all annotators' evidence; counts of evidence_floats (tables, figures) and evidence_not_found, if any."""
-    found: set[tuple[int, int]] = set()
-    left = {"evidence_floats": 0, "evidence_not_found": 0}
+    marked: set[tuple[int, int]] = set()
+    missing = {"evidence_floats": 0, "evidence_not_found": 0}
     cited = (e for a in question.answers if not a.answer.unanswerable for e in a.answer.evidence if e.strip())
     for evidence in dict.fromkeys(cited):
         if evidence.startswith(FLOAT):
-            left["evidence_floats"] += 1
+            missing["evidence_floats"] += 1
         elif (span := spans.get(_normalise_space(evidence))) is not None:
-            found.add(span)
+            marked.add(span)
         elif (at := document.text.find(evidence)) >= 0:  # a part of a paragraph
-            found.add((at, at + len(evidence)))
+            marked.add((at, at + len(evidence)))
         else:
-            left["evidence_not_found"] += 1
-    return tuple(Support(document.id, *span) for span in sorted(found)), {k: n for k, n in left.items() if n}
+            missing["evidence_not_found"] += 1
+    return tuple(Support(document.id, *span) for span in sorted(marked)), {k: n for k, n in missing.items() if n}
 
 
 def _example(question: _Question, where: str, document: Document, spans: _Spans) -> Example:
@@ -120,12 +120,12 @@ def _example(question: _Question, where: str, document: Document, spans: _Spans)
     refuse_blank({f"{where}.question_id": question.question_id, f"{where}.question": question.question})
     if not question.answers:
         raise RowError(f"{where}.answers", "the question has no answer")
-    given = [_answer_and_kind(a.answer, f"{where}.answers[{n}].answer") for n, a in enumerate(question.answers)]
-    if blank := [n for n, (answer, _) in enumerate(given) if not answer.strip()]:
+    answered = [_answer_and_kind(a.answer, f"{where}.answers[{n}].answer") for n, a in enumerate(question.answers)]
+    if blank := [n for n, (answer, _) in enumerate(answered) if not answer.strip()]:
         raise RowError(f"{where}.answers[{blank[0]}].answer", "is blank")
-    supporting, left = _evidence(question, document, spans)
-    answers = tuple(dict.fromkeys(answer for answer, _ in given))
-    gold = Gold(answers, supporting, {"types": [kind for _, kind in given], **left})
+    supporting, counts = _evidence(question, document, spans)
+    answers = tuple(dict.fromkeys(answer for answer, _ in answered))
+    gold = Gold(answers, supporting, {"types": [kind for _, kind in answered], **counts})
     return Example(Question(question.question_id, question.question, (document.id,)), gold)
 
 
@@ -135,5 +135,5 @@ def parse_row(raw: dict[str, Any]) -> Group:
     """
     paper = _Paper.read(raw)
     refuse_blank({"id": paper.id})
-    document, spans = _document(paper)
+    document, spans = _document_and_spans(paper)
     return Group(document, tuple(_example(q, f"qas[{n}]", document, spans) for n, q in enumerate(paper.qas)))

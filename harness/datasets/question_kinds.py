@@ -28,12 +28,12 @@ def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
     HotpotQA, MuSiQue and 2WikiMultihopQA have hops and type, HotpotQA a level; QuALITY's level is hard or easy (its
     `difficult`); Qasper's types are the kinds of its annotators' answers, "abstractive/extractive" where they differ.
     """
-    found = {name: str(extra[name]) for name in KINDS if extra.get(name) not in (None, "")}
+    kind_by_name = {name: str(extra[name]) for name in KINDS if extra.get(name) not in (None, "")}
     if extra.get("difficult") is not None:
-        found["level"] = "hard" if extra["difficult"] else "easy"
+        kind_by_name["level"] = "hard" if extra["difficult"] else "easy"
     if extra.get("types"):
-        found["type"] = "/".join(sorted(set(map(str, extra["types"]))))
-    return found
+        kind_by_name["type"] = "/".join(sorted(set(map(str, extra["types"]))))
+    return kind_by_name
 
 
 def answer_kind(answers: Sequence[str]) -> str:
@@ -51,50 +51,50 @@ def count_kinds(examples: Iterable[Example]) -> Counter[tuple[str, str]]:
 
 def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
     """A warning if the first `limit` questions have other shares of a kind than all questions; else None."""
-    total, first = dataset.rows, len(dataset.examples)
-    if not total or first >= total:
+    total, n = dataset.rows, len(dataset.examples)
+    if not total or n >= total:
         return None
-    here = count_kinds(dataset.examples)
+    counts = count_kinds(dataset.examples)
     for name in dict.fromkeys(name for name, _ in dataset.kinds):
-        of_all = {kind: count for (own, kind), count in dataset.kinds.items() if own == name}
-        found = {kind: here[name, kind] for kind in of_all}
-        if _p_value(list(found.values()), list(of_all.values())) < _RARE:
-            kind = max(of_all, key=lambda k: abs(found[k] / first - of_all[k] / total))
-            shares = f"{name} {kind} is {found[kind] / first:.0%} of them, {of_all[kind] / total:.0%} of all {total}"
-            return f"the first {first} questions are not like the rest ({shares}); --sample {limit} draws from all"
+        all_counts = {kind: count for (kind_name, kind), count in dataset.kinds.items() if kind_name == name}
+        shown = {kind: counts[name, kind] for kind in all_counts}
+        if _p_value(list(shown.values()), list(all_counts.values())) < _RARE:
+            kind = max(all_counts, key=lambda k: abs(shown[k] / n - all_counts[k] / total))
+            shares = f"{name} {kind} is {shown[kind] / n:.0%} of them, {all_counts[kind] / total:.0%} of all {total}"
+            return f"the first {n} questions are not like the rest ({shares}); --sample {limit} draws from all"
     return None
 
 
-def _p_value(found: Sequence[int], of_all: Sequence[int]) -> float:
-    """The p-value of a sample's counts by kind (`found`) against random samples from all questions (`of_all`).
+def _p_value(sample_counts: Sequence[int], all_counts: Sequence[int]) -> float:
+    """The p-value of a sample's counts by kind against random samples from all questions (`all_counts`).
 
     The statistic is the likelihood ratio G = sum of o ln(o / e) over the kinds, observed and expected. Samples are
     drawn without replacement from a fixed seed, as the table of chi-square fails for few questions.
     """
     import numpy as np
 
-    counts, number = np.array(of_all), sum(found)
-    expected = counts * number / counts.sum()
-    draws = np.random.default_rng(0).multivariate_hypergeometric(counts, number, size=_DRAWS)
-    observed = np.vstack([found, draws])
-    far = (observed * np.log(np.maximum(observed, 1) / np.maximum(expected, 1e-9))).sum(axis=1)
-    return float((far >= far[0] - 1e-9).mean())
+    counts, sample_size = np.array(all_counts), sum(sample_counts)
+    expected = counts * sample_size / counts.sum()
+    draws = np.random.default_rng(0).multivariate_hypergeometric(counts, sample_size, size=_DRAWS)
+    observed = np.vstack([sample_counts, draws])
+    statistics = (observed * np.log(np.maximum(observed, 1) / np.maximum(expected, 1e-9))).sum(axis=1)
+    return float((statistics >= statistics[0] - 1e-9).mean())
 
 
-def random_sample(dataset: Dataset, form: str, number: int, seed: int) -> Dataset:
+def random_sample(dataset: Dataset, dataset_format: str, number: int, seed: int) -> Dataset:
     """The data set with `number` random questions (the first of a random order), in the order of the data set.
 
     Kinds keep their shares: the order within a kind is random, and the kinds take turns by their size. Questions that
-    share a document (form: the data set's format; stats/question_clusters.py) are drawn together, so there may be some
-    more; of the next few such documents, the one comes first that brings the shares nearest to those of all. The order
+    share a document (by dataset_format; stats/question_clusters.py) are drawn together, so there may be some more;
+    of the next few such documents, the one comes first that brings the shares nearest to those of all. The order
     depends on `seed` and on all questions, not on `number`: 100 questions contain the 50 of the same seed.
     """
     examples = dataset.examples
     questions = [example.question for example in examples]
-    labels = question_labels(form, [q.id for q in questions], [q.document_ids for q in questions])
+    labels = question_labels(dataset_format, [q.id for q in questions], [q.document_ids for q in questions])
     units: dict[str, list[int]] = defaultdict(list)
-    for place, label in enumerate(labels):
-        units[label].append(place)
+    for index, label in enumerate(labels):
+        units[label].append(index)
     strata: dict[str, list[list[int]]] = defaultdict(list)
     for unit in units.values():
         alone = len(unit) == 1
@@ -110,7 +110,7 @@ def random_sample(dataset: Dataset, form: str, number: int, seed: int) -> Datase
         if len(chosen) >= number:
             break
         chosen.update(unit)
-    return replace(dataset, examples=tuple(examples[place] for place in sorted(chosen)))
+    return replace(dataset, examples=tuple(examples[index] for index in sorted(chosen)))
 
 
 def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
@@ -118,18 +118,18 @@ def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> 
 
     Greedy: of the next _AHEAD units, the one that brings the shares nearest comes first.
     """
-    left = [(unit, count_kinds(examples[place] for place in unit)) for unit in units]
-    total = sum((kinds_ for _, kinds_ in left), Counter[tuple[str, str]]())
+    remaining = [(unit, count_kinds(examples[index] for index in unit)) for unit in units]
+    total = sum((unit_counts for _, unit_counts in remaining), Counter[tuple[str, str]]())
     number = sum(map(len, units))
     so_far, size, order = Counter[tuple[str, str]](), 0, []
 
     def distance(at: int) -> float:
         """How far the shares of kinds would be from those of all if the unit left[at] came next."""
-        unit, own = left[at]
-        return sum((so_far[k] + own[k] - (size + len(unit)) * n / number) ** 2 for k, n in total.items())
+        unit, unit_kinds = remaining[at]
+        return sum((so_far[k] + unit_kinds[k] - (size + len(unit)) * n / number) ** 2 for k, n in total.items())
 
-    while left:
-        unit, own = left.pop(min(range(min(_AHEAD, len(left))), key=distance))
-        so_far, size = so_far + own, size + len(unit)
+    while remaining:
+        unit, unit_kinds = remaining.pop(min(range(min(_AHEAD, len(remaining))), key=distance))
+        so_far, size = so_far + unit_kinds, size + len(unit)
         order.append(unit)
     return order

@@ -63,22 +63,22 @@ KILT's Wikipedia: dataset.documents=[RETRIEVED,PAGES]. PAGES is kilt_knowledgeso
 
 @dataclasses.dataclass
 class _RowParser:
-    """Parses a question and its documents. top: documents to keep (None: all); bare: questions without documents."""
+    """Parses a question and its documents. top: documents to keep (None: all); bare: give questions alone."""
 
     store: Store | None  # None: the documents are in the rows
     top: int | None
     bare: bool = False
-    without: int = 0  # questions for which nothing was retrieved; they are asked all the same
+    n_without: int = 0  # questions for which nothing was retrieved; they are asked all the same
 
     def __call__(self, raw: dict[str, Any]) -> Retrieved:
         """The question of a row with its best documents, none where nothing was retrieved. Raises RowError."""
         row = parse_question(raw)
         entries = documents_in_row(raw) if self.store is None else self.store.find(raw, row.id, row.question)
-        self.without += not entries and not self.bare
-        kept: dict[str, tuple[Document, bool]] = {}
+        self.n_without += not entries and not self.bare
+        unique: dict[str, tuple[Document, bool]] = {}
         for document, marked in () if self.bare else entries or ():  # one that comes twice keeps its better rank
-            kept.setdefault(document.id, (document, marked))
-        best = list(kept.values())[: self.top]
+            unique.setdefault(document.id, (document, marked))
+        best = list(unique.values())[: self.top]
         documents = tuple(document for document, _ in best)
         supporting = tuple(Support(document.id, 0, len(document.text)) for document, marked in best if marked)
         question = Question(row.id, row.question, tuple(document.id for document in documents))
@@ -135,10 +135,10 @@ def load_questions(config: DatasetConfig, limit: int | None = None) -> list[Open
         raise ConfigError(["dataset.documents and dataset.top: leave them out to retrieve documents"])
     source = find_source(config, tuple(Options.model_fields))
     rows = (row for file in source.files for row in _read_file(file, config.split))
-    kept = list(islice(parse_each(rows, parse_question), limit))
-    if not kept:
+    questions = list(islice(parse_each(rows, parse_question), limit))
+    if not questions:
         raise DataError(source.name, None, None, "the file has no rows")
-    return kept
+    return questions
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
@@ -154,11 +154,11 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     checker = Checker(parser)
     rows: Rows = (row for file in source.files for row in _read_file(file, config.split))
     if store is not None and store.sources:
-        kept = list(rows)
-        store.read_pages(row for _, row in kept)
-        rows = iter(kept)
+        all_rows = list(rows)
+        store.read_pages(row for _, row in all_rows)
+        rows = iter(all_rows)
     examples, documents = checker.check_rows(rows, limit)
-    if checker.first_error is None and parser.without and parser.without == checker.rows:
+    if checker.first_error is None and parser.n_without and parser.n_without == checker.rows:
         if store is not None and store.sources and not store.by_question:
             sentence = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES}"
             raise DataError(source.name, None, None, sentence)
@@ -169,6 +169,6 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         if config.data is None:
             raise CannotRun(f"{source.name}: {sentence}")
         raise DataError(source.name, None, None, sentence)
-    note = f"{parser.without} of {checker.rows} questions are {NO_DOCUMENTS}: they are answered from no text"
+    note = f"{parser.n_without} of {checker.rows} questions are {NO_DOCUMENTS}: they are answered from no text"
     with_what = f" with {store.name}" if store else ""
-    return checker.dataset(config.name, source, with_what, examples, documents, (note,) if parser.without else ())
+    return checker.dataset(config.name, source, with_what, examples, documents, (note,) if parser.n_without else ())

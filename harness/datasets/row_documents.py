@@ -63,8 +63,8 @@ def _parse_entry(value: Any, name: str) -> Entry:
         title = title or text.partition("\n")[0].strip('"')
     elif title:
         text = f"{title}\n{text}"
-    given = next((value[k] for k in _IDS if isinstance(value.get(k), (str, int)) and str(value[k]).strip()), "doc")
-    document = Document(made_id(str(given), text, 8), text, title, (Passage(title, 0, len(text)),))
+    entry_id = next((value[k] for k in _IDS if isinstance(value.get(k), (str, int)) and str(value[k]).strip()), "doc")
+    document = Document(made_id(str(entry_id), text, 8), text, title, (Passage(title, 0, len(text)),))
     return document, any(value.get(mark) is True for mark in _MARKS)
 
 
@@ -78,7 +78,7 @@ def _parse_entries(value: Any, name: str) -> list[Entry]:
 
 def documents_in_row(raw: Mapping[str, Any]) -> list[Entry] | None:
     """The documents in a row, best first; None where it has no field for them. Raises RowError."""
-    name, listed = _named_list(raw)
+    name, listed = _document_list(raw)
     if listed is not None:
         return _parse_entries(listed, name)
     pages = records_from_columns(raw.get("entity_pages"), "entity_pages")
@@ -104,7 +104,7 @@ class Store:
                 raise RowError("text", "should be the text of the page")
             self.pages[row["Filename"]] = row["text"]
             return
-        listed = _named_list(row)[1] or _provenance(row)
+        listed = _document_list(row)[1] or _provenance(row)
         keys = [row[k] for k in _QUESTION_KEYS if isinstance(row.get(k), (str, int))]
         if listed is None or not keys:
             raise RowError(None, f"a row needs an id or a question, and one of {', '.join(LISTS)}")
@@ -114,7 +114,7 @@ class Store:
 
     def read_pages(self, rows: Iterable[Any]) -> None:
         """Read the pages of `sources` that entries name by id: those of this store or, if it has none, of `rows`."""
-        lists = self.by_question.values() or [_named_list(row)[1] for row in rows if isinstance(row, Mapping)]
+        lists = self.by_question.values() or [_document_list(row)[1] for row in rows if isinstance(row, Mapping)]
         pages = {page for listed in lists if isinstance(listed, list) for entry in listed if (page := _page_id(entry))}
         for path in self.sources:
             for row in parse_each(_read_page_rows(path, pages), dict):
@@ -133,16 +133,16 @@ class Store:
     def find(self, raw: Mapping[str, Any], *keys: str) -> list[Entry] | None:
         """Documents stored under one of `keys` (id, text), or named by the row `raw`; None without. Raises RowError."""
         for key in keys:
-            if (given := self.by_question.get(_normalise_space(key))) is not None:
-                return self._entries_with_pages(given, f"{self.name}: documents of '{key}'")
+            if (entries := self.by_question.get(_normalise_space(key))) is not None:
+                return self._entries_with_pages(entries, f"{self.name}: documents of '{key}'")
         if self.sources and not self.by_question:
-            _, listed = _named_list(raw)
+            _, listed = _document_list(raw)
             return None if listed is None else self._entries_with_pages(listed, "the retrieved documents")
-        named = raw.get("EntityPages")
-        if not isinstance(named, list):
+        pages = raw.get("EntityPages")
+        if not isinstance(pages, list):
             return None
         documents = []
-        for at, page in enumerate(named):
+        for at, page in enumerate(pages):
             where = f"EntityPages[{at}]"
             file, title = (page.get(k) if isinstance(page, dict) else None for k in ("Filename", "Title"))
             if not isinstance(file, str) or not file:
@@ -192,8 +192,8 @@ def open_store(places: str | Sequence[str]) -> Store:
     """Open the files of documents and of pages, or the one folder of pages, at the paths `places`. Raises DataError."""
     places = [places] if isinstance(places, str) else places
     if len(places) == 1:
-        return _open_one(places[0])
-    opened_stores = [_open_one(place) for place in places]
+        return _open_place(places[0])
+    opened_stores = [_open_place(place) for place in places]
     store = Store(" and ".join(part.name for part in opened_stores))
     for place, part in zip(places, opened_stores, strict=True):
         if part.folder is not None:
@@ -204,7 +204,7 @@ def open_store(places: str | Sequence[str]) -> Store:
     return store
 
 
-def _open_one(place: str) -> Store:
+def _open_place(place: str) -> Store:
     """Open one file or folder of documents. place: its path. Raises DataError for a missing or unusable one."""
     path = Path(place).expanduser()
     if path.is_dir():
@@ -229,7 +229,7 @@ def _open_one(place: str) -> Store:
     return store
 
 
-def _named_list(row: Mapping[str, Any]) -> tuple[str, Any]:
+def _document_list(row: Mapping[str, Any]) -> tuple[str, Any]:
     """Return (field name, list) for the first field that may hold a list of documents; (..., None) without one."""
     output = row.get("output")
     inner = output.get("retrieval_result") if isinstance(output, dict) else None

@@ -20,7 +20,7 @@ from harness.types import Document, Example, Gold, Passage, Question, Support
 SEPARATOR = "\n\n"
 T = TypeVar("T")
 
-_WANTED = {
+_EXPECTED = {
     "string_type": "a string",
     "bool_type": "true or false",
     "int_type": "a whole number",
@@ -57,8 +57,9 @@ class StrictRow(BaseModel):
             path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
         if first["type"] in ("missing", "columns"):
             raise RowError(path or None, "is missing" if first["type"] == "missing" else first["msg"])
-        found, wanted = type_name(first["input"]), _WANTED.get(first["type"])
-        raise RowError(path or None, f"should be {wanted}, is {found}" if wanted else f"{first['msg']} (is {found})")
+        actual, expected = type_name(first["input"]), _EXPECTED.get(first["type"])
+        problem = f"should be {expected}, is {actual}" if expected else f"{first['msg']} (is {actual})"
+        raise RowError(path or None, problem)
 
 
 def _to_records(value: Any) -> Any:

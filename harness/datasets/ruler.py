@@ -57,7 +57,7 @@ class Options(BaseModel):
 
 
 @dataclass(frozen=True)
-class Made:
+class RulerText:
     """A text with its question: `pieces` joined by `gap`.
 
     marked: indices of the pieces that hold the answers; begins: the reply's beginning, the authors' "answer prefix";
@@ -126,7 +126,7 @@ class Niah:
     values: int = 1
     asked: int = 1
 
-    def make(self, dice: random.Random, size: int, essay: Sequence[str]) -> Made:
+    def make(self, dice: random.Random, size: int, essay: Sequence[str]) -> RulerText:
         """A text with needles, and its question. size: words of an essay, else sentences of hay; essay: its words."""
         keys = [_key_or_value(dice, self.key) for _ in range(max(self.keys, self.asked))]
         values = [[_key_or_value(dice, self.value) for _ in range(self.values)] for _ in keys]
@@ -159,10 +159,10 @@ class Niah:
         begins = f"The special magic {self.value[: -one or None]} for {query} mentioned in the provided text "
         begins += "is" if one else "are"
         marked = [n for n, piece in enumerate(hay) if any(piece.endswith(f"is: {answer}.") for answer in answers)]
-        return Made(hay, marked, " " if self.hay == "essay" else "\n", question, answers, begins)
+        return RulerText(hay, marked, " " if self.hay == "essay" else "\n", question, answers, begins)
 
 
-def _variables(dice: random.Random, size: int, letters: int = 5) -> Made:
+def _variables(dice: random.Random, size: int, letters: int = 5) -> RulerText:
     """A chain of five variables (names of `letters`) among `size` sentences of noise; asked for those of its value."""
     names: list[str] = []
     while len(names) < 5:
@@ -179,10 +179,10 @@ def _variables(dice: random.Random, size: int, letters: int = 5) -> Made:
         "According to the chain(s) of variable assignment in the text above, 5 variables are assigned the value "
         f"{value}, they are: "
     )
-    return Made(pieces, marked, "\n", question, names, begins)
+    return RulerText(pieces, marked, "\n", question, names, begins)
 
 
-def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> Made:
+def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> RulerText:
     """A list of `size` different words, ten of them common. repeats: how often a common one and another one stands."""
     words = dice.sample(_made_up_words(), size)
     listed = words[:10] * repeats[0] + words[10:] * repeats[1]
@@ -190,10 +190,10 @@ def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> M
     pieces = [f"{number}. {word}" for number, word in enumerate(listed, start=1)]
     question = "What are the 10 most common words in the above list?"
     begins = "The top 10 words that appear most often in the list are:"
-    return Made(pieces, (), " ", question, words[:10], begins)
+    return RulerText(pieces, (), " ", question, words[:10], begins)
 
 
-def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> Made:
+def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> RulerText:
     """About `size` of `vocabulary` coded words, by the zeta distribution of exponent 2; the most frequent is dots."""
     coded = sorted({"".join(dice.choices(string.ascii_lowercase, k=6)) for _ in range(vocabulary)})
     dice.shuffle(coded)
@@ -206,11 +206,11 @@ def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> Made:
         "words in the above coded text?"
     )
     begins = "According to the coded text above, the three most frequently appeared words are:"
-    return Made(pieces, (), " ", question, coded[1:4], begins)
+    return RulerText(pieces, (), " ", question, coded[1:4], begins)
 
 
 @dataclass(frozen=True)
-class Asked:
+class SourceQuestion:
     """A question. shown: paragraphs that stand in every text; near: those that are drawn before all others."""
 
     question: str
@@ -220,55 +220,55 @@ class Asked:
     near: Sequence[str] = ()
 
 
-def _among_paragraphs(dice: random.Random, size: int, asked: Asked, paragraphs: Sequence[str]) -> Made:
-    """The question `asked` with a text of `size` paragraphs: those always shown, those near, then others."""
-    wanted, known = max(0, size - len(asked.shown)), {*asked.shown, *asked.near}
-    near, far = list(asked.near), [p for p in paragraphs if p not in known]
-    drawn = dice.sample(near, len(near)) + dice.sample(far, min(wanted, len(far)))
-    texts = [*asked.shown, *itertools.islice(itertools.cycle(drawn), wanted)]  # again, where there are too few
+def _among_paragraphs(dice: random.Random, size: int, question: SourceQuestion, paragraphs: Sequence[str]) -> RulerText:
+    """`question` with a text of `size` paragraphs: those always shown, those near, then others."""
+    n_others, own_paragraphs = max(0, size - len(question.shown)), {*question.shown, *question.near}
+    near, far = list(question.near), [p for p in paragraphs if p not in own_paragraphs]
+    drawn = dice.sample(near, len(near)) + dice.sample(far, min(n_others, len(far)))
+    texts = [*question.shown, *itertools.islice(itertools.cycle(drawn), n_others)]  # again, where there are too few
     dice.shuffle(texts)
-    marked = [at for at, text in enumerate(texts) if text in asked.evidence]
+    marked = [at for at, text in enumerate(texts) if text in question.evidence]
     pieces = [f"Document {n}:\n{text}" for n, text in enumerate(texts, start=1)]
-    return Made(pieces, marked, "\n\n", asked.question, asked.answers)
+    return RulerText(pieces, marked, "\n\n", question.question, question.answers)
 
 
-def _squad_questions(value: Any) -> list[Asked]:
+def _squad_questions(value: Any) -> list[SourceQuestion]:
     """The answerable questions in SQuAD's file, parsed as `value`; near: the other paragraphs of their article."""
-    asked = []
+    questions = []
     for article in value["data"]:
         contexts = list(dict.fromkeys(p["context"] for p in article["paragraphs"]))
         for p in article["paragraphs"]:
-            own = [p["context"]]
-            near = [context for context in contexts if context not in own]
-            asked += [
-                Asked(qa["question"], [a["text"] for a in qa["answers"]], own, own, near)
+            evidence = [p["context"]]
+            near = [context for context in contexts if context not in evidence]
+            questions += [
+                SourceQuestion(qa["question"], [a["text"] for a in qa["answers"]], evidence, evidence, near)
                 for qa in p["qas"]
                 if not qa.get("is_impossible")
             ]
-    return asked
+    return questions
 
 
-def _hotpotqa_questions(value: Any) -> list[Asked]:
+def _hotpotqa_questions(value: Any) -> list[SourceQuestion]:
     """The questions in HotpotQA's file, parsed as `value`; evidence: the paragraphs that supporting facts name."""
-    asked = []
+    questions = []
     for row in value:
         texts = {title: f"{title}\n{''.join(sentences)}" for title, sentences in row["context"]}
         evidence = list({texts[title]: 0 for title, _ in row["supporting_facts"]})
-        asked.append(Asked(row["question"], [row["answer"]], evidence, list(texts.values())))
-    return asked
+        questions.append(SourceQuestion(row["question"], [row["answer"]], evidence, list(texts.values())))
+    return questions
 
 
-def _made_up(option: str) -> Any:
+def _made_up_module(option: str) -> Any:
     """The module that makes texts where `dataset.<option>` names no file. Raises ConfigError without it."""
     if (module := registry.shipped("texts").get("world")) is None:
         raise ConfigError([f"dataset.{option}: name a file; made-up texts need the package longdoc-harness-pocket"])
     return importlib.import_module(module)
 
 
-def _questions(options: Options) -> list[Asked]:
+def _questions(options: Options) -> list[SourceQuestion]:
     """The questions of the file, or made-up ones of HotpotQA's kind. Raises DataError."""
     if options.rows is None:
-        return _hotpotqa_questions(_made_up("rows").hotpotqa_rows(options.seed))
+        return _hotpotqa_questions(_made_up_module("rows").hotpotqa_rows(options.seed))
     try:
         value = json_value(Path(options.rows).expanduser())
         return _squad_questions(value) if options.task == "qa_1" else _hotpotqa_questions(value)
@@ -280,7 +280,7 @@ def _questions(options: Options) -> list[Asked]:
 def _essay(options: Options) -> list[str]:
     """The words of the essays, or of a made-up story. Raises DataError."""
     if options.essays is None:
-        return str(_made_up("essays").story(options.seed)).split()
+        return str(_made_up_module("essays").story(options.seed)).split()
     try:
         text = Path(options.essays).expanduser().read_bytes().decode()
         words = (json.loads(text)["text"] if options.essays.endswith(".json") else text).split()
@@ -303,7 +303,7 @@ _NIAH = {
 }
 
 
-def _text_maker(options: Options) -> tuple[Callable[[random.Random, int, int], Made], int]:
+def _text_maker(options: Options) -> tuple[Callable[[random.Random, int, int], RulerText], int]:
     """A function (random draws, size, number of the question) -> text for the task, and its smallest size."""
     task = options.task
     if task in _NIAH:
@@ -316,9 +316,9 @@ def _text_maker(options: Options) -> tuple[Callable[[random.Random, int, int], M
         return lambda dice, size, _: _common_words(dice, size, repeats), 11
     if task == "fwe":
         return lambda dice, size, _: _frequent_words(dice, size, max(options.tokens // 50, 4)), 20
-    asked = _questions(options)
-    paragraphs = sorted({paragraph for one in asked for paragraph in (*one.shown, *one.near)})
-    return lambda dice, size, number: _among_paragraphs(dice, size, asked[number % len(asked)], paragraphs), 1
+    questions = _questions(options)
+    paragraphs = sorted({paragraph for question in questions for paragraph in (*question.shown, *question.near)})
+    return lambda dice, size, number: _among_paragraphs(dice, size, questions[number % len(questions)], paragraphs), 1
 
 
 def _token_counter(options: Options) -> Callable[[str], int]:
@@ -342,7 +342,7 @@ def _example_maker(config: DatasetConfig, options: Options, count: Callable[[str
     if options.task not in ("vt", "cwe"):
         return lambda number: ""
 
-    def asked(number: int, size: int) -> tuple[Made, str]:
+    def asked(number: int, size: int) -> tuple[RulerText, str]:
         dice = random.Random(f"{options.task} {options.seed} {number} example")
         if options.task == "vt":
             made, gap = _variables(dice, size, letters=3), "\n\n"
@@ -364,17 +364,17 @@ def _example_maker(config: DatasetConfig, options: Options, count: Callable[[str
     return example
 
 
-def _longest_text(config: DatasetConfig, options: Options) -> Callable[[int], Made]:
+def _longest_text(config: DatasetConfig, options: Options) -> Callable[[int], RulerText]:
     """A function: number of a question -> its longest text that fits. Raises ConfigError where none fits."""
     make, least = _text_maker(options)
     count = _token_counter(options)
     example = _example_maker(config, options, count)
 
-    def made(number: int, size: int) -> Made:
+    def made(number: int, size: int) -> RulerText:
         text = make(random.Random(f"{options.task} {options.seed} {number}"), size, number)
         return replace(text, example=example(number))
 
-    def length(of: Made) -> int:
+    def length(of: RulerText) -> int:
         asked = f"{of.example}{config.instruction}\n{of.text}\n{of.question} {of.begins}".rstrip()
         return count(asked) + config.max_answer_tokens
 
@@ -388,7 +388,7 @@ def _longest_text(config: DatasetConfig, options: Options) -> Callable[[int], Ma
         middle = (low + high) // 2
         low, high = (middle, high) if length(made(0, middle)) <= options.tokens else (low, middle)
 
-    def fitted(number: int) -> Made:
+    def fitted(number: int) -> RulerText:
         size = low
         while length(text := made(number, size)) > options.tokens and size > least:
             size = max(least, size - max(1, size // 50))

@@ -56,7 +56,7 @@ def _with_sentence_spaces(paragraphs: Any) -> Any:
 
 def _checked_triples(value: Any) -> list[list[str]]:
     """The triples of `evidences` as lists, [] for None. Raises RowError for anything else."""
-    found = []
+    triples = []
     for triple in value if isinstance(value, list) else [] if value is None else [value]:
         if isinstance(triple, dict):
             parts = [[triple[key] for key in keys if key in triple] for keys in (_SUBJECTS, _RELATIONS, _OBJECTS)]
@@ -66,8 +66,8 @@ def _checked_triples(value: Any) -> list[list[str]]:
             or [isinstance(part, str | int | float) for part in triple] != [True] * 3
         ):
             raise RowError("evidences", "should be a list of [subject, relation, object]")
-        found.append([str(part) for part in triple])
-    return found
+        triples.append([str(part) for part in triple])
+    return triples
 
 
 def parse_row(raw: dict[str, Any]) -> Row:

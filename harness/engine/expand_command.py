@@ -145,7 +145,7 @@ def _in_order(plans: list[Plan], choices: Sequence[Choices]) -> tuple[list[Plan]
     """The plans, each behind those that it takes a number from, and the runs without such a plan. Raises UserError."""
     if not any(plan.pending for plan in plans):
         return plans, []
-    from harness.engine.parameters_from_rows import order_by_source
+    from harness.engine.parameter_sources import order_by_source
 
     return order_by_source(plans, choices)
 

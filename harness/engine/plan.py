@@ -145,7 +145,7 @@ def _plan(r: Resolution, elsewhere: bool) -> Plan:
     params = {key.removeprefix(_PARAMS): origin for key, origin in r.origins.items() if key.startswith(_PARAMS)}
     set_by = {key: o for key, o in params.items() if o != "default" and not o.startswith(("configs/", "$"))}
     if set_by:
-        from harness.config.row_label import changes_from_preset
+        from harness.config.run_label import changes_from_preset
 
         mark = changes_from_preset(method, choice, dataset.name, set_by)
         r.parts["method"] = choice.model_copy(update={"mark": mark})

@@ -12,7 +12,7 @@ from dataclasses import replace
 from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_part
-from harness.config.sweep import method_of
+from harness.config.sweep import method_and_parameters
 from harness.engine.plan import make_method
 from harness.errors import UserError
 
@@ -39,7 +39,7 @@ def with_stops(
     out: list[Choices] = []
     refused: dict[str, list[str]] = {name: [] for name in given}
     for run in runs:
-        found = method_of(run)
+        found = method_and_parameters(run)
         if found is None:
             out.append(run)
             continue
@@ -57,7 +57,7 @@ def with_stops(
     left_out = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
     for name, methods in left_out.items():
         if not mixed or all(f"method.{name}" not in run.sets for run in out):
-            found_by_name = ((preset, method_of(Choices(method=preset))) for preset in presets.names("methods"))
+            found_by_name = ((name, method_and_parameters(Choices(method=name))) for name in presets.names("methods"))
             known = [preset for preset, found in found_by_name if found is not None and name in found[1]]
             have = f"these have it: {', '.join(known)}" if known else "no method has it"
             raise UserError(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.engine.parameters_from_rows import run_key
+from harness.engine.parameter_sources import run_key
 
 if TYPE_CHECKING:
     from harness.config.suites import Suite
-    from harness.engine.parameters_from_rows import RunKey
+    from harness.engine.parameter_sources import RunKey
 
 
 def parts_to_run(

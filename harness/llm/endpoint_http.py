@@ -16,7 +16,7 @@
 
 The wait before retry n is 0.5 * 2^(n-1) seconds, at most 30, half of it drawn at random so that questions in flight do
 not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike,
-for 300 seconds a wish and an hour a run. No message holds the key: api_key_mask.py removes it from what a server says.
+for 300 seconds a wish and an hour a run. No message holds the key: `key_mask` takes it out of what a server says.
 Redirects are not followed: they would take the key to another host. The openai client is not used: its retries neither
 count what was sent nor wait together, and without them it only sets headers, for 1.4 CPU seconds of imports.
 """
@@ -30,12 +30,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx2
 
 from harness.errors import CannotRun, RequestFailed
-from harness.llm.api_key_mask import key_mask
 from harness.llm.endpoint_info import is_loopback
 from harness.parallel.members import current
 from harness.parallel.scheduler import add_queued
@@ -69,8 +69,16 @@ _MAX_QUOTED = 300  # characters of a server's own words in a message
 _MAX_NAMES = 10  # models of a server that a message lists
 _SILENT = "nothing came back"
 _QUICK = 10.0  # seconds for a list of models, which is no work
+_SHORTEST_KEY = 8  # characters; masking a shorter one would mask words
 _POLL = 0.1  # seconds between two looks whether the run ends
 _KEEPALIVE = 2.0  # seconds that an idle connection is kept for the next request; common servers close theirs after 5
+
+
+def key_mask(key: str | None) -> Callable[[str], str]:
+    """A function that replaces `key`, in any case, by "[key]" in a text; a key too short to be a secret stays."""
+    if not key or len(key) < _SHORTEST_KEY:
+        return str
+    return partial(re.compile(re.escape(key), re.IGNORECASE).sub, "[key]")
 
 
 class _Retryable(Exception):

@@ -79,22 +79,22 @@ def lookup(name: str) -> Scorer:
     files = [file for file in _FILES if name.startswith((f"{file}.", f"{file}_"))]
     if name not in TABLE and files:
         importlib.import_module(f"harness.scorers.{max(files, key=len)}")
-    line = TABLE.get(name) or table().get(name) or _installed_scorers().get(name)
-    if line is None and ":" in name:
+    scorer = TABLE.get(name) or table().get(name) or _installed_scorers().get(name)
+    if scorer is None and ":" in name:
         registry.check_trusted(name)
         return Scorer(name, name, f"the user's own {name}")
-    if line is None:
+    if scorer is None:
         raise UnknownName("scorer", name, names(), see="harness list scorers; a function of your own: module:function")
-    return line
+    return scorer
 
 
 def version(name: str) -> str:
     """Version of a scorer and of its packages, "1" or "1 (rouge 1.0.1)". Only scores of one version are comparable."""
     from importlib import metadata
 
-    line = lookup(name)
-    distributions = [package.replace("_", "-") for package in line.packages]
-    module = line.function.partition(":")[0] if isinstance(line.function, str) else ""
+    scorer = lookup(name)
+    distributions = [package.replace("_", "-") for package in scorer.packages]
+    module = scorer.function.partition(":")[0] if isinstance(scorer.function, str) else ""
     if module and ":" not in name:  # another package's scorer changes with that package
         package = module.partition(".")[0]
         distributions += metadata.packages_distributions().get(package, [package])[:1]
@@ -109,7 +109,7 @@ def version(name: str) -> str:
 
         if code := own_code(registry.load(name) if ":" in name else module):
             parts.append(f"code {digest(code)[:8]}")
-    return f"{line.version} ({', '.join(parts)})" if parts else line.version
+    return f"{scorer.version} ({', '.join(parts)})" if parts else scorer.version
 
 
 def problems(names: Iterable[str]) -> list[str]:
@@ -121,7 +121,7 @@ def problems(names: Iterable[str]) -> list[str]:
     sentences = []
     for name in names:
         try:
-            line = lookup(name)
+            scorer = lookup(name)
             if ":" in name:
                 function = registry.load(name)
                 try:
@@ -132,9 +132,9 @@ def problems(names: Iterable[str]) -> list[str]:
         except UserError as error:
             sentences.append(str(error))
             continue
-        if line.kind not in _PER_QUESTION:
+        if scorer.kind not in _PER_QUESTION:
             sentences.append(f"scorer '{name}' does not judge a single answer; use it through harness.scorers.score")
-        sentences += [f"scorer '{name}': {install_line(p)}" for p in line.packages if not installed(p)]
+        sentences += [f"scorer '{name}': {install_line(p)}" for p in scorer.packages if not installed(p)]
     return sentences
 
 
@@ -149,8 +149,8 @@ def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
     return sentences
 
 
-def _load_function(line: Scorer) -> Callable[..., Any]:
-    loaded: Callable[..., Any] = registry.load(line.function) if isinstance(line.function, str) else line.function
+def _load_function(scorer: Scorer) -> Callable[..., Any]:
+    loaded: Callable[..., Any] = registry.load(scorer.function) if isinstance(scorer.function, str) else scorer.function
     return loaded
 
 
@@ -168,13 +168,13 @@ def _extra_inputs(function: Callable[..., Any]) -> dict[str, bool]:
 def extras(name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs in `extra` that are not None. Raises ScoreError for one missing, or unknown to scorer `name`."""
     known = _extra_inputs(_load_function(lookup(name)))
-    given = {key: value for key, value in extra.items() if value is not None}
-    if strange := sorted(given.keys() - known.keys()):
+    inputs = {key: value for key, value in extra.items() if value is not None}
+    if unknown_names := sorted(inputs.keys() - known.keys()):
         listed = ", ".join(sorted(known)) or "none"
-        raise ScoreError(f"{name} takes no {', '.join(strange)}; its extra inputs: {listed}")
-    if missing := sorted(key for key, needed in known.items() if needed and key not in given):
+        raise ScoreError(f"{name} takes no {', '.join(unknown_names)}; its extra inputs: {listed}")
+    if missing := sorted(key for key, needed in known.items() if needed and key not in inputs):
         raise ScoreError(f"{name} needs {', '.join(missing)}")
-    return given
+    return inputs
 
 
 def _is_list(value: Any) -> bool:
@@ -216,11 +216,11 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
     or not the scorer's), UnknownName, and CannotRun with the install line for a missing package.
     """
     registry.trust(name)
-    line = lookup(name)
-    given = extras(name, extra)
-    _check_inputs(name, line.kind, prediction, references)
-    function = _load_function(line)
-    return function(prediction) if line.kind == "text" else function(prediction, references, **given)
+    scorer = lookup(name)
+    inputs = extras(name, extra)
+    _check_inputs(name, scorer.kind, prediction, references)
+    function = _load_function(scorer)
+    return function(prediction) if scorer.kind == "text" else function(prediction, references, **inputs)
 
 
 def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold) -> ScoreSheet:
@@ -232,28 +232,28 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
     """
     sheet = ScoreSheet()
     for name in names:
-        line = lookup(name)
-        if line.counts:
+        scorer = lookup(name)
+        if scorer.counts:
             with suppress(ScoreError):  # as for the score itself, which is flagged below
-                sheet.counts[name] = list(line.counts(prediction, gold.answers))
+                sheet.counts[name] = list(scorer.counts(prediction, gold.answers))
         try:
-            if line.kind not in _PER_QUESTION:
+            if scorer.kind not in _PER_QUESTION:
                 raise ScoreError(f"{name} does not judge a single answer")
-            if line.kind == "short_answers" and "short_answers" not in gold.extra:
+            if scorer.kind == "short_answers" and "short_answers" not in gold.extra:
                 raise ScoreError(f"{name} needs short_answers, which this question does not have")
-            known = _extra_inputs(_load_function(line))
-            given = {key: gold.extra[key] for key in known if key in gold.extra}
-            if line.kind == "shown":
-                value = score(name, shown, gold.supporting, **given)
+            known = _extra_inputs(_load_function(scorer))
+            inputs = {key: gold.extra[key] for key in known if key in gold.extra}
+            if scorer.kind == "shown":
+                value = score(name, shown, gold.supporting, **inputs)
             else:
-                references = gold.answers if line.kind == "answer" else gold.extra["short_answers"]
-                value = score(name, prediction, references, **given)
+                references = gold.answers if scorer.kind == "answer" else gold.extra["short_answers"]
+                value = score(name, prediction, references, **inputs)
         except ScoreError as error:
             sheet.scores[name] = 0.0
             sheet.flags[name] = str(error)
             continue
         if value is None:
-            sheet.flags[name] = NO_MARKS if line.kind == "shown" else OTHER_GROUP
+            sheet.flags[name] = NO_MARKS if scorer.kind == "shown" else OTHER_GROUP
             continue
         try:
             sheet.scores[name] = number = float(value)

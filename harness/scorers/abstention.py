@@ -49,8 +49,8 @@ def declines(
 
     declined, types, answer_type: marks of the row (Gold.extra); see the module.
     """
-    wanted = _to_be_declined(declined, [*types, answer_type], references)
-    return float(bool(DECLINES.search(prediction))) if wanted else None
+    to_decline = _to_be_declined(declined, [*types, answer_type], references)
+    return float(bool(DECLINES.search(prediction))) if to_decline else None
 
 
 @scorer("abstention.answers", "of questions with an answer: the reply does not decline", version="3")

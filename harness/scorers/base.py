@@ -84,14 +84,14 @@ def of_group(metric: Callable[..., Any], key: str, belongs: Callable[[Any], bool
         belongs: Whether its value there, None without one, is in the group.
     """
     signature = inspect.signature(metric)
-    own = signature.parameters
-    added = [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None)] if key not in own else []
+    parameters = signature.parameters
+    added = [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None)] if key not in parameters else []
 
     def scored(prediction: str, references: Sequence[str], **extra: Any) -> float | None:
-        given = {name: value for name, value in extra.items() if name in own}
-        return metric(prediction, references, **given) if belongs(extra.get(key)) else None
+        accepted = {name: value for name, value in extra.items() if name in parameters}
+        return metric(prediction, references, **accepted) if belongs(extra.get(key)) else None
 
-    scored.__signature__ = signature.replace(parameters=[*own.values(), *added])  # type: ignore[attr-defined]
+    scored.__signature__ = signature.replace(parameters=[*parameters.values(), *added])  # type: ignore[attr-defined]
     return scored
 
 
@@ -109,7 +109,7 @@ class ScoreSheet:
 
 
 def install_line(package: str) -> str:
-    """One sentence that says what is missing and how to get it; package: an import name."""
+    """The sentence for a missing package, with the command that installs it; package: an import name."""
     name = package.replace("_", "-")
     return f"the package '{name}' is not installed; run: pip install {name}"
 

@@ -53,23 +53,23 @@ def _ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
 
 
 def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
-    """The counts that BLEU sums over a corpus, for one item: (m_1 .. m_4, t_1 .. t_4, c, r).
+    """The counts of one item, which BLEU sums over a corpus: (m_1 .. m_4, t_1 .. t_4, c, r).
 
     m_n: clipped matches of order n, where a reference n-gram counts as often as in the reference that has most of it;
     t_n: n-grams of the prediction; c: its tokens; r: tokens of the shortest reference. Raises ScoreError without one.
     """
     if not references:
         raise ScoreError("BLEU is undefined for an item without a reference")
-    tokens, golds = tokenize_13a(prediction), [tokenize_13a(text) for text in references]
+    tokens, gold_tokens = tokenize_13a(prediction), [tokenize_13a(text) for text in references]
     matches, possible = [], []
     for order in range(1, MAX_ORDER + 1):
         allowed: Counter[tuple[str, ...]] = Counter()
-        for gold in golds:
+        for gold in gold_tokens:
             allowed |= _ngrams(gold, order)
-        own = _ngrams(tokens, order)
-        matches.append(sum((own & allowed).values()))
-        possible.append(sum(own.values()))
-    return (*matches, *possible, len(tokens), min(map(len, golds)))
+        ngrams = _ngrams(tokens, order)
+        matches.append(sum((ngrams & allowed).values()))
+        possible.append(sum(ngrams.values()))
+    return (*matches, *possible, len(tokens), min(map(len, gold_tokens)))
 
 
 def from_counts(totals: Sequence[float], *, max_order: int = MAX_ORDER, smooth: bool = False) -> float:
@@ -110,7 +110,7 @@ _VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "bleu1": ("single tokens", {"max_order": 1}),
     "bleu4_smooth": ("orders 1-4, add-one smoothing", {"max_order": 4, "smooth": True}),
 }
-for _name, (_orders, _given) in _VARIANTS.items():
-    _sums = {"corpus": f"hf_bleu.corpus_{_name}", "counts": counts, "total": partial(from_counts, **_given)}
-    scorer(f"hf_bleu.{_name}", f"BLEU of one text, {_orders}", **_sums)(partial(bleu, **_given))
-    scorer(f"hf_bleu.corpus_{_name}", f"BLEU of a list, {_orders}", "corpus")(partial(corpus_bleu, **_given))
+for _name, (_orders, _options) in _VARIANTS.items():
+    _fields = {"corpus": f"hf_bleu.corpus_{_name}", "counts": counts, "total": partial(from_counts, **_options)}
+    scorer(f"hf_bleu.{_name}", f"BLEU of one text, {_orders}", **_fields)(partial(bleu, **_options))
+    scorer(f"hf_bleu.corpus_{_name}", f"BLEU of a list, {_orders}", "corpus")(partial(corpus_bleu, **_options))

@@ -38,7 +38,7 @@ def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
 
 
 def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
-    """Of each supporting passage, whether `spans` cover at least half of it. Raises ScoreError for one of no length."""
+    """For each supporting passage, whether `spans` cover half of it. Raises ScoreError for one of no length."""
     shown = _unite_spans(spans)
     hits = []
     for support in supporting:
@@ -72,38 +72,38 @@ def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support
     return mean(_hits(_document_spans(shown) + sources, supporting)) if supporting else None
 
 
-def _found(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int | None]:
-    """For each supporting passage, the place of the first shown span that is on it, from 0; None where none is.
+def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int | None]:
+    """For each supporting passage, the position (from 0) of the first shown span that is on it; None without one.
 
     A span is on a passage where at least half of the shorter of the two lies in the other: a chunk of a long page, or a
     short page in a chunk.
     """
 
-    def on(a: Shown, b: Support) -> bool:
+    def is_on(a: Shown, b: Support) -> bool:
         shared = min(a.end, b.end) - max(a.start, b.start)
         return a.document_id == b.document_id and shared > 0 and 2 * shared >= min(a.end - a.start, b.end - b.start)
 
     spans = [s for s in shown if s.kind == "span"]
-    return [next((n for n, span in enumerate(spans) if on(span, support)), None) for support in supporting]
+    return [next((i for i, span in enumerate(spans) if is_on(span, support)), None) for support in supporting]
 
 
 @scorer("evidence_hit", "1 if a shown text is on a supporting page (hit@k)", "shown")
 def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """1 where a shown span is on a supporting page (`_found`): hit@k for the k texts shown; None without such pages."""
-    return float(any(place is not None for place in _found(shown, supporting))) if supporting else None
+    """1 where a shown span is on a supporting page, else 0: hit@k for the k texts shown; None without such pages."""
+    return float(any(at is not None for at in _positions(shown, supporting))) if supporting else None
 
 
 @scorer("evidence_mrr", "1 / place of the first shown text on a supporting page", "shown")
 def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """1 / place, from 1, of the first shown span on a supporting page, in the order of showing; 0 without one."""
-    places = [place for place in _found(shown, supporting) if place is not None]
-    return (1 / (1 + min(places)) if places else 0.0) if supporting else None
+    positions = [at for at in _positions(shown, supporting) if at is not None]
+    return (1 / (1 + min(positions)) if positions else 0.0) if supporting else None
 
 
 @scorer("evidence_pages", "share of supporting pages that a shown text is on", "shown")
 def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """Share of the supporting pages that a shown span is on (`_found`): recall by page; None without such pages."""
-    return mean([place is not None for place in _found(shown, supporting)]) if supporting else None
+    """Share of the supporting pages that a shown span is on (`_positions`): recall by page; None without such pages."""
+    return mean([at is not None for at in _positions(shown, supporting)]) if supporting else None
 
 
 @scorer("evidence_recall_sessions", "share of sessions with evidence of which a supporting passage was shown", "shown")

@@ -64,15 +64,15 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
 
     def _info(self) -> evaluate.MetricInfo:
         """What `evaluate` has to know of a metric: its description, and the types of its inputs."""
-        line = lookup(self.scorer)
-        prediction, references = _FEATURES[line.kind]
+        scorer = lookup(self.scorer)
+        prediction, references = _FEATURES[scorer.kind]
         shapes = [(prediction, references)]
-        if line.kind in ("answer", "corpus"):
+        if scorer.kind in ("answer", "corpus"):
             shapes.append((prediction, _TEXT))  # a single accepted answer need not be wrapped in a list
         return evaluate.MetricInfo(
-            description=f"{self.scorer}, version {line.version}: {line.summary}. Origin: {line.origin}.",
+            description=f"{self.scorer}, version {scorer.version}: {scorer.summary}. Origin: {scorer.origin}.",
             citation="",
-            inputs_description=f"predictions and references, one of each an item: see Scorer, kind {line.kind!r}.",
+            inputs_description=f"predictions and references, one of each an item: see Scorer, kind {scorer.kind!r}.",
             features=[
                 datasets.Features({"predictions": prediction_type, "references": other})
                 for prediction_type, other in shapes
@@ -81,11 +81,11 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
 
     def _compute(self, predictions: Sequence[Any], references: Sequence[Any], **extra: Any) -> dict[str, Any]:
         """Score a list of items, for `compute`; the result is that of `as_evaluate_metric`."""
-        kind, given = lookup(self.scorer).kind, extras(self.scorer, extra)
+        kind, inputs = lookup(self.scorer).kind, extras(self.scorer, extra)
         if kind in ("answer", "corpus"):
             references = [[item] if isinstance(item, str) else item for item in references]
         if kind in ("corpus", "retrieval"):
-            return {self.scorer: score(self.scorer, list(predictions), list(references), **given)}
+            return {self.scorer: score(self.scorer, list(predictions), list(references), **inputs)}
         if kind == "facts":
             predictions, references = ([_pairs(item) for item in side] for side in (predictions, references))
         elif kind == "shown":
@@ -93,14 +93,14 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
             references = [[Support(s["document_id"], s["start"], s["end"]) for s in item] for item in references]
         scores: list[float | None] = []
         flags: dict[int, str] = {}
-        for at, (prediction, gold) in enumerate(zip(predictions, references, strict=True)):
+        for index, (prediction, gold) in enumerate(zip(predictions, references, strict=True)):
             try:
-                scores.append(score(self.scorer, prediction, gold, **given))
+                scores.append(score(self.scorer, prediction, gold, **inputs))
             except ScoreError as error:
                 scores.append(0.0)
-                flags[at] = str(error)
+                flags[index] = str(error)
             if scores[-1] is None:
-                flags[at] = NO_MARKS
+                flags[index] = NO_MARKS
         counted = [value for value in scores if value is not None]
         mean = sum(counted) / len(counted) if counted else None
         return {self.scorer: mean, "scores": scores, "flags": flags}
@@ -114,10 +114,10 @@ def as_evaluate_metric(name: str, **options: Any) -> evaluate.Metric:
     retrieval return {name: value} for the whole list. Nothing is fetched. Raises UnknownName, UserError for a
     normaliser, CannotRun with the install line for a missing package.
     """
-    line = lookup(name)
-    if line.kind not in _FEATURES:
+    scorer = lookup(name)
+    if scorer.kind not in _FEATURES:
         raise UserError(f"'{name}' normalises a text and is no metric; use it through harness.scorers.score")
-    missing = [package for package in line.packages if not installed(package)]
+    missing = [package for package in scorer.packages if not installed(package)]
     if missing:
         raise CannotRun(f"scorer '{name}': {install_line(missing[0])}")
     return _ScorerMetric(name, **{"keep_in_memory": True, **options})

@@ -63,15 +63,15 @@ def count_score(prediction: str, references: Sequence[str]) -> float:
 
 def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
     """`classification_score` of one reference, with a fault of the published loop, whose values are in the papers."""
-    named = [name for name in all_classes if name in prediction]
+    named_classes = [name for name in all_classes if name in prediction]
     # It removes from the list it walks over, so the name after a removed one is skipped: `at` moves on all the same.
-    at = 0
-    while at < len(named):
-        term = named[at]
+    index = 0
+    while index < len(named_classes):
+        term = named_classes[index]
         if term in gold and term != gold:
-            named.remove(term)
-        at += 1
-    return 1.0 / len(named) if gold in named else 0.0
+            named_classes.remove(term)
+        index += 1
+    return 1.0 / len(named_classes) if gold in named_classes else 0.0
 
 
 @scorer("longbench.classification_score", "1 / number of class names in the text, if the gold one is there")

@@ -91,20 +91,20 @@ def scorer_e(
     backend: str = "difflib",
 ) -> dict[str, float | None]:
     """LongBench-E: bucket ("0-4k", "4-8k", "8k+") -> `mean_score` of its items, None without. lengths: their words."""
-    classes: dict[str, list[int]] = {name: [] for name in BUCKETS}
+    buckets: dict[str, list[int]] = {name: [] for name in BUCKETS}
     if len(lengths) != len(prediction):
         raise ScoreError(f"{len(prediction)} predictions but {len(lengths)} lengths")
-    for at, length in enumerate(lengths):
-        classes[bucket(length)].append(at)
+    for index, length in enumerate(lengths):
+        buckets[bucket(length)].append(index)
     return {
         name: mean_score(
-            [prediction[at] for at in items],
-            [references[at] for at in items],
+            [prediction[index] for index in items],
+            [references[index] for index in items],
             dataset=dataset,
             all_classes=all_classes,
             backend=backend,
         )
         if items
         else None
-        for name, items in classes.items()
+        for name, items in buckets.items()
     }

@@ -19,28 +19,28 @@ _RANKED, _PAIRS, _FIRST = ("T1.1", "T1.2"), ("T2.1", "T2.2", "T6.3"), ("T3.1", "
 _SHARE = ("T6.1", "T8.1", "T8.2", "T8.3", "T10.1", "T10.2")
 
 
-def _lines(text: str) -> list[str]:
-    """The items of a reply."""
+def _answer_lines(text: str) -> list[str]:
+    """The lines behind a reply's last "[Answer]" or "[答案]", in small letters with single spaces."""
     mark = "[Answer]" if "[Answer]" in text else "[答案]"
     return [" ".join(line.split()) for line in text.rpartition(mark)[2].strip().lower().split("\n")]
 
 
-def _ndcg(gold: Sequence[str], found: Sequence[str]) -> float:
+def _ndcg(gold: Sequence[str], answered: Sequence[str]) -> float:
     """NDCG at the number of gold items, whose gains fall by one a place; a repeated item has its last place."""
     gains = {line: len(gold) - n for n, line in enumerate(gold)}
-    ranked = sorted({line: -n for n, line in enumerate(found)}.items(), key=lambda item: -item[1])
-    places = [math.log2(n + 2) for n in range(len(gold))]
-    best = sum(gain / place for gain, place in zip(sorted(gains.values(), reverse=True), places, strict=False))
-    return sum(gains.get(line, 0) / place for (line, _), place in zip(ranked, places, strict=False)) / best
+    ranked = sorted({line: -n for n, line in enumerate(answered)}.items(), key=lambda item: -item[1])
+    discounts = [math.log2(n + 2) for n in range(len(gold))]
+    best = sum(gain / discount for gain, discount in zip(sorted(gains.values(), reverse=True), discounts, strict=False))
+    return sum(gains.get(line, 0) / discount for (line, _), discount in zip(ranked, discounts, strict=False)) / best
 
 
-def _pairs_in_order(gold: Sequence[str], found: Sequence[str]) -> float:
+def _pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
     """Pairs of gold items in their order, over all pairs of the reply's items; 0.0 for fewer than two."""
-    if min(len(gold), len(found)) < 2:
+    if min(len(gold), len(answered)) < 2:
         return 0.0
-    at = {line: n for n, line in enumerate(found)}
-    right = sum(a in at and b in at and at[a] < at[b] for a, b in combinations(gold, 2))
-    return right / math.comb(len(found), 2)
+    position = {line: n for n, line in enumerate(answered)}
+    right = sum(a in position and b in position and position[a] < position[b] for a, b in combinations(gold, 2))
+    return right / math.comb(len(answered), 2)
 
 
 @scorer("longbench_pro.score", "the metric of the question's task; no summaries")
@@ -54,14 +54,14 @@ def score(prediction: str, _references: Sequence[str], *, lines: Sequence[str], 
         return None
     if prediction == "" or not lines:
         return 0.0
-    gold, found = [" ".join(line.lower().split()) for line in lines], _lines(prediction)
+    gold, answered = [" ".join(line.lower().split()) for line in lines], _answer_lines(prediction)
     if task in _RANKED:
-        return _ndcg(gold, found)
+        return _ndcg(gold, answered)
     if task in _PAIRS:
-        return _pairs_in_order(gold, found)
+        return _pairs_in_order(gold, answered)
     if task in _FIRST:
-        return float(gold[0] == found[0])
+        return float(gold[0] == answered[0])
     if task in _SHARE:
-        return sum(line in found for line in gold) / len(gold)
-    common = len({*gold} & {*found})
-    return 2 * common / (len({*gold}) + len({*found}))
+        return sum(line in answered for line in gold) / len(gold)
+    common = len({*gold} & {*answered})
+    return 2 * common / (len({*gold}) + len({*answered}))

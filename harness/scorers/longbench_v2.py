@@ -22,8 +22,8 @@ _FORMS = (re.compile(r"The correct answer is \(([A-D])\)"), re.compile(r"The cor
 @scorer("longbench_v2.accuracy", "the reply says 'The correct answer is (X)' with the right letter")
 def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) -> float:
     """1.0 if the reply says "The correct answer is (X)" with the right X, else 0.0. gold_label: 1 for A, .."""
-    found = next((match for form in _FORMS if (match := form.search(prediction.replace("*", "")))), None)
-    return float(found is not None and found.group(1) == "ABCD"[gold_label - 1])
+    sentence = next((match for form in _FORMS if (match := form.search(prediction.replace("*", "")))), None)
+    return float(sentence is not None and sentence.group(1) == "ABCD"[gold_label - 1])
 
 
 for _level in ("easy", "hard"):

@@ -28,7 +28,7 @@ def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
     return SequenceMatcher(None, prediction.removeprefix(prefix), references[0].removeprefix(prefix)).ratio()
 
 
-def _answer_of_synth(reply: str) -> str:
+def _synth_answer(reply: str) -> str:
     """The answer that the published code reads: behind the last colon; without one the last word of a long reply."""
     if ":" not in reply:
         return reply if len(reply) < 20 else reply.split()[-1]
@@ -37,7 +37,7 @@ def _answer_of_synth(reply: str) -> str:
 
 
 def _same_date(text: str, gold: str) -> bool:
-    """Whether the text is that day. A missing part is never right (the published code takes today's)."""
+    """Whether `text` is the date `gold`. A missing part is never right (the published code takes today's)."""
     from dateutil import parser
 
     with suppress(ValueError, OverflowError):
@@ -48,7 +48,7 @@ def _same_date(text: str, gold: str) -> bool:
 @scorer("oolong.synth", "the answer behind the last colon is right; numbers by distance")
 def synth(prediction: str, references: Sequence[str], *, answer_type: str) -> float:
     """1.0 for the gold answer, 0.75 to the power of the distance for a number, else 0.0. answer_type: of the row."""
-    text, gold = _answer_of_synth(prediction), references[0]
+    text, gold = _synth_answer(prediction), references[0]
     if text == gold or (text in _COMPARED and text in gold):
         return 1.0
     if answer_type == "ANSWER_TYPE.NUMERIC" and text not in _COMPARED:
@@ -57,7 +57,7 @@ def synth(prediction: str, references: Sequence[str], *, answer_type: str) -> fl
     return float(answer_type == "ANSWER_TYPE.DATE" and _same_date(text, gold))
 
 
-def _parsed(answer: str) -> int | str | list[str]:
+def _parsed_answer(answer: str) -> int | str | list[str]:
     with suppress(ValueError):
         return int(answer)
     return [item.strip() for item in answer.split(",") if item.strip()] if "," in answer else answer
@@ -66,8 +66,8 @@ def _parsed(answer: str) -> int | str | list[str]:
 @scorer("oolong.real", "the boxed answer is right; numbers by distance, names by share")
 def real(prediction: str, references: Sequence[str]) -> float:
     """1.0 for the gold answer in \\boxed{}; a number by 0.75 ** distance, names by the share found; else 0.0."""
-    boxed = next((found for pattern in _BOXED if (found := pattern.search(prediction))), None)
-    reply, gold = _parsed(boxed.group(1)) if boxed else prediction, _parsed(references[0])
+    boxed = next((match for pattern in _BOXED if (match := pattern.search(prediction))), None)
+    reply, gold = _parsed_answer(boxed.group(1)) if boxed else prediction, _parsed_answer(references[0])
     if isinstance(gold, int) and isinstance(reply, int):
         return float(0.75 ** abs(gold - reply))
     if isinstance(gold, str) and isinstance(reply, str):

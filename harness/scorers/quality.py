@@ -28,19 +28,19 @@ _LETTERS = (
 def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
     """The indices of the options whose words stand in the text, not only inside another option's words."""
     words = f" {normalize_answer(text)} "
-    plain = [f" {normalize_answer(option)} " for option in options]
+    option_words = [f" {normalize_answer(option)} " for option in options]
     numbers: set[int] = set()
     # The longest first, each taken out of the text, so that an option inside it does not match again.
-    for at in sorted(range(len(options)), key=lambda n: -len(plain[n])):
-        if plain[at].strip() and plain[at] in words:
-            numbers |= {n for n, other in enumerate(plain) if other == plain[at]}
-            words = words.replace(plain[at], " | ")
+    for index in sorted(range(len(options)), key=lambda n: -len(option_words[n])):
+        if option_words[index].strip() and option_words[index] in words:
+            numbers |= {n for n, other in enumerate(option_words) if other == option_words[index]}
+            words = words.replace(option_words[index], " | ")
     return numbers
 
 
 def chosen_option(text: str, options: Sequence[str]) -> int | None:
     """The index of the one option that the reply names by letter, text, or both; None for none or several."""
-    exact = [at for at, option in enumerate(options) if text.strip() == option.strip()]
+    exact = [index for index, option in enumerate(options) if text.strip() == option.strip()]
     if len(exact) == 1:
         return exact[0]
     alone = _LETTERS[0].fullmatch(text)
@@ -56,7 +56,7 @@ def accuracy(prediction: str, references: Sequence[str], *, all_classes: Sequenc
 
     references: text of the right option; all_classes: all options, in order. Raises ScoreError if it is none of them.
     """
-    right = {at for at, option in enumerate(all_classes) if option in references}
+    right = {index for index, option in enumerate(all_classes) if option in references}
     if not right:
         raise ScoreError(f"the reference {list(references)} is none of the options {list(all_classes)}")
     return float(chosen_option(prediction, all_classes) in right)

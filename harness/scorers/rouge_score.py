@@ -15,8 +15,8 @@ scorer = published("google-research rouge_score")
 
 
 @cache
-def _scorer(kind: str, stem: bool) -> Callable[[str, str], float]:
-    """The F-measure of (prediction, reference). The package's own scorer loads nltk, as slow to import as torch."""
+def _f_measure_of(kind: str, stem: bool) -> Callable[[str, str], float]:
+    """A function (prediction, reference) -> F-measure. The package's own scorer loads nltk, slow to import as torch."""
     if kind == "rougeL" and not stem:
         return partial(_rouge_l, need("rouge_score.tokenize").tokenize)
     score = need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=stem).score
@@ -33,7 +33,7 @@ def _rouge_l(tokenize: Callable[[str, None], list[str]], prediction: str, refere
 
 def rouge(prediction: str, references: Sequence[str], *, kind: str, stem: bool = False) -> float:
     """F-measure of ROUGE, best over the references. kind: "rougeL" or "rougeLsum"; stem: use the Porter stemmer."""
-    return best(_scorer(kind, stem), prediction, references)
+    return best(_f_measure_of(kind, stem), prediction, references)
 
 
 for _name, _summary, _given in (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.cli.options import RowOptions
+from harness.cli.options import RunOptions
 from harness.cli.reproduce import _suite_selection
 
 SUITE = "methods: [echo]\ndatasets: [pocket/musique]\nprofile: tiny\n"
@@ -55,8 +55,8 @@ def test_the_list_says_what_is_needed_and_what_is_here(here):
     [("smollm2-135m", "small"), ("pocket-llama", "pocket"), ("llama-3.2-1b-instruct", None)],
 )
 def test_another_model_plays_every_role_of_the_suite(model, profile):
-    made = _suite_selection(RowOptions(model=model), "pecan-table2")
+    made = _suite_selection(RunOptions(model=model), "pecan-table2")
     assert (made.suite, made.profile, made.unset) == ("pecan-table2", profile, ["roles.builder"])
-    assert _suite_selection(RowOptions(model=model, profile="paper"), "pecan-table2").profile == "paper"
-    assert _suite_selection(RowOptions(model=model), "pocket-pecan-table2").unset == []
-    assert _suite_selection(RowOptions(), "pecan-table2").unset == []
+    assert _suite_selection(RunOptions(model=model, profile="paper"), "pecan-table2").profile == "paper"
+    assert _suite_selection(RunOptions(model=model), "pocket-pecan-table2").unset == []
+    assert _suite_selection(RunOptions(), "pecan-table2").unset == []

@@ -13,7 +13,7 @@ from pocket.world.sample import KINDS, sample
 
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.datasets.formats import option_names
+from harness.datasets.formats import option_fields
 from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement
 from harness.datasets.placing import rearrange, split_options
 from harness.datasets.rows import Row, assemble
@@ -176,7 +176,7 @@ def from_file(tmp_path, name, **options):
 
 @pytest.mark.parametrize("name", PLACED)
 def test_rows_of_the_papers_data_sets_are_placed_too(name, tmp_path):
-    assert option_names(name) == ["files", "place", "distance"]
+    assert [*option_fields(name)] == ["files", "place", "distance"]
     plain, tail = load(from_file(tmp_path, name)), load(from_file(tmp_path, name, place="tail"))
     assert tail.source == "dev.jsonl, support at the tail"
     assert tail.fingerprint != plain.fingerprint
@@ -187,7 +187,7 @@ def test_rows_of_the_papers_data_sets_are_placed_too(name, tmp_path):
 
 
 def test_formats_without_paragraphs_in_any_order_have_no_place(tmp_path):
-    assert option_names("qasper") == ["files"]
+    assert [*option_fields("qasper")] == ["files"]
     rows = from_file(tmp_path, "musique", place="front")
     check_refused(rows, "dataset.place='front': should be 'head', 'middle' or 'tail'", ConfigError)
     others = {"format": "quality", "options": {"place": "head"}}, {"options": {"plac": "head"}}

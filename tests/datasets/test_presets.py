@@ -13,7 +13,7 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
-from harness.datasets.formats import formats, option_fields, option_names
+from harness.datasets.formats import formats, option_fields
 from harness.scorers.longbench_eval import _FIRST_LINE, DATASETS
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
@@ -113,7 +113,7 @@ def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name):
 
 @pytest.mark.parametrize("name", sorted(TWINNED))
 def test_the_twin_is_judged_and_asked_alike(name):
-    twin = presets.synthetic_twin(name)
+    twin = presets.synthetic_counterpart(name)
     assert twin == f"pocket/{name}"
     ours, theirs = fields_of(name), fields_of(twin)
     # The embedded model was trained on the longer instruction of Qasper, which is a preset of its own.
@@ -126,11 +126,11 @@ def test_the_twin_is_judged_and_asked_alike(name):
 
 
 def test_no_twin():
-    assert presets.synthetic_twin("pocket/musique") is None
-    assert presets.synthetic_twin("longbench/musique") is None
-    assert presets.synthetic_twin("") is None
-    assert presets.synthetic_twin("musiqe") is None
-    assert presets.synthetic_twin("MuSiQue") == "pocket/musique"
+    assert presets.synthetic_counterpart("pocket/musique") is None
+    assert presets.synthetic_counterpart("longbench/musique") is None
+    assert presets.synthetic_counterpart("") is None
+    assert presets.synthetic_counterpart("musiqe") is None
+    assert presets.synthetic_counterpart("MuSiQue") == "pocket/musique"
 
 
 @pytest.mark.parametrize("name", FETCHED)
@@ -146,7 +146,7 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
         assert re.search(r"(\d,|\b)\d{3} (answerable |ambiguous )?questions", download)  # how much
         assert "://" in download
     assert not name.endswith("_e") or f"{chosen.subset}.jsonl" in download
-    for option in option_names(chosen.format):
+    for option in option_fields(chosen.format):
         assert re.search(rf"^  dataset\.{option}  +\w.*  \w", text, re.MULTILINE)
     assert ("dataset.documents=[RETRIEVED,PAGES]" in text) is (chosen.format == "retrieved")
 

@@ -71,7 +71,7 @@ def test_records_equal_those_of_one_at_a_time(parallel, tmp_path, monkeypatch):
 def test_packages_of_scorers_are_imported_before_a_question_is_asked(tmp_path, monkeypatch):
     """An import of a second would count as latency of the requests in flight."""
     monkeypatch.setattr(rouge_score, "need", lambda name: happened.append("import") or importlib.import_module(name))
-    rouge_score._scorer.cache_clear()
+    rouge_score._f_measure_of.cache_clear()
     happened = []
     plan = make_plan(World(questions=4).dataset(), quiet(lambda: happened.append("asked")))
     data = plan.config.dataset.model_copy(update={"scorers": ("rouge_score.rougeL",)})

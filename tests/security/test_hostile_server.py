@@ -15,9 +15,8 @@ from urllib.parse import unquote
 import pytest
 
 from harness.errors import CannotRun, RequestFailed
-from harness.llm.api_key_mask import key_mask
 from harness.llm.endpoint import Reply, complete
-from harness.llm.endpoint_http import RetryPolicy, Server, Tries
+from harness.llm.endpoint_http import RetryPolicy, Server, Tries, key_mask
 from harness.llm.endpoint_info import is_loopback
 
 RESET = "reset"  # among the pieces: close with RST instead of FIN

@@ -14,7 +14,7 @@ from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import Raw
 from harness.datasets import hotpotqa, load, musique, twowiki
-from harness.datasets.formats import formats, option_names
+from harness.datasets.formats import formats, option_fields
 from harness.datasets.rows import RowError, assemble
 from harness.errors import CannotRun, ConfigError, UnknownName
 
@@ -46,8 +46,8 @@ def test_every_kind_has_a_config():
     assert [p.stem for p in CONFIGS] == sorted(KINDS)
     assert {f"pocket/{kind}" for kind in KINDS} <= set(presets.names("datasets"))
     assert "pocket" in formats()
-    assert option_names("pocket") == ["place", "distance", "kind", "tokens", "seed", "questions", "hops"]
-    assert option_names("musique") == ["files", "place", "distance"]
+    assert [*option_fields("pocket")] == ["place", "distance", "kind", "tokens", "seed", "questions", "hops"]
+    assert [*option_fields("musique")] == ["files", "place", "distance"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

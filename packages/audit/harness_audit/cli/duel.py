@@ -20,7 +20,7 @@ from harness.cli.output import print_warnings, say
 from harness.cli.stopping import print_resume_command
 from harness.cli.table_output import columns
 from harness.cost.units import duration
-from harness.engine.parameters_from_rows import order_by_source, run_key, with_numbers
+from harness.engine.parameter_sources import order_by_source, run_key, with_numbers
 from harness.errors import HarnessError, RunWaits, UserError, attempt, raise_all
 from harness.storage.files import check_home
 from harness.storage.paths import local_folder

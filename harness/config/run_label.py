@@ -1,4 +1,4 @@
-"""What a run's row is called in tables: the preset's name, marked where the method is not the preset's own.
+"""The name of a run's method in tables: the preset's, marked where parameters or prompts differ from the preset.
 
     changes_from_preset(...)    "pocket"            a profile other than `paper` replaced values of the preset
                                 "chunk_tokens=200"  the user did: up to two settings by name, more by number
@@ -34,32 +34,32 @@ def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, set_
     method: as it runs; choice: its settings; dataset: name; set_by: parameter -> the origin that is no preset.
     """
     try:
-        named = choice.name.partition("[")[0]  # without the encoder that stands in
-        preset = resolved("methods", method=named, dataset=dataset, profile=_REFERENCE)
+        preset_name = choice.name.partition("[")[0]  # without the encoder that stands in
+        preset = resolved("methods", method=preset_name, dataset=dataset, profile=_REFERENCE)
     except UserError:
         return ""  # a method without a preset
     if preset.implementation != choice.implementation:
         return ""
     # Not validated: the preset may need a package that is not installed, which the run's own settings do without.
     reference = type(method)(type(method.config).model_construct(**preset.params))
-    ours, theirs = _prediction_settings(method), _prediction_settings(reference)
+    settings_used, preset_settings = _prediction_settings(method), _prediction_settings(reference)
     # A number that another run gives is part of the method; tables print it below, with the run.
-    taken = {key for key in type(method).from_other_runs if isinstance(choice.params.get(key), str)}  # "from:..."
-    changed = [key for key in ours if ours[key] != theirs.get(key) and key not in taken]
-    profiles, settings = [], []
+    from_runs = {key for key in type(method).from_other_runs if isinstance(choice.params.get(key), str)}  # "from:..."
+    changed = [key for key in settings_used if settings_used[key] != preset_settings.get(key) and key not in from_runs]
+    profiles, setting_texts = [], []
     for key in changed:
         prompt = key.removeprefix("prompt ").removesuffix(", system")
-        near = (o for k, o in set_by.items() if k == key or k.startswith((f"prompts.{prompt}.", f"{key}.")))
-        origin = next(near, "")
+        origins = (o for k, o in set_by.items() if k == key or k.startswith((f"prompts.{prompt}.", f"{key}.")))
+        origin = next(origins, "")
         if origin.startswith(_PROFILE):
             profiles.append(origin.removeprefix(_PROFILE))
         else:
-            text = value_text(ours[key])
+            text = value_text(settings_used[key])
             text = text if len(text) <= 24 else text[:21] + "..."
-            settings.append(key if key.startswith("prompt ") else f"{key}={text}")
-    if len(settings) > _NAMED:
-        settings = [f"{len(settings)} settings"]
-    return ", ".join([*dict.fromkeys(profiles), *settings])
+            setting_texts.append(key if key.startswith("prompt ") else f"{key}={text}")
+    if len(setting_texts) > _NAMED:
+        setting_texts = [f"{len(setting_texts)} settings"]
+    return ", ".join([*dict.fromkeys(profiles), *setting_texts])
 
 
 def _prediction_settings(method: Method) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def with_numbers(plan: Plan, before: Mapping[RunKey, Plan], out: Path) -> Plan:
     return plan_with_amounts(plan, runs)
 
 
-class NumbersFromRows(Hook):
+class NumbersFromRuns(Hook):
     """Give each run of a command the numbers that it takes from the runs before it, and report their source."""
 
     def __init__(self, out: Path, note: Callable[[str], None]) -> None:

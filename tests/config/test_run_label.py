@@ -6,7 +6,7 @@ import pytest
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.config.row_label import label
+from harness.config.run_label import label
 from harness.config.yaml_tree import parse_assignments
 from harness.engine.plan import Plan, plan_choices
 from harness.storage.run_folder import StoredRun
