@@ -1,5 +1,7 @@
 """A training's numbers in MLflow: one run, also after a resumption; a store that is down costs one warning."""
 
+import os
+
 import pytest
 from harness_training import mlflow_run
 
@@ -38,6 +40,7 @@ def test_one_run_a_training_and_a_point_a_line(uri, tmp_path, monkeypatch):
     run, history = stored(uri)
     assert (run.info.status, history) == ("FINISHED", [(50, 0.5), (100, 1.0), (150, 1.5)])
     assert uri not in (out / "mlflow.json").read_text()
+    assert "MLFLOW_TRACKING_URI" not in os.environ
 
 
 @pytest.mark.parametrize("bad_server", [0], indirect=True)
