@@ -1,12 +1,16 @@
-"""Choosing the next token: greedy, or temperature with nucleus (top-p) sampling from a seeded generator."""
+"""Choosing the next token: greedy, or temperature with nucleus (top-p) sampling by a seeded generator.
 
+A draw is the inverse of the cumulative distribution at one uniform number of the reply's own generator, so that all
+replies of a batch draw on the device of their logits, and alone a reply draws the same tokens.
+"""
+
+import random
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 _LEAST = 1e-30  # logits divided by less overflow float32
-_TOGETHER = 2**18  # probabilities that are drawn from at once; of more the cache of a CPU core holds too few
 _MOST_LIKELY = 1024  # tokens that are nearly always enough; sorting a whole vocabulary takes 4 to 12 ms on a CPU core
 
 
@@ -17,39 +21,38 @@ class Sampler:
         if temperature < 0 or not 0 < top_p <= 1:
             raise ValueError(f"temperature {temperature} must be >= 0 and top_p {top_p} in (0, 1]")
         self.greedy = temperature < _LEAST
-        self._temperature, self._top_p = temperature, top_p
-        self._generator = torch.Generator().manual_seed(seed)
+        self.temperature, self.top_p = temperature, top_p
+        self.generator = random.Random(seed)
 
     def pick(self, logits: Tensor) -> int:
         """Next token id from one row of logits [vocab]."""
-        if self.greedy:
-            return int(logits.argmax())
-        return draw(logits.cpu()[None], [self])[0]
+        return int(logits.argmax() if self.greedy else draw(logits[None], [self]))
 
 
-def draw(rows: Tensor, samplers: Sequence[Sampler]) -> list[int]:
-    """A token id for each row of logits [rows, vocab], finite ones on the CPU, drawn by the sampler of that row.
+def draw(rows: Tensor, samplers: Sequence[Sampler]) -> Tensor:
+    """Token ids [rows], int64, for logits [rows, vocab], each drawn by the sampler of that row.
 
-    The numbers are those of `torch.multinomial`, which draws for one row at a time, and checks it first.
+    A row that is not finite gets some token id.
     """
-    tokens: list[int] = []
-    for n in range(0, len(rows), step := max(1, _TOGETHER // rows.shape[1])):
-        some = samplers[n : n + step]
-        p = (rows[n : n + step].float() / torch.tensor([[s._temperature] for s in some])).softmax(-1)
-        times = torch.empty_like(p)
-        for own, time, sampler in zip(p, times, some, strict=True):
-            if sampler._top_p < 1:
-                own.copy_(nucleus(own, sampler._top_p))
-            time.exponential_(generator=sampler._generator)
-        tokens += (p / times).argmax(-1).tolist()
-    return tokens
+    temperatures, limits, uniform = torch.tensor(
+        [(s.temperature, s.top_p, s.generator.random()) for s in samplers], dtype=torch.float64, device=rows.device
+    ).T[:, :, None]
+    p = (rows.float() / temperatures.float()).softmax(-1)
+    if any(s.top_p < 1 for s in samplers):
+        p = nucleus(p, limits)
+    sums = p.cumsum(-1, dtype=torch.float64)
+    return torch.searchsorted(sums, uniform * sums[:, -1:], right=True).clamp(max=p.shape[-1] - 1)[:, 0]
 
 
-def nucleus(p: Tensor, top_p: float) -> Tensor:
-    """The probabilities [vocab] with 0 for tokens outside the smallest set that reaches `top_p`."""
-    ranked, order = p.topk(min(_MOST_LIKELY, p.numel()))
-    if ranked.cumsum(-1)[-1] < top_p:
-        ranked, order = p.sort(descending=True)
+def nucleus(p: Tensor, limits: Tensor, likely: int = _MOST_LIKELY) -> Tensor:
+    """The probabilities p [rows, vocab] with 0 outside the smallest set that reaches top_p, `limits` [rows, 1].
+
+    likely: how many of the likeliest tokens are looked at first; rows that need more are sorted whole.
+    """
+    ranked, order = p.topk(min(likely, p.shape[-1]))
     # A token is dropped when those before it already reach top_p.
-    kept = ranked.cumsum(-1) - ranked < top_p
-    return torch.zeros_like(p).index_copy(0, order[kept], ranked[kept])
+    kept = torch.zeros_like(p).scatter(-1, order, ranked.where(ranked.cumsum(-1) - ranked < limits, 0))
+    broad = ranked.sum(-1) < limits[:, 0]
+    if likely < p.shape[-1] and broad.any():
+        kept[broad] = nucleus(p[broad], limits[broad], p.shape[-1])
+    return kept

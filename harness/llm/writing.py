@@ -86,14 +86,11 @@ class Writing:
 def next_tokens(rows: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int | None]:
     """The next token of each reply from its logits [1, vocab]; None where they are NaN or infinite.
 
-    One copy to the host for all tokens, and one for the logits of those that are drawn.
+    One copy to the host for all of them.
     """
     together = torch.cat(list(rows))
-    highest, best = together.max(-1)  # the highest of a row with a NaN is NaN
-    tokens, wrong = torch.stack([best, highest.isfinite().logical_not().long()]).tolist()
-    drawn = [n for n, sampler in enumerate(samplers) if not sampler.greedy and not wrong[n]]
-    if drawn:
-        chosen = draw(together[drawn].cpu(), [samplers[n] for n in drawn])
-        for n, token in zip(drawn, chosen, strict=True):
-            tokens[n] = token
-    return [None if bad else token for token, bad in zip(tokens, wrong, strict=True)]
+    highest, tokens = together.max(-1)  # the highest of a row with a NaN is NaN
+    if drawn := [n for n, sampler in enumerate(samplers) if not sampler.greedy]:
+        tokens[drawn] = draw(together[drawn], [samplers[n] for n in drawn])
+    tokens.masked_fill_(highest.isfinite().logical_not(), -1)
+    return [None if token < 0 else token for token in tokens.tolist()]
