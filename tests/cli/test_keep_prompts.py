@@ -36,15 +36,22 @@ def script(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("parallel", ["1", "2"])
-def test_as_many_as_were_counted_each_with_its_reply(parallel, here, script):
-    folder = run(here, "--keep-prompts", "--parallel", parallel)
+def test_as_many_as_were_counted_each_with_its_reply_and_trace_prints_them(here, script):
+    folder = run(here, "--keep-prompts")
     stored = read_run(folder)
     counted(stored)
     index = [row for row in rows(folder) if "document_id" in row]
     assert {row["key"] for row in index} == {d["key"] for d in stored.documents}
     spent = [document["usage"]["index"] for document in stored.documents]
     assert len(index) == sum(usage["requests"] - usage["encoder_requests"] for usage in spent) > 0
+    question = stored.records[0]["question_id"]
+    done = here("trace", str(folder), question, "--prompts")
+    heads = re.findall(r"^request (\d+): (.*)$", done.stdout, re.M)
+    assert [int(number) for number, _ in heads] == list(range(len(heads)))
+    assert heads[-1][1].endswith("searcher, write")
+    assert done.stdout.rstrip().endswith("-> Kelford")
+    parsed = json.loads(here("trace", str(folder), question, "--prompts", "--json").stdout)
+    assert len(parsed["requests"]) == len(heads)
 
 
 def counted(stored):
@@ -61,31 +68,16 @@ def counted(stored):
         assert json.loads(next(r["reply"] for r in sent if r["kind"] == "probe"))["Yes"] == 0.6
 
 
-def test_trace_prints_them(here, script):
-    folder = run(here, "--keep-prompts")
-    question = read_run(folder).records[0]["question_id"]
-    done = here("trace", str(folder), question, "--prompts")
-    heads = re.findall(r"^request (\d+): (.*)$", done.stdout, re.M)
-    assert [int(number) for number, _ in heads] == list(range(len(heads)))
-    assert heads[-1][1].endswith("searcher, write")
-    assert done.stdout.rstrip().endswith("-> Kelford")
-    parsed = json.loads(here("trace", str(folder), question, "--prompts", "--json").stdout)
-    assert len(parsed["requests"]) == len(heads)
-
-
-def test_without_the_option_there_is_no_file_and_a_sentence(here, script):
+def test_without_the_option_there_is_no_file_and_none_where_texts_are_not_kept(here, script):
     folder = run(here)
     assert not (folder / "requests.jsonl").exists()
     done = here("trace", str(folder), read_run(folder).records[0]["question_id"], "--prompts").checked(2)
     assert "run it with --keep-prompts" in done.stderr
     assert run(here, "--keep-prompts") == folder, "it changes no answer, so it is the same run"
-
-
-def test_not_where_texts_are_not_kept(here, script):
     done = here(*PECAN, *SETS, "--keep-prompts", "--keep-texts", "no").checked(2)
     assert "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids" in done.stderr
-    folder = run(here, "--keep-prompts")
-    run(here, "--keep-texts", "no")
+    folder = run(here, "--keep-prompts", "--out", "other")
+    run(here, "--keep-texts", "no", "--out", "other")
     assert not (folder / "requests.jsonl").exists()
 
 

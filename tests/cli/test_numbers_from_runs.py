@@ -189,20 +189,14 @@ def test_a_plan_without_its_number_cannot_run(here, tmp_path):
     assert shown["values"]["method.params.max_nodes"] == "from:walks"
 
 
-def test_pecan_bm25_top_x_and_pecan_without_progress_control(here):
-    methods = "pecan-no-progress-control,bm25-topx,pecan"
-    # A graph of two levels, and a search that ends early, so that the text has more chunks than the search pays for.
-    Path("small.yaml").write_text("methods: {'*': {max_levels: 2}, pecan: {max_nodes: 3}}\n")
-    small = ["--config", "small.yaml", "--limit", "2", "--set", "dataset.tokens=300", "--mlflow", "off", "--json"]
-    done = here("run", "--suite", "pocket-pecan-table1", "--method", methods, "--dataset", "pocket/qasper", *small)
-    assert done.returncode == 0, done.stderr
-    pecan, fixed, top = folders(done)
-    rows = [harness.read_run(folder) for folder in (pecan, fixed, top)]
-    nodes = [[sum(s["node"] is not None for s in r["steps"]) for r in run.records] for run in rows[:2]]
-    wanted = int(sum(nodes[0]) / 2 + 0.5)
-    assert nodes[1] == [wanted, wanted]
-    tflops = [sum(p["flops"]["all-params"] for r in run.records for p in r["usage"].values()) / 2e12 for run in rows]
-    k = rows[2].config["method"]["params"]["k"]
+def test_the_chunks_that_cost_as_much_as_the_source(here):
+    Path("small.yaml").write_text("methods: {bm25-topx: {k: from:bm25}, bm25: {k: 3, chunk_tokens: 60}}\n")
+    small = ["--config", "small.yaml", "--limit", "2", "--set", "dataset.tokens=600", "--mlflow", "off", "--json"]
+    done = here("run", "--method", "bm25-topx,bm25", "--dataset", "pocket/qasper", *small).checked()
+    source, top = folders(done)
+    runs = [harness.read_run(folder) for folder in (source, top)]
+    tflops = [sum(p["flops"]["all-params"] for r in run.records for p in r["usage"].values()) / 2e12 for run in runs]
+    k = runs[1].config["method"]["params"]["k"]
     assert stored(top)[1]["amounts"]["k"]["mean"] == pytest.approx(tflops[0])
-    assert f"k = {k}, the same TFLOPs as pecan" in done.stderr
-    assert abs(tflops[2] - tflops[0]) < tflops[2] / k  # nearer than one chunk more or less
+    assert f"k = {k}, the same TFLOPs as bm25" in done.stderr
+    assert abs(tflops[1] - tflops[0]) < tflops[1] / k  # nearer than one chunk more or less

@@ -20,9 +20,9 @@ def test_the_document_is_current():
     assert DOCUMENT.read_text("utf-8") == reference(), "run: python -m harness.cli.reference > docs/command-line.md"
 
 
-@pytest.mark.parametrize(("name", "summary"), TABLE)
-def test_every_summary_is_how_the_help_of_its_command_begins(name, summary):
-    assert f"\n- `harness {name}`: {summary.rstrip('.')}" in reference()
+def test_every_summary_is_how_the_help_of_its_command_begins():
+    text = reference()
+    assert [name for name, summary in TABLE if f"\n- `harness {name}`: {summary.rstrip('.')}" not in text] == []
 
 
 def test_version_and_completion(capsys):

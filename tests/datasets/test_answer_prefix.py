@@ -18,9 +18,7 @@ from harness.engine.scoring import score_reply
 from harness.errors import ConfigError
 from harness.scorers.base import ScoreSheet
 from harness.storage.run_folder import read_run
-from harness.storage.run_summary import summarise
 from harness.types import Answer, Example, Gold, Question
-from reports import facts
 from reports import gold_rows as rows
 from reports.figures.replay import score_answers
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
@@ -96,19 +94,6 @@ def test_scorers_see_the_final_answer_and_the_record_keeps_the_reply(result):
     assert [r["scores"][SCORER] for r in records] == [1.0, 1.0, 0.0, 0.0]
     stored_notes = [(r["notes"].get("answer_prefix"), r["notes"].get("scored")) for r in records]
     assert stored_notes == [("found", "w0"), ("missing", None), ("found", "nothing"), (None, None)]
-
-
-def test_replies_without_the_prefix_are_counted_and_said(result):
-    assert result.summary["n_without_prefix"] == 1
-    assert result.summary["scores"][SCORER]["mean"] == 0.5
-    (sentence,) = [note for note in facts.notes(read_run(result.folder)) if "prefix" in note]
-    assert sentence == f"1 of 4 replies lacked the answer prefix '{PREFIX}' and were scored whole"
-
-
-def test_every_reply_with_the_prefix_counts_none_without():
-    row = {"question_id": "q", "document_ids": ["d"], "scores": {}, "usage": {}, "truncated": None, "error": None}
-    assert summarise([{**row, "notes": {"answer_prefix": "found"}}], [])["n_without_prefix"] == 0
-    assert "n_without_prefix" not in summarise([row], [])
 
 
 @pytest.mark.parametrize("name", [SCORER, "evidence_recall"])

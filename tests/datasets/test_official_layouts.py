@@ -45,13 +45,26 @@ class Release:
 
 
 GTR, BM25 = ({"dataset.files": f"{name}.json"} for name in ("asqa_eval_gtr_top100", "eli5_eval_bm25_top100"))
-FLASHRAG = {"nq": ("test", 3610), "triviaqa": ("test", 11313), "popqa": ("test", 14267)}
-FLASHRAG |= {"asqa": ("dev", 948), "eli5": ("dev", 1507)}
+FLASHRAG = {"nq": ("test", "3,610"), "triviaqa": ("test", "11,313"), "popqa": ("test", "14,267")}
+FLASHRAG |= {"asqa": ("dev", "948"), "eli5": ("dev", "1,507")}  # the split, and how many questions it has
 HELMET = {f"{name}": f"{name}-dev-multikilt_1000_k1000_dep6" for name in ("nq", "triviaqa")}
 HELMET |= {"hotpotqa": "hotpotqa-dev-multikilt_1000_k1000_dep3", "popqa": "popqa_test_1000_k1000_dep6"}
 STORIES = 6 if REAL else 4  # questions on the stories of the test split, and below those on one paper and one article
 PAPER = 3 if REAL else 2
 DOCS = {"dataset.documents": "retrieved.json"}
+
+OOLONG, SHARD = "oolongbench/oolong", "00000-of-00001.parquet"
+LOONG = partial(support.loong, answer="['Bo']")
+# preset -> (repository, file, a row of it, how many)
+NEWER = {f"mrcr/{n}needle": ("openai/mrcr", f"{n}needle.parquet", support.mrcr, 3) for n in (2, 4, 8)}
+NEWER["oolong/synth"] = (f"{OOLONG}-synth", f"data/test-{SHARD}", support.oolong, 3)
+NEWER["oolong/real"] = (f"{OOLONG}-real", "dnd/test.jsonl", partial(support.oolong, answer_type=None), 3)
+NEWER |= {f"loong/{kind}": ("framolfese/Loong", f"data/{kind}-{SHARD}", LOONG, 3) for kind in ("paper", "financial")}
+NEWER["longbench-pro"] = ("caskcsg/LongBench-Pro", "longbench_pro.json", support.longbench_pro, 3)
+NEWER |= {
+    f"helmet/{name}": ("princeton-nlp/HELMET", f"data/kilt/{file}.jsonl", support.helmet, 3)
+    for name, file in HELMET.items()
+}
 
 RELEASES = [
     Release("narrativeqa", "narrativeqa/", releases.narrativeqa, STORIES),
@@ -72,44 +85,8 @@ RELEASES = [
         for name in ("s", "s-430", "oracle")
     ),
     *(
-        Release(f"mrcr/{n}needle", "hub:openai/mrcr", releases.newer(f"{n}needle.parquet", support.mrcr, 800), 800)
-        for n in (2, 4, 8)
-    ),
-    Release(
-        "oolong/synth",
-        "hub:oolongbench/oolong-synth",
-        releases.newer("data/test-00000-of-00001.parquet", support.oolong, 3),
-        3,
-    ),
-    Release(
-        "oolong/real",
-        "hub:oolongbench/oolong-real",
-        releases.newer("dnd/test.jsonl", partial(support.oolong, answer_type=None), 3),
-        3,
-    ),
-    *(
-        Release(
-            f"loong/{kind}",
-            "hub:framolfese/Loong",
-            releases.newer(f"data/{kind}-00000-of-00001.parquet", partial(support.loong, answer="['Bo']"), n),
-            n,
-        )
-        for kind, n in (("paper", 400), ("financial", 295))
-    ),
-    Release(
-        "longbench-pro",
-        "hub:caskcsg/LongBench-Pro",
-        releases.newer("longbench_pro.json", support.longbench_pro, 1500),
-        1500,
-    ),
-    *(
-        Release(
-            f"helmet/{name}",
-            "hub:princeton-nlp/HELMET",
-            releases.newer(f"data/kilt/{file}.jsonl", support.helmet, 3),
-            3,
-        )
-        for name, file in HELMET.items()
+        Release(preset, f"hub:{repo}", releases.newer(file, row, count), count)
+        for preset, (repo, file, row, count) in NEWER.items()
     ),
     Release("musique", "musique_v1.0.zip", releases.musique_files, 3),
     Release("musique", "unpacked/", releases.musique_files, 3),
@@ -120,8 +97,8 @@ RELEASES = [
     Release("quality", "QuALITY.v1.0.1.zip", releases.quality_files, 10),
     Release("quality", "hub:emozilla/quality", releases.quality_hub, 10),
     *(
-        Release(name, "hub:RUC-NLPIR/FlashRAG_datasets", releases.flashrag_hub(name, split, size), size, sets=DOCS)
-        for name, (split, size) in FLASHRAG.items()
+        Release(name, "hub:RUC-NLPIR/FlashRAG_datasets", releases.flashrag_hub(name, split, 3), 3, sets=DOCS)
+        for name, (split, _) in FLASHRAG.items()
     ),
     Release("nq", "FlashRAG_datasets/", releases.flashrag_hub("nq", "test", 3), 3, sets=DOCS),
     Release("triviaqa", "triviaqa-rc/", releases.trivia, 9 if REAL else 1, given="qa/wikipedia-dev.json"),
@@ -168,8 +145,8 @@ def test_a_release_is_read_as_published(release, tmp_path, hub, monkeypatch):
     assert len(made) == release.rows
     assert made.skipped == {}
     assert all(e.gold.answers and made.documents[id_].text for e in made.examples for id_ in e.question.document_ids)
-    if release.rows == FLASHRAG.get(release.preset, ("", None))[1]:
-        assert f"{release.rows:,} " in " ".join(presets.about(release.preset, "download"))
+    if release.preset in FLASHRAG:
+        assert f"{FLASHRAG[release.preset][1]} " in " ".join(presets.about(release.preset, "download"))
 
 
 @pytest.fixture(scope="module")

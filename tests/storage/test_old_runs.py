@@ -72,7 +72,8 @@ def test_one_folder(here, tmp_path, name):
 
 def test_tracking(here, tmp_path, empty_store):
     shutil.copy(empty_store, tmp_path / "mlflow.db")
-    folders = [str(shutil.copytree(OLD / name, tmp_path / str(n))) for n, name in enumerate(FOLDERS)]
+    versions = {name.partition("/")[0]: name for name in FOLDERS}.values()
+    folders = [str(shutil.copytree(OLD / name, tmp_path / str(n))) for n, name in enumerate(versions)]
     done = here("track", *folders, "--uri", f"sqlite:///{tmp_path}/mlflow.db").checked()
     assert done.stdout.splitlines() == folders
 
