@@ -20,18 +20,18 @@ def cache(
     """
     from harness.storage import reply_cache
 
-    found = reply_cache.cached_models()
-    if model is not None and model not in (names := {kept.model for kept in found}):
+    models = reply_cache.cached_models()
+    if model is not None and model not in (names := {kept.model for kept in models}):
         raise UnknownName("model with kept replies", model, names)
-    found = [kept for kept in found if model in (None, kept.model)]
+    models = [kept for kept in models if model in (None, kept.model)]
     if clear:
-        reply_cache.clear(found)
+        reply_cache.clear(models)
     if json:
-        for kept in found:
+        for kept in models:
             row = {"model": kept.model, "version": kept.folder.name, "replies": kept.replies, "bytes": kept.size}
             print(json_.dumps({**row, "cleared": clear}))
         return 0
-    rows = [(k.model, k.folder.name[:8], str(k.replies), f"{k.size / 1000:.1f} kB") for k in found]
+    rows = [(k.model, k.folder.name[:8], str(k.replies), f"{k.size / 1000:.1f} kB") for k in models]
     print(columns([("model", "version", "replies", "size"), *rows]) if rows else "no replies are kept")
     if clear and rows:
         print("deleted")

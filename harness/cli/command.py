@@ -36,17 +36,17 @@ _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
 def spread_sets(arguments: list[str]) -> list[str]:
     """Repeat the flag before each of several assignments: [--set a=1 b=2] -> [--set a=1 --set b=2]."""
-    out: list[str] = []
-    inside = ""
+    spread: list[str] = []
+    open_flag = ""
     for argument in arguments:
-        if inside and out[-1] != inside:
+        if open_flag and spread[-1] != open_flag:
             if _ASSIGNMENT.match(argument):
-                out.append(inside)
+                spread.append(open_flag)
             else:
-                inside = ""
-        inside = next((flag for flag in _SEVERAL if argument == flag or argument.startswith(f"{flag}=")), inside)
-        out.append(argument)
-    return out
+                open_flag = ""
+        open_flag = next((flag for flag in _SEVERAL if argument == flag or argument.startswith(f"{flag}=")), open_flag)
+        spread.append(argument)
+    return spread
 
 
 def option(
@@ -139,13 +139,13 @@ class Entry(NamedTuple):
 
 def entries_of(tables: Iterable[Commands]) -> dict[str, Entry]:
     """Name -> command of several tables, by section; of commands of one name the first counts."""
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for table, package in tables:
         for section, part in table.items():
             for name, summary in part.items():
-                found.setdefault(name, Entry(name, section, summary, package))
-    sections = list(dict.fromkeys(entry.section for entry in found.values()))
-    return dict(sorted(found.items(), key=lambda item: sections.index(item[1].section)))
+                entries.setdefault(name, Entry(name, section, summary, package))
+    sections = list(dict.fromkeys(entry.section for entry in entries.values()))
+    return dict(sorted(entries.items(), key=lambda item: sections.index(item[1].section)))
 
 
 class Group(TyperGroup):
@@ -164,23 +164,23 @@ class Group(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import the command `cmd_name`, or group those it begins; for another word fail with a usage error."""
-        own = None
+        command = None
         if entry := self.entries.get(cmd_name):  # "curves" of `report` is report_curves in report.py
             word = re.sub("[ -]", "_", entry.name)
             module = importlib.import_module(f"{entry.package}.{entry.name.partition(' ')[0].replace('-', '_')}")
-            own = as_command(getattr(module, f"{word}_", None) or getattr(module, word), cmd_name)
+            command = as_command(getattr(module, f"{word}_", None) or getattr(module, word), cmd_name)
         below = {name: entry for name, entry in self.entries.items() if name.startswith(f"{cmd_name} ")}
         if below:
-            made = group(cmd_name, {name.partition(" ")[2]: entry for name, entry in below.items()})
-            made.default = own
-            if own is not None:
-                own.below = {entry.name: entry.summary for entry in below.values()}
-            return made
-        if own is None and not ctx.resilient_parsing and not cmd_name.startswith("-"):
+            subgroup = group(cmd_name, {name.partition(" ")[2]: entry for name, entry in below.items()})
+            subgroup.default = command
+            if command is not None:
+                command.below = {entry.name: entry.summary for entry in below.values()}
+            return subgroup
+        if command is None and not ctx.resilient_parsing and not cmd_name.startswith("-"):
             near = close_matches(cmd_name, self.list_commands(ctx), limit=1)
             hint = f"Did you mean '{near[0]}'?" if near else "Packages add commands: pip install ./packages/NAME"
             ctx.fail(f"No such command '{cmd_name}'. {hint}")
-        return own
+        return command
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse `args`; if they begin with no command's name, as those of the default one: `harness report results`."""
@@ -208,9 +208,9 @@ class Group(TyperGroup):
 
 def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -> Group:
     """Make a click group of commands; entries: as in Group; summary: its help."""
-    made = Group(name=name, help=summary, no_args_is_help=True, rich_markup_mode=None, context_settings=CONTEXT)
-    made.entries = entries
-    return made
+    click_group = Group(name=name, help=summary, no_args_is_help=True, rich_markup_mode=None, context_settings=CONTEXT)
+    click_group.entries = entries
+    return click_group
 
 
 def as_command(function: Callable[..., int], name: str) -> Command:
@@ -219,16 +219,16 @@ def as_command(function: Callable[..., int], name: str) -> Command:
     A parameter that is a dataclass is replaced by its fields, one option each. A reader that closes the pipe of stdout
     early gives PIPE_CLOSED, which Typer would make exit code 1.
     """
-    own = inspect.signature(function).parameters
+    declared = inspect.signature(function).parameters
     hints = get_type_hints(function, include_extras=True)
-    groups = {name: hints[name] for name in own if is_dataclass(hints[name])}
+    groups = {name: hints[name] for name in declared if is_dataclass(hints[name])}
 
-    def wrapper(**given: Any) -> int:
+    def wrapper(**options: Any) -> int:
         """Call the command, its flat options in their dataclasses again; PIPE_CLOSED where stdout's reader is gone."""
         for name, group in groups.items():
-            given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
+            options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
         try:
-            code = function(**given)
+            code = function(**options)
             sys.stdout.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush at exit
@@ -237,18 +237,18 @@ def as_command(function: Callable[..., int], name: str) -> Command:
 
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters: list[inspect.Parameter] = []
-    for key, parameter in own.items():
+    for key, parameter in declared.items():
         if key not in groups:
             parameters.append(parameter.replace(annotation=hints[key], kind=kind))
             continue
-        of_group = get_type_hints(groups[key], include_extras=True)
+        group_hints = get_type_hints(groups[key], include_extras=True)
         for f in fields(groups[key]):
             default = [] if f.default_factory is list else parameter.empty if f.default is MISSING else f.default
-            parameters.append(inspect.Parameter(f.name, kind, default=default, annotation=of_group[f.name]))
+            parameters.append(inspect.Parameter(f.name, kind, default=default, annotation=group_hints[f.name]))
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command(name, cls=Command, context_settings=CONTEXT)(wrapper)
-    made = typer.main.get_command(app)
-    assert isinstance(made, Command)
-    return made
+    command = typer.main.get_command(app)
+    assert isinstance(command, Command)
+    return command

@@ -96,13 +96,13 @@ def _compare_counts(model: str, json: bool) -> int:
     config = resolve_part("models", Choices(model=model)).parts["model"]
     if config.backend != "hf":
         raise UserError(f"--flops {model}: the sizes of this network are not known; name a model that is loaded here")
-    own, counted = prefill_by_both(local_folder(config)[0])
-    share = own / counted - 1
+    ours, traced = prefill_by_both(local_folder(config)[0])
+    share = ours / traced - 1
     if json:
-        print(json_.dumps({"model": model, "tokens": TOKENS, "formula": own, "fvcore": counted}, indent=2))
+        print(json_.dumps({"model": model, "tokens": TOKENS, "formula": ours, "fvcore": traced}, indent=2))
     else:
-        print(f"a prefill of {TOKENS} tokens by {model}, GFLOPs: {own / 1e9:,.3f} by the formula (executed), ", end="")
-        print(f"{counted / 1e9:,.3f} by fvcore, {share:+.2%}")
+        print(f"a prefill of {TOKENS} tokens by {model}, GFLOPs: {ours / 1e9:,.3f} by the formula (executed), ", end="")
+        print(f"{traced / 1e9:,.3f} by fvcore, {share:+.2%}")
     return 4 if abs(share) > 0.01 else 0
 
 
@@ -118,8 +118,8 @@ def _check_machine(out: Path) -> Iterator[Check]:
 
     yield line("harness", f"{__version__}, Python {platform.python_version()}")
     threads = os.environ.get("OMP_NUM_THREADS")
-    own = f"{threads} threads (OMP_NUM_THREADS)" if threads else "a model takes as many threads as its size is worth"
-    yield line("cores", f"{free_cores()} of {os.cpu_count()} are free; {own}")
+    used = f"{threads} threads (OMP_NUM_THREADS)" if threads else "a model takes as many threads as its size is worth"
+    yield line("cores", f"{free_cores()} of {os.cpu_count()} are free; {used}")
     free = available_bytes()
     yield line("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")
     try:
@@ -168,13 +168,14 @@ def _packages_of_extras() -> dict[str, list[str]]:
 
     def added(package: str, extra: str) -> list[Requirement]:
         listed = map(Requirement, importlib.metadata.requires(package) or ())
-        return [each for each in listed if each.marker is not None and each.marker.evaluate({"extra": extra})]
+        return [need for need in listed if need.marker is not None and need.marker.evaluate({"extra": extra})]
 
     names: dict[str, list[str]] = {}
     for extra in _PURPOSES:
-        for wanted in added(_DISTRIBUTION, extra):
-            inner = [own for more in wanted.extras if _is_installed(wanted.name) for own in added(wanted.name, more)]
-            names.setdefault(extra, []).extend([wanted.name, *(own.name for own in inner)])
+        for requirement in added(_DISTRIBUTION, extra):
+            inner = requirement.extras if _is_installed(requirement.name) else ()
+            nested = [need.name for more in inner for need in added(requirement.name, more)]
+            names.setdefault(extra, []).extend([requirement.name, *nested])
     return names
 
 
@@ -235,10 +236,10 @@ def _check_datasets() -> Iterator[Check]:
     for name in presets.names("datasets"):
         hub = preset_values("datasets", name).get("hub")
         names.setdefault(str(hub) if hub else name.rpartition("/")[0] or name, []).append(name)
-    for found in names.values():
-        folder = found[0].rpartition("/")[0]
-        name = f"{folder}/... ({len(found)})" if folder and len(found) > 1 else ", ".join(found)
-        yield check_rows(found[0], name)
+    for datasets in names.values():
+        folder = datasets[0].rpartition("/")[0]
+        name = f"{folder}/... ({len(datasets)})" if folder and len(datasets) > 1 else ", ".join(datasets)
+        yield check_rows(datasets[0], name)
 
 
 def check_rows(dataset: str, name: str | None = None) -> Check:

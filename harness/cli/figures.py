@@ -32,10 +32,10 @@ def write_figure(
             f"runs: harness report {name} RUNS_DIR"
         )
     runs, damaged = stored_runs(folders or [RESULTS], hold="numbers" if name in _OF_TABLES else "all")
-    made = importlib.import_module(f"{package}.{name}").figure
-    if "warn" in inspect.signature(made).parameters:
+    make_figure = importlib.import_module(f"{package}.{name}").figure
+    if "warn" in inspect.signature(make_figure).parameters:
         options["warn"] = say
-    write(made(runs, **options).written(form), output.out)
+    write(make_figure(runs, **options).written(form), output.out)
     return 3 if damaged else 0
 
 

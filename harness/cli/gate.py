@@ -58,7 +58,7 @@ class Gate(Hook):
         junit: str | None,
         job_summary: str | None,
     ) -> None:
-        self._limits = dict(_limit(text) for text in limits)
+        self._limits = dict(_parse_limit(text) for text in limits)
         if not limits and baseline is None and (junit or job_summary):
             raise UserError(
                 "--junit and --job-summary write checks; add --fail-under SCORE=X or --fail-below-baseline RUN"
@@ -107,13 +107,13 @@ class Gate(Hook):
         return 0 if all(check.passed for check in self._checks) else FAILED_CHECK
 
 
-def _limit(text: str) -> tuple[str, float]:
-    score, mark, value = text.partition("=")
+def _parse_limit(text: str) -> tuple[str, float]:
+    score, equals, value = text.partition("=")
     try:
         least = float(value)
     except ValueError:
         least = -1.0
-    if not mark or not 0 <= least <= 100:
+    if not equals or not 0 <= least <= 100:
         raise UserError(f"--fail-under {text}: should be SCORE=X with X from 0 to 100, as in flashrag.em=60")
     return score, least
 
@@ -126,21 +126,21 @@ def _beside_baseline(name: str, folder: Path, baseline: str, drop: float | None)
     from harness.storage.run_folder import read_run
     from reports.compare import compare_with_baseline
 
-    wanted = "not below the baseline" + ("" if drop is None else f" by more than {drop:g}")
+    check_name = "not below the baseline" + ("" if drop is None else f" by more than {drop:g}")
     try:
         base = read_run(Path(baseline))
-        row = compare_with_baseline(read_run(folder), base)
+        comparison = compare_with_baseline(read_run(folder), base)
     except UserError as error:
-        return Check(name, wanted, False, f"not comparable: {error}")
-    difference, low, high = (row[key] for key in ("difference", "difference.low", "difference.high"))
+        return Check(name, check_name, False, f"not comparable: {error}")
+    difference, low, high = (comparison[key] for key in ("difference", "difference.low", "difference.high"))
     interval = f" [{100 * low:+.1f}, {100 * high:+.1f}]" if high is not None else ", no interval: too few documents"
-    figures = f"{100 * difference:+.1f}{interval} points on {row['n']} common questions"
+    figures = f"{100 * difference:+.1f}{interval} points on {comparison['n']} common questions"
     dropped = (high is not None and high < 0) or (drop is not None and 100 * difference < -drop)
     return Check(
         name,
-        wanted,
+        check_name,
         not dropped,
-        "; ".join([figures, *(note for note in row["notes"] if note.startswith("compared all the same"))]),
+        "; ".join([figures, *(note for note in comparison["notes"] if note.startswith("compared all the same"))]),
     )
 
 

@@ -49,12 +49,12 @@ def heads(
     from harness.engine.plan import plan_choices
     from harness.llm.backend import check_greedy
 
-    given = {**parse_assignments(sets or [], "--set "), "sample_seed": seed}
-    chosen = Choices(method, dataset, data=data, model=model, sample=sample, seed=seed, sets=given)
-    cls = method_class(resolve_part("methods", chosen).parts["method"].implementation)
+    settings = {**parse_assignments(sets or [], "--set "), "sample_seed": seed}
+    choices = Choices(method, dataset, data=data, model=model, sample=sample, seed=seed, sets=settings)
+    cls = method_class(resolve_part("methods", choices).parts["method"].implementation)
     if not cls.heads_field:
         raise UserError(f"'{method}' uses no list of attention heads; name a method that does, such as qrhead")
-    plan = plan_choices(replace(chosen, sets={**given, f"method.{cls.heads_field}": "all"}))
+    plan = plan_choices(replace(choices, sets={**settings, f"method.{cls.heads_field}": "all"}))
     check_greedy(plan.config.model, "a model whose heads are ranked")
     file = Path(out).expanduser()
     return until_interrupted(lambda: _write_heads(plan, top, file), "interrupted; nothing was written")
@@ -65,19 +65,19 @@ def _write_heads(plan: Plan, top: int, out: Path) -> int:
     from harness.engine.head_scores import find_heads
     from harness.storage.files import save_error, write_atomic
 
-    found, config = find_heads(plan, say), plan.config
-    best = found.best(top)
+    scored, config = find_heads(plan, say), plan.config
+    best = scored.best(top)
     heads = [f"{layer}-{head}" for layer, head in best]
     values = {
-        "source": f"harness heads {config.method.name}, {found.questions} questions, seed {config.sample_seed}",
+        "source": f"harness heads {config.method.name}, {scored.questions} questions, seed {config.sample_seed}",
         "found_on": config.dataset.name,
-        "model": {"name": config.model.name, **found.sizes, "weights": plan.identities["reader"].get("weights")},
+        "model": {"name": config.model.name, **scored.sizes, "weights": plan.identities["reader"].get("weights")},
         "heads": heads,
-        "scores": [round(float(found.scores[head]), 6) for head in best],
+        "scores": [round(float(scored.scores[head]), 6) for head in best],
     }
     try:
         write_atomic(out, "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items()).encode())
     except OSError as error:
         raise save_error(out, error, "--out") from error
-    print(f"{out}: {', '.join(heads)}  ({found.questions} questions, {found.left_out} left out)")
+    print(f"{out}: {', '.join(heads)}  ({scored.questions} questions, {scored.left_out} left out)")
     return 0

@@ -94,27 +94,28 @@ def judge(
     """
     from reports.judges import read_labels
 
-    hand = read_labels(Path(labels)) if labels else {}
+    hand_labels = read_labels(Path(labels)) if labels else {}
     folders = run_folders(runs)
     if model is None:
         if sets or prompt or name or max_tokens or scale or kind != "correctness":
             raise UserError("name the model that judges with --model NAME; without it no answer is judged")
-        found = {folder: agreement for folder in folders if (agreement := _agreement(folder, hand))}
-        if not found:
+        agreements = {folder: agreement for folder in folders if (agreement := _agreement(folder, hand_labels))}
+        if not agreements:
             raise UserError("no model has judged these runs yet; name one with --model NAME")
-        for folder, pairs in found.items():
-            print(json_.dumps({"run": str(folder), "agreement": pairs}) if json else f"{folder}\n{_table(pairs)}")
+        for folder, pairs in agreements.items():
+            line = json_.dumps({"run": str(folder), "agreement": pairs})
+            print(line if json else f"{folder}\n{_agreement_table(pairs)}")
         return 0
     check_home()
     from harness.engine.model_judge import make_judge
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
-    chosen = make_judge(model, parse_assignments(sets or [], "--set "), prompt, name, max_tokens, kind, scale)
-    judges = {folder: chosen.for_questions(asked, prompt, max_tokens) for folder, asked in examples.items()}
+    first_judge = make_judge(model, parse_assignments(sets or [], "--set "), prompt, name, max_tokens, kind, scale)
+    judges = {run: first_judge.for_questions(asked, prompt, max_tokens) for run, asked in examples.items()}
     if not json:
-        say(f"prompt ({chosen.kind}, {chosen.prompt_version}):\n" + indent(chosen.prompt.text, "  | "))
-    work = partial(_judge_all, examples, judges, parallel, hand, json)
+        say(f"prompt ({first_judge.kind}, {first_judge.prompt_version}):\n" + indent(first_judge.prompt.text, "  | "))
+    work = partial(_judge_all, examples, judges, parallel, hand_labels, json)
     return until_interrupted(work, "interrupted; what was judged is saved")
 
 
@@ -135,20 +136,20 @@ def _judge_all(
 
     code = 0
     for number, (folder, questions) in enumerate(examples.items()):
-        chosen = judges[folder]
-        if chosen.published:
-            say(f"note: {folder}: the prompts of {chosen.published.source}")
-        if without_home(dict(chosen.identity)) in (read_json(folder / MANIFEST).get("models") or {}).values():
-            say(f"note: {folder}: {chosen.name} is a model of this run; models tend to prefer their own answers")
+        model_judge = judges[folder]
+        if model_judge.published:
+            say(f"note: {folder}: the prompts of {model_judge.published.source}")
+        if without_home(dict(model_judge.identity)) in (read_json(folder / MANIFEST).get("models") or {}).values():
+            say(f"note: {folder}: {model_judge.name} is a model of this run; models tend to prefer their own answers")
         try:
-            judged = judge_run(folder, questions, chosen, parallel=parallel, progress=Progress())
+            judged = judge_run(folder, questions, model_judge, parallel=parallel, progress=Progress())
         except HarnessError as error:
             say(f"error: {folder}: {error}")
             if isinstance(error, UserError) and not error.midway and not number:
                 return 2
             say("what was judged is saved; the same command asks for the rest")
             return 3
-        _print_judged(folder, chosen, judged, labels, json)
+        _print_judged(folder, model_judge, judged, labels, json)
         code = 3 if judged.failures else code
     return code
 
@@ -183,7 +184,7 @@ def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, 
         print(f"{folder}\n  {name}  {mean_text(score) if score else '-'}\n  {', '.join(parts) or 'nothing judged'}")
         spent = "" if paid is None else f", {money(paid)} in money"
         print(f"  all replies: {read:,} tokens read, {written:,} written{spent}")
-        print(_table(agreement) if agreement else "", end="\n" if agreement else "", flush=True)
+        print(_agreement_table(agreement) if agreement else "", end="\n" if agreement else "", flush=True)
     if 2 * counts["unclear"] > judged.replied:
         say(f"warning: most replies of {name} hold no verdict; use a larger model, or another prompt (--prompt)")
     if judged.failures:
@@ -202,7 +203,7 @@ def _agreement(folder: Path, labels: dict[str, str]) -> list[dict[str, Any]]:
     return [*judge_agreements(run), *(label_agreements(run, labels) if labels else [])]
 
 
-def _table(agreement: list[dict[str, Any]]) -> str:
+def _agreement_table(agreement: list[dict[str, Any]]) -> str:
     """Percent agreement and Cohen's kappa of each pair of reports.judges.judge_agreements, in aligned columns."""
     from reports.judges import LABELS, RIGHT
 

@@ -122,8 +122,8 @@ class Root(Group):
 app = typer.Typer(name="harness", cls=Root, rich_markup_mode=None, no_args_is_help=True, context_settings=CONTEXT)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from harness import __version__
 
         print(f"harness {__version__}")
@@ -141,9 +141,9 @@ def _harness(
 
 def root() -> Root:
     """The command `harness` as a click group."""
-    made = typer.main.get_command(app)
-    assert isinstance(made, Root)
-    return made
+    command = typer.main.get_command(app)
+    assert isinstance(command, Root)
+    return command
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from harness.engine.runs_in_turn import Lost
 
 
-def failure_text(result: RunResult, row: str, debug: bool) -> str:
+def failure_text(result: RunResult, label: str, debug: bool) -> str:
     """The error line of a run: how many questions failed, the most frequent reason, and how to run or score them again.
 
-    row: goes in front; debug: adds the traceback of the first question that failed for this reason.
+    label: goes in front; debug: adds the traceback of the first question that failed for this reason.
     """
     from harness.storage.failures import one_line
     from harness.storage.json_lines import read_lines
@@ -52,11 +52,11 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
     from harness.types import lacks_only_scores
 
     errors = {r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")}
-    alike: dict[str, list[str]] = {}  # questions by reason; numbers, such as sizes of texts, make no other one
+    by_reason: dict[str, list[str]] = {}  # questions by reason; numbers, such as sizes of texts, make no other one
     for question, error in errors.items():
         if error is not None:
-            alike.setdefault(re.sub(r"\d+", "", one_line(error)), []).append(question)
-    question, *others = max(alike.values(), key=len)
+            by_reason.setdefault(re.sub(r"\d+", "", one_line(error)), []).append(question)
+    question, *others = max(by_reason.values(), key=len)
     error, which = errors[question], f"{len(others) + 1} of them like" if others else "the first,"
     ways = []
     answered = sum(lacks_only_scores(e) for e in errors.values())
@@ -69,7 +69,7 @@ def failure_text(result: RunResult, row: str, debug: bool) -> str:
     if "traceback" in error and not debug:
         ways.append("--debug prints the traceback")
     count = f"{result.failed} of {result.summary['n_total']} questions failed"
-    return f"{shown}error: {row}{count}; {which} '{question}': {one_line(error)}  ({'; '.join(ways)})"
+    return f"{shown}error: {label}{count}; {which} '{question}': {one_line(error)}  ({'; '.join(ways)})"
 
 
 def print_warnings(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
@@ -100,8 +100,8 @@ def print_result(result: RunResult, plan: Plan, json: bool) -> None:
     lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
     total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
-    bare = summary.get("n_without_prefix")
-    note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
+    no_prefix = summary.get("n_without_prefix")
+    note = f", {no_prefix} replies without the answer prefix, scored whole" if no_prefix else ""
     note += f", {summary['n_truncated']} answered from a truncated context" if summary.get("n_truncated") else ""
     note += f", {summary['n_left_out']} left out by the loader" if summary.get("n_left_out") else ""
     note += f", {summary['n_not_asked']} not asked yet" if summary.get("n_not_asked") else ""
@@ -120,5 +120,5 @@ def incomplete_runs_sentence(total: int, lost: Sequence[Lost]) -> str:
     """Which of `total` runs are incomplete, and why: the last words of a command with several runs."""
     if not lost:
         return f"all {total} runs are complete"
-    lines = [f"{len(lost)} of {total} runs are incomplete:", *(f"  {one.run}: {one.why}" for one in lost)]
+    lines = [f"{len(lost)} of {total} runs are incomplete:", *(f"  {run.run}: {run.why}" for run in lost)]
     return "\n".join(lines)

@@ -45,54 +45,55 @@ def _texts(amounts: Sequence[float | None]) -> list[str]:
     return ["unknown" if amount is None else write(amount) for write, amount in pairs]
 
 
-def _amounts(row: Forecast) -> tuple[float | None, ...]:
-    return row.tokens, row.tflops, row.money
+def _amounts(forecast: Forecast) -> tuple[float | None, ...]:
+    return forecast.tokens, forecast.tflops, forecast.money
 
 
-def as_table(title: str, rows: Sequence[Forecast], convention: str = DEFAULT) -> str:
+def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAULT) -> str:
     """The forecasts as a table with their sum; what is unknown is in no sum, and the last line says how many are.
 
     convention: of the FLOPs.
     """
     head = ["method", "data set", "questions", *_AMOUNTS, "how"]
-    left, *sums = _totals(rows)
-    missing = sum(row.tokens is None or (row.tflops is None and row.money is None) for row in rows)
+    left, *sums = _totals(forecasts)
+    missing = sum(f.tokens is None or (f.tflops is None and f.money is None) for f in forecasts)
     note = f"without the {missing} run{'s'[: missing > 1]} with something unknown" if missing else ""
     cells = [head]
-    for row in rows:
-        asked = f"{row.questions - row.done} of {row.questions}" if row.done else str(row.questions or "unknown")
-        cells.append([row.method, row.dataset, asked, *_texts(_amounts(row)), row.how])
+    for f in forecasts:
+        asked = f"{f.questions - f.done} of {f.questions}" if f.done else str(f.questions or "unknown")
+        cells.append([f.method, f.dataset, asked, *_texts(_amounts(f)), f.how])
     cells.append(["together", "", str(left), *_texts(sums), note])
     # No column of money where no server takes any, of FLOPs where all is money.
-    hidden = {"money"} if sums[2] is None else {"TFLOPs"} if all(row.tflops is None for row in rows) else set()
-    cells = [[cell for name, cell in zip(head, each, strict=True) if name not in hidden] for each in cells]
-    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    right = range(2, len(wide) - 1)  # numbers stand to the right, names to the left
+    hidden = {"money"} if sums[2] is None else {"TFLOPs"} if all(f.tflops is None for f in forecasts) else set()
+    cells = [[cell for name, cell in zip(head, line, strict=True) if name not in hidden] for line in cells]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = range(2, len(widths) - 1)  # numbers stand to the right, names to the left
     aligned = (
-        [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, wide, strict=True))] for r in cells
+        [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))]
+        for line in cells
     )
-    return "\n".join([title, *("  ".join(row).rstrip() for row in aligned), NOTES.format(convention)])
+    return "\n".join([title, *("  ".join(forecast).rstrip() for forecast in aligned), NOTES.format(convention)])
 
 
-def _totals(rows: Sequence[Forecast]) -> tuple[Any, ...]:
+def _totals(forecasts: Sequence[Forecast]) -> tuple[Any, ...]:
     """Questions to answer, then the sum of each of `_amounts` over the rows, None where no row has a value."""
-    columns = [*zip(*map(_amounts, rows), strict=True)] or [()] * len(_AMOUNTS)
+    columns = [*zip(*map(_amounts, forecasts), strict=True)] or [()] * len(_AMOUNTS)
     known = [[value for value in column if value is not None] for column in columns]
-    sums = (sum(values) if values or not rows else None for values in known)
-    return sum(row.questions - row.done for row in rows), *sums
+    sums = (sum(values) if values or not forecasts else None for values in known)
+    return sum(f.questions - f.done for f in forecasts), *sums
 
 
-def suite_line(suite: str, rows: Sequence[Forecast]) -> str:
+def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
     """The sum of the forecasts in a line, printed when a suite begins to run."""
-    left, *sums = _totals(rows)
+    left, *sums = _totals(forecasts)
     tokens, tflops, *_ = _texts(sums)
     needed = f"{left} questions to answer, {tokens} tokens, {tflops} TFLOPs"
-    return f"suite {suite}: {len(rows)} run{'s'[: len(rows) != 1]}, {needed} (each run: --plan)"
+    return f"suite {suite}: {len(forecasts)} run{'s'[: len(forecasts) != 1]}, {needed} (each run: --plan)"
 
 
-def as_json(rows: Iterable[Forecast]) -> str:
+def as_json(forecasts: Iterable[Forecast]) -> str:
     """A line of JSON for each run; null where a number is unknown."""
-    return "\n".join(json_.dumps(asdict(row) | {"questions": row.questions or None}) for row in rows)
+    return "\n".join(json_.dumps(asdict(f) | {"questions": f.questions or None}) for f in forecasts)
 
 
 def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) -> int:
@@ -101,13 +102,13 @@ def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) 
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:
-        rows = run_forecasts(planned.plans, options)
-        count = f"{len(rows)} run{'s' if len(rows) != 1 else ''}"
+        forecasts = run_forecasts(planned.plans, options)
+        count = f"{len(forecasts)} run{'s' if len(forecasts) != 1 else ''}"
         title = f"suite {suite}: {count}" if suite else count
         convention = options.convention or DEFAULT
-        print(as_json(rows) if options.json else as_table(title, rows, convention), flush=True)
-    for thing in dict.fromkeys(thing for plan in planned.plans for thing in plan.missing):
-        say(f"missing here: {thing}")
+        print(as_json(forecasts) if options.json else as_table(title, forecasts, convention), flush=True)
+    for missing in dict.fromkeys(missing for plan in planned.plans for missing in plan.missing):
+        say(f"missing here: {missing}")
     if planned.lost:
         say(incomplete_runs_sentence(len(wanted), planned.lost))
     return planned.code
@@ -117,13 +118,13 @@ def run_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]
     """The forecast of each run, by stored runs or by what its method declares."""
 
     before: dict[RunKey, Plan] = {}
-    made = []
+    forecasts = []
     for plan in planned:
         try:
             before[run_key(plan.choices)] = ready = with_numbers(plan, before, options.folder)
-            made.append(forecast(ready, options.folder, options.convention or DEFAULT))
+            forecasts.append(forecast(ready, options.folder, options.convention or DEFAULT))
         except HarnessError as e:
             how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.pending.items())
             how = how if isinstance(e, RunWaits) else str(e)
-            made.append(Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how))
-    return made
+            forecasts.append(Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how))
+    return forecasts

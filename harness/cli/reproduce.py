@@ -70,7 +70,7 @@ class Pages:
 
 
 def reproduce(
-    chosen: RunOptions,
+    options: RunOptions,
     execution: Execution,
     scaling: WorkerOptions,
     pages: Pages,
@@ -93,16 +93,16 @@ def reproduce(
     if name is None:  # the pages of all runs in --out; without runs, of the printed values alone
         if not pages.files:
             raise UserError("name a table or figure (harness reproduce --list), or write a page: --html reproduce.html")
-        if chosen != RunOptions():
+        if options != RunOptions():
             raise UserError("a page of stored runs runs nothing; name a table, or leave out what a run is chosen with")
         stored, damaged = stored_runs([execution.out]) if execution.folder.is_dir() else ([], 0)
         _write_pages(stored, None, pages)
         return 3 if damaged else 0
     from reports.paper.tables_and_figures import find_table_or_figure
 
-    place, suite = find_table_or_figure(name)
+    item, suite = find_table_or_figure(name)
     ran: list[Path] = []
-    work = partial(run_selection, _suite_selection(chosen, suite), execution, scaling, ran=ran)
+    work = partial(run_selection, _suite_selection(options, suite), execution, scaling, ran=ran)
     code = until_interrupted(work, SAVED)
     if code in (1, 130) or not ran:
         return code
@@ -110,36 +110,36 @@ def reproduce(
     if not execution.json:
         from reports.paper.all_values import NOT_RUN, tables, text
 
-        named = tables(runs, place, margin=pages.margin)
-        left = sum(int((frame["verdict"] == NOT_RUN).sum()) for _, frame in named)
-        named = [(title, own) for title, frame in named if not (own := frame[frame["run"].notna()]).empty]
-        if named:
-            print(text(runs, named, "text", pages.margin).rstrip("\n"))
+        frames = tables(runs, item, margin=pages.margin)
+        left = sum(int((frame["verdict"] == NOT_RUN).sum()) for _, frame in frames)
+        frames = [(title, measured) for title, frame in frames if not (measured := frame[frame["run"].notna()]).empty]
+        if frames:
+            print(text(runs, frames, "text", pages.margin).rstrip("\n"))
         if left:
-            print(f"{left} printed values of {place.label} have no run here yet")
-        if not named:
-            print(f"{place.label}: {place.note or 'no printed value is measured by these runs'}")
-        _write_drawings(runs, place, suite, execution.folder)
-    _write_pages(runs, place, pages)
+            print(f"{left} printed values of {item.label} have no run here yet")
+        if not frames:
+            print(f"{item.label}: {item.note or 'no printed value is measured by these runs'}")
+        _write_drawings(runs, item, suite, execution.folder)
+    _write_pages(runs, item, pages)
     return code
 
 
-def _suite_selection(chosen: RunOptions, suite: str) -> Selection:
+def _suite_selection(options: RunOptions, suite: str) -> Selection:
     """The selection of a suite's runs; a small model plays every role, with its own profile in place of paper."""
     from reports.paper.tables_and_figures import TWIN
 
-    made = Selection(**{f.name: getattr(chosen, f.name) for f in fields(chosen)}, suite=suite)
-    if chosen.model is None or suite.startswith(TWIN):
-        return made
-    whole = suites.read_suite(suite)
-    roles = {key for part in whole.parts or (whole,) for key in part.sets if key.startswith("roles.")}
-    made = replace(made, unset=[*made.unset, *sorted(roles - set(made.unset))])
-    model = configured("models", model=chosen.model)
+    selection = Selection(**{f.name: getattr(options, f.name) for f in fields(options)}, suite=suite)
+    if options.model is None or suite.startswith(TWIN):
+        return selection
+    shipped = suites.read_suite(suite)
+    roles = {key for part in shipped.parts or (shipped,) for key in part.sets if key.startswith("roles.")}
+    selection = replace(selection, unset=[*selection.unset, *sorted(roles - set(selection.unset))])
+    model = configured("models", model=options.model)
     profile = "pocket" if model.embedded else "small" if model.small else None
-    if chosen.profile is None and profile is not None:
+    if options.profile is None and profile is not None:
         say(f"note: profile {profile} in place of paper: {model.name} in every role, and the encoders that are here")
-        return replace(made, profile=profile)
-    return made
+        return replace(selection, profile=profile)
+    return selection
 
 
 def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> None:
@@ -188,25 +188,25 @@ def _print_needs(name: str | None, json: bool) -> int:
 
     every = [(item, item.name) for item in tables_and_figures() if item.name]
     chosen = every if name is None else [find_table_or_figure(name)]
-    found = [(item, suite, needs(suites.read_suite(str(suite)))) for item, suite in chosen]
-    listed = [(item, suite, [*_file_checks(own), _gpu_check(own)]) for item, suite, own in found]
+    needed = [(item, suite, needs(suites.read_suite(str(suite)))) for item, suite in chosen]
+    listed = [(item, suite, [*_file_checks(checks), _gpu_check(checks)]) for item, suite, checks in needed]
     if json:
         parts = [
-            {"name": suite, **item.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}
-            for item, suite, own in listed
+            {"name": suite, **item.model_dump(exclude={"name"}), "needs": [asdict(check) for check in checks]}
+            for item, suite, checks in listed
         ]
         print(json_.dumps(parts, indent=2, ensure_ascii=False))
     elif name is not None:
-        ((item, suite, own),) = listed
+        ((item, suite, checks),) = listed
         print(f"{item.label}: {item.title}  (suite {suite})\n")
-        print_checks(own)
-        for text in filter(None, (item.note, *(f"cannot be had: {one}" for one in item.lacks))):
+        print_checks(checks)
+        for text in filter(None, (item.note, *(f"cannot be had: {lack}" for lack in item.lacks))):
             print(text)
     else:
         lines = [("name", "table or figure", "GPU memory", "here", "")]
-        for item, suite, own in listed:
-            memory, has_size, _ = next(check.text for check in own if check.part == "GPU").partition(" for ")
-            count = Counter(_NOUNS[check.part] for check in own if check.state != "ok")
+        for item, suite, checks in listed:
+            memory, has_size, _ = next(check.text for check in checks if check.part == "GPU").partition(" for ")
+            count = Counter(_NOUNS[check.part] for check in checks if check.state != "ok")
             lacks = ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
             here = f"lacks {lacks}" if lacks else "ready"
             lines.append((str(suite), item.label, memory if has_size else "–", here, item.title))
@@ -215,41 +215,41 @@ def _print_needs(name: str | None, json: bool) -> int:
     return 0
 
 
-def _file_checks(found: Needs) -> Iterator[Check]:
+def _file_checks(needs: Needs) -> Iterator[Check]:
     """Yield a check of each data set, file of documents, weights, adapter and package that is needed."""
-    for name in found.datasets:
+    for name in needs.datasets:
         yield check_rows(name)
-    for name, place in found.documents.items():
+    for name, place in needs.documents.items():
         here = Path(place).expanduser().exists()
         how = f"harness retrieve --dataset {name} --corpus WIKIPEDIA --retriever e5 --top 8 --limit 1000"
         yield Check("Files", "ok" if here else "missing", place, "on disk" if here else how)
-    for name, config in (*found.models.items(), *found.encoders.items()):
+    for name, config in (*needs.models.items(), *needs.encoders.items()):
         key = getattr(config, "api_key_env", None)
         if key and key not in os.environ:
             yield Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
         else:
             part = "encoder" if isinstance(config, EncoderConfig) else "model"
             yield check_weights("Weights", name, config.model_dump(), f"{part}.source")
-    for source in found.classifiers:
+    for source in needs.classifiers:
         yield check_weights("Weights", source, {"source": source}, "method.classifier")
-    for place in found.adapters:
+    for place in needs.adapters:
         here = Path(place).expanduser().exists()
         out, _, _ = place.partition("/adapters/")
         how = f"harness train longrefiner --model {Path(out).name} --out {out}"
         yield Check("Weights", "ok" if here else "missing", place, "on disk" if here else how)
 
-    if found.entities:
+    if needs.entities:
         here = importlib.util.find_spec("stanza") is not None
         how = "pip install 'longdoc-harness[entities]', then python -c \"import stanza; stanza.download('en')\""
         yield Check("Packages", "ok" if here else "missing", "stanza", "names in texts (QRMeM)" if here else how)
 
 
-def _gpu_check(found: Needs) -> Check:
+def _gpu_check(needs: Needs) -> Check:
     """Whether the GPUs of this machine hold what the run that takes most needs."""
-    need = found.gpu / _GIB
+    need = needs.gpu / _GIB
     if need < 1:
         return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")
-    unknown = f"; without {', '.join(found.unknown)}, whose size is not known" if found.unknown else ""
+    unknown = f"; without {', '.join(needs.unknown)}, whose size is not known" if needs.unknown else ""
     has = 0.0
     if importlib.util.find_spec("torch") is not None:
         import torch

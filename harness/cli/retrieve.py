@@ -83,8 +83,8 @@ def retrieve(
         if unread:
             say(f"warning: not read, or not in full: {', '.join(unread)}")
     # The corpus's name, and a mark of where it is: two dumps may have one name.
-    mark = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:8]
-    place = Path(index).expanduser() if index else home() / "retrieval" / f"{_file_name(path.name)}-{mark}"
+    path_hash = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:8]
+    place = Path(index).expanduser() if index else home() / "retrieval" / f"{_file_name(path.name)}-{path_hash}"
     name = f"{_file_name(config.name)}-{_file_name(Path(retriever).name)}.jsonl"
     target = Path(out).expanduser() if out else Path("retrieved") / name
     rows = load_questions(config, limit)
@@ -92,8 +92,8 @@ def retrieve(
 
     def work() -> int:
         with _progress() as progress:
-            done = run(Request(path, encoder, top, words, place, target), rows, source, progress)
-        _print_result(done, target, top, config, json=json)
+            written = run(Request(path, encoder, top, words, place, target), rows, source, progress)
+        _print_result(written, target, top, config, json=json)
         return 0
 
     return until_interrupted(work, "interrupted; finished parts of the index are kept")
@@ -105,19 +105,19 @@ def _resolve_configs(
     """The data set and the encoder (None for BM25) that the options name; sets: of --set. Raises UserError."""
     from harness.config.resolve import resolved
 
-    given = parse_assignments(sets, "--set ")
+    assignments = parse_assignments(sets, "--set ")
     parts = ("dataset",) if retriever == _BM25 else ("dataset", "encoder")
-    if foreign := [key for key in given if key.partition(".")[0] not in parts or "." not in key]:
+    if foreign := [key for key in assignments if key.partition(".")[0] not in parts or "." not in key]:
         raise ConfigError([f"--set {foreign[0]}: only {'.KEY and '.join(parts)}.KEY can be set here"])
-    config = resolved("datasets", dataset=dataset, data=data, sets=given)
+    config = resolved("datasets", dataset=dataset, data=data, sets=assignments)
     if config.format != "retrieved":
-        own = f"'{config.name}' brings its own documents"
+        reason = f"'{config.name}' brings its own documents"
         if config.name.startswith("pocket/"):
-            raise UserError(f"{own}; name a data set of open questions, such as nq")
-        raise UserError(f"{own}; if its questions make sense without them, add --set dataset.format=retrieved")
+            raise UserError(f"{reason}; name a data set of open questions, such as nq")
+        raise UserError(f"{reason}; if its questions make sense without them, add --set dataset.format=retrieved")
     if retriever == _BM25:
         return config, None
-    return config, resolved("encoders", dataset=dataset, data=data, sets={**given, "encoder": retriever})
+    return config, resolved("encoders", dataset=dataset, data=data, sets={**assignments, "encoder": retriever})
 
 
 def _file_name(name: str) -> str:
@@ -144,26 +144,27 @@ def _progress() -> Iterator[Callable[[str, int, int | None], None]]:
             bar.close()
 
 
-def _print_result(done: Written, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
+def _print_result(written: Written, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
     """Print what was written to `target`, its recall of answers in `top` documents, and how a run uses the file."""
-    recall, corpus = done.recall, done.facts["corpus"]
+    recall, corpus = written.recall, written.facts["corpus"]
     words, characters = recall.share(recall.words), recall.share(recall.characters)
     if json:
         points = {"answer_recall": words, "answer_recall_substring": characters}
-        print(json_.dumps({"file": str(target), **done.facts, **points}))
+        print(json_.dumps({"file": str(target), **written.facts, **points}))
     else:
         searched = f"{corpus['passages']:,} passages of {corpus['documents']:,} documents"
-        print(f"{target}: {done.facts['questions']} questions, at most {top} documents each")
+        print(f"{target}: {written.facts['questions']} questions, at most {top} documents each")
         blank = f"; {corpus['without text']:,} rows without text are left out" if corpus.get("without text") else ""
-        print(f"  {done.facts['index']['retriever']} over {searched}{blank}")
+        print(f"  {written.facts['index']['retriever']} over {searched}{blank}")
         if words is not None:
             shares = f"{words:.1f} in whole words, {characters:.1f} as a string of characters"
             print(f"  answer recall@{top}: {shares} ({recall.questions} questions)")
         if recall.left_out:
             print(f"  {recall.left_out} questions have no answer of at most 10 words and are not in the recall")
-    if done.without:
-        say(f"warning: no passage matches {done.without} questions; they are answered from no text")
-    layers = presets.read("datasets", config.name)  # a run must be told the format where its preset's is another one
-    form = "" if any(values.get("format") == "retrieved" for _, values in layers) else " dataset.format=retrieved"
-    use = f"harness run --method NAME --dataset {config.name} ... --set dataset.documents={target}{form}"
+    if written.without:
+        say(f"warning: no passage matches {written.without} questions; they are answered from no text")
+    layers = presets.read("datasets", config.name)
+    known = any(values.get("format") == "retrieved" for _, values in layers)
+    use = f"harness run --method NAME --dataset {config.name} ... --set dataset.documents={target}"
+    use += "" if known else " dataset.format=retrieved"
     say(f"use it: {use}")

@@ -51,7 +51,7 @@ def run_selection(
     repeat: Repeat = None,
     ran: list[Path] | None = None,
 ) -> int:
-    """Make the runs of a selection; returns the exit code. sweep, repeat: as of `run`; ran: gets each run's folder."""
+    """Make the runs of a selection; returns the exit code. sweep, repeat: as of `run`; ran: gets the run folders."""
     suite, command = selection.suite, ["harness", *sys.argv[1:]]
     scaling.check(options.plan)
     options.check()

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from harness.engine.plan import Plan
 
 
-def with_option_settings(rows: list[Choices], options: Execution) -> list[Choices]:
+def with_option_settings(runs: list[Choices], options: Execution) -> list[Choices]:
     """The runs with the settings that options of this command add. Raises UserError."""
     settings = options.settings
-    for row in rows:
-        if twice := sorted(settings.keys() & row.sets.keys()):
-            raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
-    rows = [replace(row, sets={**row.sets, **settings}) for row in rows]
+    for run in runs:
+        if repeated := sorted(settings.keys() & run.sets.keys()):
+            raise UserError(f"'{repeated[0]}' is given twice: by --set and by the flag of that name; keep one")
+    runs = [replace(run, sets={**run.sets, **settings}) for run in runs]
     if options.record_stops is None and options.record_t_p is None:
-        return rows
+        return runs
     from harness.engine.recorded_stops import with_stops
 
-    return with_stops(rows, {"record_stops": options.record_stops, "record_t_p": options.record_t_p}, say)
+    return with_stops(runs, {"record_stops": options.record_stops, "record_t_p": options.record_t_p}, say)
 
 
 def trackers_and_checks(options: Execution, scaling: WorkerOptions, suite: str | None) -> tuple[list[Hook], list[str]]:
@@ -44,12 +44,12 @@ def trackers_and_checks(options: Execution, scaling: WorkerOptions, suite: str |
         from harness.tracking.background import BackgroundTracking
         from harness.tracking.wandb_run import address
 
-        alike: dict[str, Any] = {"note": say, "shared": scaling.shard is not None}
-        mlflow = BackgroundTracking(options.folder, options.mlflow, suite, options.traces, **alike)
+        common: dict[str, Any] = {"note": say, "shared": scaling.shard is not None}
+        mlflow = BackgroundTracking(options.folder, options.mlflow, suite, options.traces, **common)
         unlogged = [f"not logged to MLflow: {problem}" for problem in mlflow.unusable]
         hooks.append(mlflow)
         if options.track is not None:
-            hooks.append(BackgroundTracking(options.folder, address(options.track), suite, 0, **alike))
+            hooks.append(BackgroundTracking(options.folder, address(options.track), suite, 0, **common))
     limits = [part for text in options.fail_under for part in text.split(",")]
     checks = (options.fail_below_baseline, options.fail_drop, options.junit, options.job_summary)
     if limits or any(value is not None for value in checks):

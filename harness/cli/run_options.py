@@ -181,9 +181,9 @@ class WorkerOptions:
         """The limits of the command. Raises UserError."""
         from harness.engine.spending_limits import Budget
 
-        named = {"tokens": self.max_tokens, "tflops": self.max_tflops}
-        named |= {"hours": self.max_hours, "money": self.max_money}
-        return Budget(named, self.price)
+        limits = {"tokens": self.max_tokens, "tflops": self.max_tflops}
+        limits |= {"hours": self.max_hours, "money": self.max_money}
+        return Budget(limits, self.price)
 
     def check(self, plan: bool = False) -> None:
         """Raise UserError for options that do not fit together; plan: for a forecast, which may name workers anyway."""
@@ -212,23 +212,23 @@ class WorkerOptions:
     def executor(self, options: Execution, command: list[str], several: bool) -> Iterator[Callable[[Plan], RunResult]]:
         """Yield the function that runs a plan: in this process, one shard of it, or by Ray's workers.
 
-        command: for the manifest; several: whether the command has several rows, so that each is named.
+        command: for the manifest; several: whether the command has several runs, so that each is named.
         """
         from harness.engine import runner
         from harness.engine.progress import Progress
 
-        asking: dict[str, Any] = {"command": command, "budget": self.budget, "parallel": options.parallel}
-        asking |= {"retry_failed": options.retry_failed, "fail_fast": options.fail_fast}
+        arguments: dict[str, Any] = {"command": command, "budget": self.budget, "parallel": options.parallel}
+        arguments |= {"retry_failed": options.retry_failed, "fail_fast": options.fail_fast}
 
         def execute(plan: Plan) -> RunResult:
             if several and not sys.stderr.isatty():  # a live line begins with the run's name
                 say(f"--- {plan.run_name}")
             progress = Progress(name=plan.run_name if several else "", quiet=options.quiet)
             if self.shard is None:
-                return runner.run(plan, options.folder, progress=progress, **asking)
+                return runner.run(plan, options.folder, progress=progress, **arguments)
             from harness.scale.shard import parse_shard, run_shard
 
-            return run_shard(plan, options.folder, *parse_shard(self.shard), progress=progress, **asking)[0]
+            return run_shard(plan, options.folder, *parse_shard(self.shard), progress=progress, **arguments)[0]
 
         if self.engine == "local":
             yield execute
@@ -237,5 +237,5 @@ class WorkerOptions:
 
         count, gpus, address = self.workers, self.gpus_per_worker, self.ray_address
         with connect(workers=count, gpus=gpus, address=address, parallel=options.parallel) as workers:
-            asking |= {"spread": workers, "parallel": workers.parallel}
+            arguments |= {"spread": workers, "parallel": workers.parallel}
             yield execute

@@ -44,13 +44,15 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
         return Check("Server", state if isinstance(state, str) else "ok" if state else "missing", name, text)
 
     yield line("models", bool(offered), ", ".join(offered) or "it lists none")
-    plain = ask()
-    if isinstance(plain, str):
-        yield line("chat", "problem", plain)
+    sample = ask()
+    if isinstance(sample, str):
+        yield line("chat", "problem", sample)
         return
     yield line("chat", True, f"'{served}' replies")
-    counted = plain.tokens_in is not None and plain.tokens_out is not None
-    counts = f"{plain.tokens_in} tokens read, {plain.tokens_out} written" if counted else "none; they are counted here"
+    counted = sample.tokens_in is not None and sample.tokens_out is not None
+    counts = (
+        f"{sample.tokens_in} tokens read, {sample.tokens_out} written" if counted else "none; they are counted here"
+    )
     yield line("usage counts", counted, counts)
     again = [ask(_LONG), ask(_LONG)][1]
     cached = 0 if isinstance(again, str) else again.tokens_cached
@@ -64,11 +66,11 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
     else:
         same = texts[1] == texts[2]
         yield line("seed", not same, "another seed gives the same reply" if same else "one seed gives one reply")
-    words = plain.text.split()
+    words = sample.text.split()
     stop = words[len(words) // 2] if len(words) > 2 else None
     short = ask(stop=[stop]) if stop else "the reply was too short to tell"
     if isinstance(short, Reply):
-        ends = len(short.text) <= plain.text.index(str(stop)) + len(str(stop))
+        ends = len(short.text) <= sample.text.index(str(stop)) + len(str(stop))
         short = "replies end there" if ends else "replies go on; they are cut here, but cost more tokens"
     yield line("stop strings", short == "replies end there", short)
     first = ask(max_tokens=1, logprobs=True, top_logprobs=config.logprobs or 5)
@@ -92,11 +94,11 @@ def _check_methods(capabilities: set[str], known: int) -> Iterator[Check]:
     for name, _, method in preset_methods():
         needs = frozenset().union(*method.needs.values())
         trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
-        lacking = sorted(needs - capabilities)
-        if trained or set(lacking) - {"probe"}:
-            wanted = sorted({*needs - {"sampling"}, *(["adapters"] if trained else [])})
-            group: tuple[State, str] = "missing", f"loaded models only ({', '.join(wanted)})"
-        elif lacking:
+        missing = sorted(needs - capabilities)
+        if trained or set(missing) - {"probe"}:
+            needed = sorted({*needs - {"sampling"}, *(["adapters"] if trained else [])})
+            group: tuple[State, str] = "missing", f"loaded models only ({', '.join(needed)})"
+        elif missing:
             group = "missing", "only with log-probabilities"
         elif "probe" in needs:
             group = "ok", f"with model.logprobs={known} model.tokenizer=FOLDER"

@@ -92,14 +92,14 @@ def kind_of(name: str) -> str:
     """The kind of presets that `name` is a name of. Raises UserError when none or several have it."""
     if ":" in name:
         return "scorers"  # a function of the user's own
-    known = {kind: list(summaries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS}
-    kinds = [kind for kind, names in known.items() if presets.fold(name) in map(presets.fold, names)]
+    names_by_kind = {kind: list(summaries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS}
+    kinds = [kind for kind, names in names_by_kind.items() if presets.fold(name) in map(presets.fold, names)]
     if len(kinds) > 1:
         raise UserError(f"'{name}' is a name in {' and '.join(kinds)}; add --kind {kinds[0]}")
     if not kinds:
         if Path(name, "run.yaml").is_file():
             raise UserError(f"'{name}' is a run: its settings are in run.yaml there, its scores: harness report {name}")
-        raise UnknownName("name", name, {n for names in known.values() for n in names}, presets.list_hint())
+        raise UnknownName("name", name, {n for names in names_by_kind.values() for n in names}, presets.list_hint())
     return kinds[0]
 
 
@@ -113,8 +113,8 @@ def resolve_named(kind: str, name: str, selection: Selection | None = None) -> t
 
     chosen = selection.choices() if selection else Choices()
     part = _PARTS[kind]
-    named: dict[str, Any] = {"sets": {**chosen.sets, part: name}} if part == "encoder" else {part: name}
-    resolution = resolve_part(kind, replace(chosen, **named))
+    choice: dict[str, Any] = {"sets": {**chosen.sets, part: name}} if part == "encoder" else {part: name}
+    resolution = resolve_part(kind, replace(chosen, **choice))
     return resolution, resolution.parts[part]
 
 
@@ -123,13 +123,13 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
     if kind == "scorers":
         from harness import scorers
 
-        known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), name)
+        scorer = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), name)
         summary = ""
-        if ":" in known:  # a function of the user's own
-            registry.trust(known)  # the user named it
-            summary = (inspect.getdoc(registry.load(known)) or "").partition("\n")[0]
-        summary = summary or scorers.lookup(known).summary
-        values = {"name": known, "summary": summary, "version": scorers.version(known)}
+        if ":" in scorer:  # a function of the user's own
+            registry.trust(scorer)  # the user named it
+            summary = (inspect.getdoc(registry.load(scorer)) or "").partition("\n")[0]
+        summary = summary or scorers.lookup(scorer).summary
+        values = {"name": scorer, "summary": summary, "version": scorers.version(scorer)}
         return ShownConfig(values, dict.fromkeys(values, "harness.scorers"))
     if kind in ("suites", "profiles"):
         tree = Tree(presets.read(kind, name))
@@ -167,8 +167,8 @@ def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
         }
         for option_name, option in option_fields(config.format).items()
     }
-    given = documents_given(config.format).splitlines()
-    return {"download": presets.about(name, "download") or [], "options": options, "documents": given}
+    documents = documents_given(config.format).splitlines()
+    return {"download": presets.about(name, "download") or [], "options": options, "documents": documents}
 
 
 def _type_in_words(annotation: Any) -> str:
@@ -195,13 +195,14 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
     parameters: list[str] = []
     for path, part in parts.items():
         if path == "method":
-            made = make_method(resolution)
-            prompts = made.prompts()
+            method = make_method(resolution)
+            prompts = method.prompts()
             # What the class of its parameters and the classes that it extends say about them, its own last.
-            own = [c for c in type(made.config).__mro__ if issubclass(c, MethodConfig) and "__doc__" in vars(c)]
-            texts = [inspect.cleandoc(c.__doc__ or "") for c in reversed(own) if c is not MethodConfig]
+            classes = [c for c in type(method.config).__mro__ if issubclass(c, MethodConfig) and "__doc__" in vars(c)]
+            texts = [inspect.cleandoc(c.__doc__ or "") for c in reversed(classes) if c is not MethodConfig]
             parameters = [line for text in texts for line in text.splitlines()]
-            params = made.config.model_dump(mode="json", exclude={"prompts"}) | pending_params(type(made), part.params)
+            params = method.config.model_dump(mode="json", exclude={"prompts"})
+            params |= pending_params(type(method), part.params)
             part = part.model_copy(update={"params": params})
         inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
         if isinstance(part, ModelConfig):

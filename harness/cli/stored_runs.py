@@ -28,7 +28,7 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
             figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
             what = "no folder matches the pattern" if set("*?[") & {*folder} else "there is no folder"
             raise UserError(f"{what} '{folder}'; name a folder with runs, as given to harness run --out{figure}")
-        own: dict[str, StoredRun] = {}
+        runs_here: dict[str, StoredRun] = {}
         damaged: list[UserError] = []
         for path in run_folders([folder]):
             try:
@@ -38,17 +38,17 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
                 sys.stderr.write(f"warning: left out: {error}\n")
                 continue
             if run.records:
-                own[str(run.path)] = run
+                runs_here[str(run.path)] = run
             else:
                 sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
-        if not own:
+        if not runs_here:
             raise damaged[0] if damaged else UserError(f"no run below '{folder}' has an answered question yet")
-        runs |= own
+        runs |= runs_here
         count += len(damaged)
     names = Counter((run.config["dataset"]["name"], run.name) for run in runs.values())
-    several = {key for key, found in names.items() if found > 1}
-    shown = ((r, (r.config["dataset"]["name"], r.name) in several) for r in runs.values())
-    return [replace(run, known_as=str(run.path)) if twice else run for run, twice in shown], count
+    ambiguous = {key for key, number in names.items() if number > 1}
+    shown = ((r, (r.config["dataset"]["name"], r.name) in ambiguous) for r in runs.values())
+    return [replace(run, known_as=str(run.path)) if is_ambiguous else run for run, is_ambiguous in shown], count
 
 
 def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
@@ -62,8 +62,8 @@ def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
         if (other := kept.get(key)) is None:
             kept[key] = run
             continue
-        kept[key], left = (run, other) if len(run.records) > len(other.records) else (other, run)
-        sys.stderr.write(f"warning: left out: {left.path} is the same run as {kept[key].path}\n")
+        kept[key], copy = (run, other) if len(run.records) > len(other.records) else (other, run)
+        sys.stderr.write(f"warning: left out: {copy.path} is the same run as {kept[key].path}\n")
     return list(kept.values())
 
 

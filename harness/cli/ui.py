@@ -56,8 +56,8 @@ def ui(
     pages = {}
     if file is not None:
         with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as store:
-            found = store.execute(_NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)).fetchall()
-            pages = {str(name): f"{server}/{view_url(str(number))}" for number, name in found}
+            experiments = store.execute(_NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)).fetchall()
+            pages = {str(name): f"{server}/{view_url(str(number))}" for number, name in experiments}
     for name, page in pages.items():
         sys.stderr.write(f"  {name}: {page}\n")
     if not no_browser and (sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):

@@ -89,9 +89,9 @@ class _Server(ThreadingHTTPServer):
             begun = time.monotonic()
             # The time to make a page is known only once it is made, so that of the last one counts.
             pause = max(_PAUSE, self._took / _SHARE)
-            made = page(without_copies(self._live.readable()), title=self._title, live=pause)
+            html = page(without_copies(self._live.readable()), title=self._title, live=pause)
             self._took = time.monotonic() - begun
-            return "text/html", made
+            return "text/html", html
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print the traceback of the exception that a request raised, unless the browser has gone away."""
@@ -108,14 +108,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not _OWN_HOST.fullmatch(self.headers.get("Host", "")):
             self.send_error(403, "this page is for the machine that serves it")
             return
-        found = self.server.content(self.path)
-        if found is None:
+        content = self.server.content(self.path)
+        if content is None:
             self.send_error(404)
             return
-        kind, body = found[0], found[1].encode()
+        kind, body = content[0], content[1].encode()
         self.send_response(200)
-        own = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
-        for name, value in {**own, **_HEADERS}.items():
+        headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
+        for name, value in {**headers, **_HEADERS}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

@@ -183,9 +183,8 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
         if chosen is not None and presets.fold(str(part.get("name", chosen))) != presets.fold(chosen):
             keep = _EXECUTION.get(kind, set())
             if ignored := ", ".join(sorted(part.keys() - keep - {"name"})):
-                r.warnings.append(
-                    f"{source} sets {ignored} of {noun} '{part['name']}'; not used, as '{name}' was chosen"
-                )
+                other = f"{noun} '{part['name']}'"
+                r.warnings.append(f"{source} sets {ignored} of {other}; not used, as '{name}' was chosen")
             if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
                 keep = {"window"}
             part = {key: value for key, value in part.items() if key in keep}

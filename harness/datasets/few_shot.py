@@ -41,9 +41,8 @@ class Shots:
         self._count, self._similar = config.shots, config.shots_by == "similarity" and not config.shots_ids
         by_id = {example.question.id: example for example in pool}
         if missing := [id_ for id_ in config.shots_ids if id_ not in by_id]:
-            raise UserError(
-                f"dataset.shots_ids: '{missing[0]}' is no training row of '{config.name}', or is asked itself"
-            )
+            named = f"dataset.shots_ids: '{missing[0]}'"
+            raise UserError(f"{named} is no training row of '{config.name}', or is asked itself")
         drawn_ids = Dice("shots", config.shots_seed).shuffled(sorted(by_id))[: self._count]
         self._pool = [by_id[id_] for id_ in (by_id if self._similar else config.shots_ids or drawn_ids)]
         self._index = BM25Okapi([words(e.question.text) for e in self._pool]) if self._similar else None

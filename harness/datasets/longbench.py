@@ -129,9 +129,8 @@ def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
 
 def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str) -> int | None:
     """The index of the passage, (title, text), with `title`; of several, the one with `text`. None: not there."""
-    same_title = [i for i, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
-    with_text = [i for i in same_title if _folded(text)[:80] in _folded(passages[i][1])]
-    return next(iter(with_text + same_title), None)
+    named = [i for i, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
+    return next((i for i in named if _folded(text)[:80] in _folded(passages[i][1])), named[0] if named else None)
 
 
 def _folded(text: str) -> str:

@@ -55,13 +55,13 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
     card = read_card(folder)
     if card is None:
         return [f"no card says what the adapter '{name}' in '{folder}' was trained on"] if merged else []
-    marked = dict(card.get("base") or {})
+    card_base = dict(card.get("base") or {})
     # Two ways of naming weights, a commit and a hash, cannot be compared.
-    where = marked.get("where")
+    where = card_base.get("where")
     if where is None or set(where) != set(base.where) or canonical(where) == canonical(base.where):
         return _training_shares(name, base, card.get("trained"))
-    if marked.get("name") != base.name:
-        raise _base_error(name, folder, str(marked.get("name")), base, "its card has the mark of other weights")
+    if card_base.get("name") != base.name:
+        raise _base_error(name, folder, str(card_base.get("name")), base, "its card has the mark of other weights")
     again = f"train it again: harness train {card.get('method')}"
     return [f"the adapter '{name}' is stale: it was trained on other weights of '{base.name}'; {again}"]
 
@@ -87,16 +87,16 @@ def prompt_mismatch(name: str, folder: str | Path, task: str, prompts: Mapping[s
     prompts gives None. Raises CannotRun for a card that cannot be read.
     """
     card = read_card(Path(folder)) or {}
-    theirs, ours = card.get("prompts"), prompt_digests(prompts)
-    if not isinstance(theirs, dict):
+    on_card, in_use = card.get("prompts"), prompt_digests(prompts)
+    if not isinstance(on_card, dict):
         return None
-    if theirs and not any(prompt in ours and prompt.removesuffix(", system") == task for prompt in theirs):
+    if on_card and not any(prompt in in_use and prompt.removesuffix(", system") == task for prompt in on_card):
         return (
-            f"the adapter '{name}' in '{folder}' was trained for {', '.join(theirs)}, and is switched on for {task}; "
+            f"the adapter '{name}' in '{folder}' was trained for {', '.join(on_card)}, and is switched on for {task}; "
             f"name the adapter of {task}"
         )
-    for prompt, trained in theirs.items():
-        if ours.get(prompt) != trained:
+    for prompt, trained in on_card.items():
+        if in_use.get(prompt) != trained:
             return (
                 f"the adapter '{name}' was trained on another prompt '{prompt}' than the one in use; put that prompt "
                 f"back, train the adapter again (harness train {card.get('method')}), or run the method without it"
@@ -178,11 +178,11 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
             if side not in key:
                 continue
             module = key.removeprefix(_KEY_PREFIX).partition(side)[0]
-            theirs = base.get(f"{module}.weight")
-            if theirs is None:
+            base_shape = base.get(f"{module}.weight")
+            if base_shape is None:
                 yield f"it changes {module}, which is not there"
                 continue
-            size = theirs[1 - axis if settings.get("fan_in_fan_out") else axis]
+            size = base_shape[1 - axis if settings.get("fan_in_fan_out") else axis]
             if shape[axis] != size:
                 end = "inputs" if axis else "outputs"
                 yield f"it takes {module} to have {shape[axis]} {end}, there are {size}"
@@ -207,14 +207,14 @@ def _training_shares(name: str, base: Base, trained: Any) -> list[str]:
     return [f"{unequal} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))} of its rows): {least}"] if shares else []
 
 
-def adapter_folder(named: str) -> Path:
+def adapter_folder(setting: str) -> Path:
     """The folder of model.adapter: FOLDER or package:NAME/FOLDER. Raises CannotRun for a package not installed."""
-    if not named.startswith(_PACKAGE):
-        return Path(named)
-    package, _, inner = named.removeprefix(_PACKAGE).partition("/")
+    if not setting.startswith(_PACKAGE):
+        return Path(setting)
+    package, _, inner = setting.removeprefix(_PACKAGE).partition("/")
     root = package_folder(package)
     if root is None:
-        raise CannotRun(f"model.adapter '{named}': there is no package '{package}'")
+        raise CannotRun(f"model.adapter '{setting}': there is no package '{package}'")
     return inside(root, inner)
 
 

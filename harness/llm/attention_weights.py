@@ -110,7 +110,7 @@ class WatchedRows:
         sized = [(sum(b - a for a, b in spans), total, rows, spans) for total, rows, spans in self._requests]
         pieces = [
             (columns, rows[n : n + step], total if total.ndim == 1 else total[n : n + step], spans)
-            for columns, total, rows, spans in sorted(sized, key=lambda one: one[0])
+            for columns, total, rows, spans in sorted(sized, key=lambda item: item[0])
             for step in [max(BLOCK, room // columns)]
             for n in range(0, len(rows), step)
         ]
@@ -139,9 +139,9 @@ class WatchedRows:
         row = column = 0
         for group in self._groups:
             (requests, rows), columns = group.rows.shape, group.columns.shape[1]
-            own = slice(row, row := row + requests * rows)
-            q = query[:, :, own].reshape(layers, heads, requests, rows, size).transpose(1, 2)
-            sums = lse[:, :, own].reshape(layers, heads, requests, rows).transpose(1, 2)
+            part = slice(row, row := row + requests * rows)
+            q = query[:, :, part].reshape(layers, heads, requests, rows, size).transpose(1, 2)
+            sums = lse[:, :, part].reshape(layers, heads, requests, rows).transpose(1, 2)
             k = key[:, column : (column := column + requests * columns)].reshape(layers, requests, columns, -1, size)
             group.sums += span_weights(q, k, sums, group.picked, self._scaling)
 
@@ -149,22 +149,22 @@ class WatchedRows:
         """Add the sums so far to the arrays of the requests."""
         self._reduce()
         if self._groups:
-            every, at = torch.cat([group.sums.flatten() for group in self._groups]).cpu().numpy(), 0
+            flat_sums, at = torch.cat([group.sums.flatten() for group in self._groups]).cpu().numpy(), 0
             for group in self._groups:
-                flat = every[at : (at := at + group.sums.numel())]
+                flat = flat_sums[at : (at := at + group.sums.numel())]
                 for (total, rows), sums in zip(group.totals, flat.reshape(group.sums.shape), strict=True):
-                    own = sums[:rows, : total.shape[-1]]
-                    total += own if total.ndim == 2 else own.sum(0)
+                    part = sums[:rows, : total.shape[-1]]
+                    total += part if total.ndim == 2 else part.sum(0)
                 group.sums.zero_()
 
 
 def span_columns(spans: Ranges) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the spans' keys, int64 [columns], and float32 [columns, spans]: 1 / length of a column's span."""
-    size, at = sum(b - a for a, b in spans), 0
+    size, offset = sum(b - a for a, b in spans), 0
     columns, picked = np.zeros(size, np.int64), np.zeros((size, len(spans)), np.float32)
     for i, (a, b) in enumerate(spans):
-        columns[at : at + b - a] = range(a, b)
-        picked[at : (at := at + b - a), i] = 1 / (b - a)
+        columns[offset : offset + b - a] = range(a, b)
+        picked[offset : (offset := offset + b - a), i] = 1 / (b - a)
     return columns, picked
 
 
@@ -174,9 +174,9 @@ def _padded(pieces: Sequence[Any], device: torch.device) -> _Group:
     most_spans = max(len(p[3]) for p in pieces)
     rows, columns = (np.zeros((len(pieces), most), np.int64) for most in (most_rows, most_columns))
     picked = np.zeros((len(pieces), most_columns, most_spans), np.float32)
-    for n, (size, own, _, spans) in enumerate(pieces):
-        rows[n] = own[0]
-        rows[n, : len(own)] = own
+    for n, (size, indices, _, spans) in enumerate(pieces):
+        rows[n] = indices[0]
+        rows[n, : len(indices)] = indices
         columns[n] = spans[0][0]
         columns[n, :size], picked[n, :size, : len(spans)] = span_columns(spans)
     sums = torch.zeros(len(pieces), most_rows, most_spans, device=device)

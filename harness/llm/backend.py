@@ -79,11 +79,11 @@ def backend_of(config: ModelConfig) -> Backend:
     Raises:
         UserError: No such name, code that nobody chose, or no subclass of Backend.
     """
-    known = registry.shipped("backends")
-    if config.backend not in known and ":" not in config.backend:
-        raise UnknownName("back end", config.backend, known, "model.backend")
-    made: Backend = registry.load(config.backend, Backend, "backends")()
-    return made
+    backends = registry.shipped("backends")
+    if config.backend not in backends and ":" not in config.backend:
+        raise UnknownName("back end", config.backend, backends, "model.backend")
+    backend: Backend = registry.load(config.backend, Backend, "backends")()
+    return backend
 
 
 def model_facts(config: ModelConfig) -> ModelFacts:
@@ -162,10 +162,10 @@ class ModelFacts:
         return cls(name, identity=dict(identity or {}), problems=[problem], absent=absent)
 
 
-def check_greedy(config: ModelConfig, who: str) -> ModelConfig:
-    """Return `config`. Raises UserError for sampling or batches. who: is asked greedily ("a judge"), for messages."""
+def check_greedy(config: ModelConfig, asker: str) -> ModelConfig:
+    """Return `config`. Raises UserError for sampling or batches. asker: is asked greedily ("a judge"), for messages."""
     for name in config.sampling:
-        raise UserError(f"model.{name} is for the reader of harness run; {who} is asked greedily, so leave it out")
+        raise UserError(f"model.{name} is for the reader of harness run; {asker} is asked greedily, so leave it out")
     if config.batch:
-        raise UserError(f"model.batch is for the reader of harness run; {who} sends each request at once")
+        raise UserError(f"model.batch is for the reader of harness run; {asker} sends each request at once")
     return config

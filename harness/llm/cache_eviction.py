@@ -48,29 +48,29 @@ def cut_cache(cache: Cache, scores: dict[int, Tensor], limit: CacheLimit) -> Kep
     (limit.step), `scores` keeps those of the tokens that stay, at their new places.
     """
     slot = slot_of(cache)
-    held = slot.used[0]
+    n_held = slot.used[0]
     with slot.pool.lock, torch.inference_mode():
-        if held > limit.budget:
+        if n_held > limit.budget:
             first = slot.pool.keys[0]
             assert first is not None
             # Query heads of a key/value head.
             copies = next(iter(scores.values())).shape[0] // first.shape[1] if limit.by_query_head else 1
             room = copies * limit.budget
-            slot.reserve(max(held, room))
+            slot.reserve(max(n_held, room))
             for layer in range(len(slot.used)):
                 keys, values = slot.pool.keys[layer], slot.pool.values[layer]
                 assert keys is not None
                 assert values is not None
-                rows = slot.rows(0, held)
+                rows = slot.rows(0, n_held)
                 heads = keys.shape[1]
-                chosen = kept_tokens(scores.get(layer), held, limit, heads * copies).to(keys.device)
-                if limit.step is not None and (seen := scores.get(layer)) is not None:
-                    stays = seen.gather(1, chosen.repeat_interleave(seen.shape[0] // heads, 0))
-                    scores[layer] = torch.nn.functional.pad(stays, (0, seen.shape[1] - limit.budget))
+                chosen = kept_tokens(scores.get(layer), n_held, limit, heads * copies).to(keys.device)
+                if limit.step is not None and (layer_scores := scores.get(layer)) is not None:
+                    stays = layer_scores.gather(1, chosen.repeat_interleave(layer_scores.shape[0] // heads, 0))
+                    scores[layer] = torch.nn.functional.pad(stays, (0, layer_scores.shape[1] - limit.budget))
                 chosen = chosen.view(heads, room).T[:, :, None]
                 kept = [states[rows].gather(0, chosen.expand(-1, -1, states.shape[2])) for states in (keys, values)]
                 slot.pool.write(layer, slot.rows(0, room), *kept)
-            slot.dropped += held - room
+            slot.dropped += n_held - room
             slot.copies, slot.kept = copies, limit.budget
             slot.names, slot.before_leaving = [], None
             slot.used = [room] * len(slot.used)

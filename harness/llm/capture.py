@@ -241,8 +241,8 @@ class WriteCapture:
         for n in range(0, layers, together):
             part = slice(n, n + together)
             watched = torch.stack([key[:, columns.to(key.device)].to(queries.device) for key in keys[part]])
-            ours = queries[part, None], watched.transpose(1, 2)[:, None], sums[part, None]
-            total += span_weights(*ours, picked[None], self.scaling)[0]
+            arguments = queries[part, None], watched.transpose(1, 2)[:, None], sums[part, None]
+            total += span_weights(*arguments, picked[None], self.scaling)[0]
         return total
 
     def result(self) -> np.ndarray:
@@ -266,7 +266,7 @@ class Part:
     def mask(self, keys: int, query: Tensor) -> Tensor | None:
         """The additive mask [1, 1 or heads, new, keys], made once a pass; None where one token is new, or all are.
 
-        keys: their number; query: tells heads, type and device. Where each query head of a bounded cache keeps tokens
+        keys: their number; query: gives heads, type and device. Where each query head of a bounded cache keeps tokens
         of its own, it sees these alone of the kept ones, and there is always a mask.
         """
         new, slot = self.end - self.start, slot_of(self.cache)
@@ -277,9 +277,9 @@ class Part:
             blank = torch.zeros(1, 1, new, keys, dtype=query.dtype, device=query.device)
             self._mask = blank.masked_fill_(later, float("-inf"))
             if slot.copies > 1:
-                own = torch.arange(query.shape[1], device=query.device)[:, None] % slot.copies
-                place = torch.arange(keys, device=query.device)
-                others = (place < slot.copies * slot.kept) & (place // slot.kept != own)
+                choice = torch.arange(query.shape[1], device=query.device)[:, None] % slot.copies
+                position = torch.arange(keys, device=query.device)
+                others = (position < slot.copies * slot.kept) & (position // slot.kept != choice)
                 self._mask = self._mask.masked_fill(others[None, :, None], float("-inf"))
         return self._mask
 
@@ -325,13 +325,13 @@ class Pack:
         outs = []
         for part in self.parts:
             layer = part.cache.layers[module.layer_idx]
-            own = query[:, :, part.start : part.end]
-            mask = part.mask(layer.get_seq_length(), own)
-            out, lse = _fused_attention(module, own, layer.keys, layer.values, mask, scaling, kwargs)
+            rows = query[:, :, part.start : part.end]
+            mask = part.mask(layer.get_seq_length(), rows)
+            out, lse = _fused_attention(module, rows, layer.keys, layer.values, mask, scaling, kwargs)
             outs.append(out)
             if part.capture is not None:
                 # A view would keep the queries of all contexts in memory for as long as one of them writes.
-                part.capture.take(AttentionCall(module.layer_idx, own.clone(), layer.keys, lse, scaling))
+                part.capture.take(AttentionCall(module.layer_idx, rows.clone(), layer.keys, lse, scaling))
         return torch.cat(outs, dim=1)
 
     def _in_one_call(self, layer: int, query: Tensor, scaling: float, at: PackLayout) -> Tensor:
@@ -377,8 +377,8 @@ class Pack:
 
 def keep_steps(captures: Sequence[WriteCapture], queries: Tensor, sums: Tensor, scaling: float) -> None:
     """Give each of `captures` its row of a step; queries [rows, layers, heads, size], sums [rows, layers, heads]."""
-    for capture, query, own in zip(captures, queries, sums, strict=True):
-        capture.add(query, own, scaling)
+    for capture, query, row_sums in zip(captures, queries, sums, strict=True):
+        capture.add(query, row_sums, scaling)
 
 
 @contextlib.contextmanager

@@ -55,9 +55,9 @@ def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: st
 
     added: (content, whether it is special); after_reply: what the template puts behind a reply, perhaps a marker.
     """
-    own = {content for content, special in added if special or (content.strip() and content in template)}
+    markers = {content for content, special in added if special or (content.strip() and content in template)}
     first = _FIRST.match(after_reply)
-    return own | ({first[1]} if first else set())
+    return markers | ({first[1]} if first else set())
 
 
 def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool]:

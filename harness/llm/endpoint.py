@@ -7,8 +7,8 @@
                                               └► probe: the same with max_tokens 1 and logprobs; the turns stay open
 
 A server keeps nothing that we may count on, so every write and probe reads the whole context again, and that is booked;
-what its prefix cache holds is told apart (`Event.reused`), not taken off. Tokens are the server's counts (`usage`), or
-the local tokenizer's where it sends none or an impossible one (`Event.recounted`); spans and room are counted here.
+what its prefix cache holds is `Event.reused` and not taken off. Tokens are the server's counts (`usage`), or the local
+tokenizer's where it sends none or an impossible one (`Event.recounted`); spans and room are counted here.
 Where lengths are estimated, the length of a context is the server's own count from its first reply on.
 """
 
@@ -90,7 +90,7 @@ def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | N
     parsed = server.post("/chat/completions", body, _reply_problem, max_bytes, tries or Tries())
     choice = parsed["choices"][0]
     message = choice["message"]
-    text = server.mask_key(_part(message, "text"))
+    text = server.mask_key(_parts_text(message, "text"))
     usage_sent = parsed.get("usage")
     usage: dict[str, Any] = usage_sent if isinstance(usage_sent, dict) else {}
     details = usage.get("prompt_tokens_details")
@@ -103,15 +103,15 @@ def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | N
     refused = (usage.get("prompt_tokens") is not None and tokens_in is None) + (
         usage.get("completion_tokens") is not None and tokens_out is None
     )
-    parts = usage.get("completion_tokens_details")
-    thought = parts.get("reasoning_tokens") if isinstance(parts, dict) else None
-    apart = message.get("reasoning_content") or message.get("reasoning")
+    output_details = usage.get("completion_tokens_details")
+    reasoning_tokens = output_details.get("reasoning_tokens") if isinstance(output_details, dict) else None
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
     finish = server.mask_key(str(choice.get("finish_reason") or "stop"))
     return Reply(
         text=text,
-        thinking=server.mask_key(apart if isinstance(apart, str) else _part(message, "thinking")),
-        thinking_tokens=_token_count(thought, 0, tokens_out or 0),
-        refused=bool(message.get("refusal") or _part(message, "refusal")) or finish.lower() in _REFUSED,
+        thinking=server.mask_key(reasoning if isinstance(reasoning, str) else _parts_text(message, "thinking")),
+        thinking_tokens=_token_count(reasoning_tokens, 0, tokens_out or 0),
+        refused=bool(message.get("refusal") or _parts_text(message, "refusal")) or finish.lower() in _REFUSED,
         finish="length" if finish.lower() in _CUT else finish,
         tokens_in=tokens_in,
         tokens_cached=_token_count(cached, 0, tokens_in or 0) or 0,
@@ -121,7 +121,7 @@ def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | N
     )
 
 
-def _part(message: Mapping[str, Any], kind: str) -> str:
+def _parts_text(message: Mapping[str, Any], kind: str) -> str:
     """The text of a message's parts of `kind`: "text", "thinking" or "refusal"; a plain content is one text."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
@@ -151,7 +151,7 @@ def _reply_problem(reply: Any) -> str | None:
     parts = content if isinstance(content, list) else []
     if not isinstance(content, str | list) or not all(isinstance(part, dict) for part in parts):
         return "the reply has no message with a text"
-    if any("\ud800" <= sign <= "\udfff" for sign in _part(message, "text")):
+    if any("\ud800" <= sign <= "\udfff" for sign in _parts_text(message, "text")):
         return "the reply holds half a character, so it was garbled"
     if message.get("content") is None and message.get("tool_calls"):
         return "the reply calls a tool instead of answering"
@@ -192,8 +192,8 @@ class EndpointModel(LanguageModel):
         self.shape, self.thinking = endpoint_shape(config), config.thinking
         self.first_prompts, self.extra = {}, config.extra
         self.served = config.source or config.name
-        found = endpoint_tokenizer(config)
-        self.tokens = EstimatedTokens() if found is None else Tokens(found[0], config.name)
+        tokenizer = endpoint_tokenizer(config)
+        self.tokens = EstimatedTokens() if tokenizer is None else Tokens(tokenizer[0], config.name)
         self.endings = endings_pattern({*KNOWN, *self.tokens.markers})
         policy = RetryPolicy(config.timeout, config.retries)
         self.server = Server(config.base_url, api_key(config), policy, config.api_key_env)
@@ -297,10 +297,10 @@ class EndpointSession(Session):
                 reply = complete(self._model.batches or self._model.server, sent, tries)
             reply = reply.answer(self._model.thinking).cut_at_stop(stop, self._model.endings)
         except Collected as request:
-            own, self._meter = self._meter, Meter()
-            most = int(sent.get("max_tokens") or _DEFAULT_TOKENS)
-            self._book_request(kind, Reply("", "length", self._length, tokens_out=most), {})
-            request.expected, self._meter = self._meter.usage(), own
+            meter, self._meter = self._meter, Meter()
+            max_tokens = int(sent.get("max_tokens") or _DEFAULT_TOKENS)
+            self._book_request(kind, Reply("", "length", self._length, tokens_out=max_tokens), {})
+            request.expected, self._meter = self._meter.usage(), meter
             raise
         finally:
             spent = {**vars(took), "retries": tries.retries, "markers": markers}
@@ -395,8 +395,8 @@ class EndpointSession(Session):
         span = Span(self._length, self._length + len(offsets))
         self._length = span.end  # what was written is in the context, even where it is a token more than was allowed
         finish = "length" if finish == "length" else "stop"
-        more = {name: getattr(reply, name) for name in ("ending", "thinking", "unclosed", "refused")}
-        return Written(text, span, finish, offsets, **more)
+        flags = {name: getattr(reply, name) for name in ("ending", "thinking", "unclosed", "refused")}
+        return Written(text, span, finish, offsets, **flags)
 
     def length(self) -> int:
         """Tokens in the context, counted here or by the server (see the module), the frames of its turns included."""

@@ -53,7 +53,7 @@ class Batches:
     """Takes the place of a Server for requests to /chat/completions. state: file that names the batches sent."""
 
     def __init__(self, server: Server, state: Path, progress: Waiting) -> None:
-        """Wait for the batches of an earlier process. Raises LimitReached if the server does not tell their state."""
+        """Wait for the batches of an earlier process. Raises LimitReached if the server does not say their state."""
         self._server, self._state, self._progress = server, state, progress
         self.mask_key, self.base_url = server.mask_key, server.base_url
         self._replies: dict[str, list[dict[str, Any]]] = {}  # hash of a body -> lines that are not used yet
@@ -96,9 +96,9 @@ class Batches:
 
     def _collect(self, key: str, body: Mapping[str, Any]) -> NoReturn:
         """Put a request into a file for `send`; raises Collected."""
-        named = json.loads(self._server.encoded(body))
+        fields = json.loads(self._server.encoded(body))
         self._waiting[key] += 1
-        line = {"custom_id": f"{key}-{self._waiting[key]}", "method": "POST", "url": _URL, "body": named}
+        line = {"custom_id": f"{key}-{self._waiting[key]}", "method": "POST", "url": _URL, "body": fields}
         data = json.dumps(line).encode() + b"\n"
         if not self._files or self._requests == _MOST_REQUESTS or self._files[-1].tell() + len(data) > _MOST_BYTES:
             self._files.append(tempfile.TemporaryFile())  # noqa: SIM115 - `send` closes it
@@ -127,7 +127,7 @@ class Batches:
         self._batches += batches
         self._save()
         for batch in batches:
-            batch["id"] = self._created(batch["file"])
+            batch["id"] = self._batch_id_of(batch["file"])
             self._save()
         if batches:
             ids = ", ".join(batch["id"] for batch in batches)
@@ -142,7 +142,7 @@ class Batches:
         if self._batches:
             write_atomic(self._state, json.dumps({"batches": self._batches}).encode())
 
-    def _created(self, file: str) -> str:
+    def _batch_id_of(self, file: str) -> str:
         """The id of the batch of an uploaded file: one that is there, else a new one. Raises LimitReached."""
         once = dataclasses.replace(self._server, policy=dataclasses.replace(self._server.policy, retries=0))
         body = {"input_file_id": file, "endpoint": _URL, "completion_window": "24h"}
@@ -150,15 +150,16 @@ class Batches:
         for n in range(self._server.policy.retries + 1):
             if n:
                 time.sleep(self._server.policy.wait_before(n, 0.0))
-            if (found := next((b["id"] for b in self._listed() if b.get("input_file_id") == file), None)) is not None:
-                return str(found)
+            ids = (batch["id"] for batch in self._list_batches() if batch.get("input_file_id") == file)
+            if (batch_id := next(ids, None)) is not None:
+                return str(batch_id)
             try:
                 return str(once.post("/batches", body, _id_problem, _MOST_BYTES, Tries())["id"])
             except RequestFailed as error:
                 why = error
-        raise self._stopped(why)
+        raise self._stop_error(why)
 
-    def _listed(self) -> Iterator[dict[str, Any]]:
+    def _list_batches(self) -> Iterator[dict[str, Any]]:
         """The batches that the server has, latest first. Raises LimitReached."""
         after = ""
         while True:
@@ -175,16 +176,16 @@ class Batches:
         try:
             return dict(self._server.request(path, check, _MOST_BYTES, Tries()))
         except (RequestFailed, CannotRun) as error:
-            raise self._stopped(error) from None
+            raise self._stop_error(error) from None
 
-    def _stopped(self, why: object) -> LimitReached:
+    def _stop_error(self, why: object) -> LimitReached:
         return LimitReached(f"stopped, as {why}; the same command goes on with the batches that were sent")
 
     def _receive(self, batches: list[dict[str, str]]) -> None:
         """Wait until these batches ended, and take their replies. Raises LimitReached; CannotRun for a refused one."""
         for batch in batches:
             if "id" not in batch:  # a process ended between its file and its batch
-                batch["id"] = self._created(batch["file"])
+                batch["id"] = self._batch_id_of(batch["file"])
                 self._save()
         ended: dict[str, dict[str, Any]] = {}
         wait = _POLL[0]
@@ -205,17 +206,17 @@ class Batches:
                 problem = self._server.error_of_status(httpx2.Response(400, json=state.get("errors")), None)
                 raise CannotRun(f"the batch {name} failed: {problem}; correct it, then run the same command")
             for file in filter(None, (state.get("output_file_id"), state.get("error_file_id"))):
-                for line in self._lines(file):
+                for line in self._reply_lines(file):
                     self._replies.setdefault(str(line.get("custom_id")).partition("-")[0], []).append(line)
 
-    def _lines(self, file: str) -> list[dict[str, Any]]:
+    def _reply_lines(self, file: str) -> list[dict[str, Any]]:
         """The lines of a file of replies, once each; what is no JSON object is left out, as if it were not there."""
         try:
             content = self._server.request(
                 f"/files/{file}/content", lambda _: None, _MOST_REPLIES, Tries(), parse=lambda _, body: body
             )
         except (RequestFailed, CannotRun) as error:
-            raise self._stopped(error) from None
+            raise self._stop_error(error) from None
         lines: dict[str, dict[str, Any]] = {}
         for text in content.splitlines():
             try:
@@ -229,7 +230,7 @@ class Batches:
 
 def _id_problem(reply: Any) -> str | None:
     """Why a parsed reply names no file or batch, None where it does."""
-    named = (
+    has_id = (
         isinstance(reply, dict) and isinstance(reply.get("id"), str) and reply["id"].replace("-", "_").isidentifier()
     )
-    return None if named else "the reply has no id"
+    return None if has_id else "the reply has no id"

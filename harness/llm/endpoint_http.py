@@ -181,8 +181,8 @@ class Server:
 
     def encoded(self, body: Mapping[str, Any]) -> bytes:
         """`body` as JSON, its fields under the names that the server is known to take."""
-        named = {self._names.get(name, name): value for name, value in body.items()}
-        return json.dumps(named, ensure_ascii=False).encode("utf-8", "replace")
+        renamed = {self._names.get(name, name): value for name, value in body.items()}
+        return json.dumps(renamed, ensure_ascii=False).encode("utf-8", "replace")
 
     def takes_other_name(self, error: Exception) -> bool:
         """Whether `error` refuses a field that has another name, which requests have from then on."""
@@ -402,18 +402,18 @@ def _refused_field(content: bytes, words: str, error: Mapping[str, Any]) -> str 
     """The field of the request `content` that the server refuses by its `words` or parsed `error`; None for none."""
     fields = [name for name in json.loads(content) if name not in ("model", "messages")]
     # "stop" is a field only in quotes or behind a colon: it is a word of other complaints, too.
-    named = {name: rf"(?:['\"`]|: ){name}\b" if name == "stop" else rf"\b{re.escape(name)}\b" for name in fields}
-    places = {name: found.start() for name in fields if (found := re.search(named[name], words))}
+    patterns = {name: rf"(?:['\"`]|: ){name}\b" if name == "stop" else rf"\b{re.escape(name)}\b" for name in fields}
+    places = {name: match.start() for name in fields if (match := re.search(patterns[name], words))}
     # OpenAI's `param`; pydantic's `loc`, ["body", "seed"], of a message that may repeat the document.
     loc = error.get("loc")
     names = [error.get("param"), *(loc if isinstance(loc, list) else ())]
-    given = next((name for name in names if name in fields), None)
-    if isinstance(loc, list) and given is None:
+    named_field = next((name for name in names if name in fields), None)
+    if isinstance(loc, list) and named_field is None:
         return None
-    field = given or min(places, key=places.__getitem__, default=None)
+    field = named_field or min(places, key=places.__getitem__, default=None)
     if field in (*_OTHER_NAMES, *_OTHER_NAMES.values()):
         return field if _REFUSES_FIELD.search(f"{words} {error.get('code')}") else None
-    return field if given or _REFUSES_VALUE.search(words) else None
+    return field if named_field or _REFUSES_VALUE.search(words) else None
 
 
 def _parse_reply(kind: str, body: bytes) -> Any:

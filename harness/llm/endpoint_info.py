@@ -151,9 +151,9 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
     if config.shape is not None:
         return ModelShape(**config.shape.model_dump())
     try:
-        if (found := endpoint_tokenizer(config)) is None:
+        if (tokenizer := endpoint_tokenizer(config)) is None:
             return None
-        settings = read_object(found[0] / "config.json")
+        settings = read_object(tokenizer[0] / "config.json")
         if "num_key_value_heads" not in settings:  # without it nothing tells a gated MLP from a plain one
             return None
         return ModelShape(**Shape(**asdict(shape_of(SimpleNamespace(**settings)))).model_dump())

@@ -91,11 +91,11 @@ class HFSession(Context):
         finally:
             if closing and cost.logits:  # the last pass, which holds them, was run
                 before, share = cached + cost.new - closing, closing / cost.new
-                own = PassCost(closing, 1, closing * before + closing * (closing + 1) // 2)
-                rest = PassCost(cost.new - closing, 0, cost.pairs - own.pairs)
+                last = PassCost(closing, 1, closing * before + closing * (closing + 1) // 2)
+                rest = PassCost(cost.new - closing, 0, cost.pairs - last.pairs)
                 if rest.new:
                     self._book(kind, cached=cached, **{k: v * (1 - share) for k, v in vars(took).items()}, **vars(rest))
-                kind, cost, cached, took = "probe", own, before, Took(took.seconds * share, took.queued * share)
+                kind, cost, cached, took = "probe", last, before, Took(took.seconds * share, took.queued * share)
             self._book(kind, cached=cached, requests=requests, **vars(took), **vars(cost))
 
     def flush(self) -> None:
@@ -159,8 +159,8 @@ class HFSession(Context):
                 "key/value head: --set method.choice=key_head"
             )
         closing = int(self._turn == "closing")
-        held = slot_of(self._cache).used[0]
-        total = held + len(self.ids) - self._cached
+        n_held = slot_of(self._cache).used[0]
+        total = n_held + len(self.ids) - self._cached
         capture = HeadCapture((0, max(total, limit.budget) + 1))
         if limit.written:
             self._evicting = limit, capture

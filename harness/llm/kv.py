@@ -137,11 +137,11 @@ class KVPool:
         best: tuple[Slot | None, int] = None, 0
         with self.lock:
             for slot in list(self._slots):
-                own = slot.names[at : at + len(names)] if slot.capacity else []
+                held_names = slot.names[at : at + len(names)] if slot.capacity else []
                 # A name stands for all tokens up to its end, so only the last common one is compared.
-                same = next((n for n in range(len(own), 0, -1) if own[n - 1] == names[n - 1]), 0)
-                if same > best[1]:
-                    best = slot, same
+                n_common = next((n for n in range(len(held_names), 0, -1) if held_names[n - 1] == names[n - 1]), 0)
+                if n_common > best[1]:
+                    best = slot, n_common
         return best
 
     def _make_room(self, tokens: int) -> None:
@@ -266,12 +266,12 @@ class Slot:
 
     def states(self) -> list[tuple[int, Tensor, Tensor]]:
         """(layer, keys, values), [used, kv_heads, size] each, of the layers that hold any."""
-        found = []
+        states = []
         for layer, used in enumerate(self.used):
             keys, values = self.pool.keys[layer], self.pool.values[layer]
             if used and keys is not None and values is not None:
-                found.append((layer, keys[self.rows(0, used)], values[self.rows(0, used)]))
-        return found
+                states.append((layer, keys[self.rows(0, used)], values[self.rows(0, used)]))
+        return states
 
     def rows(self, start: int, end: int) -> slice:
         """Positions in the pool of the context's tokens [start, end)."""

@@ -38,18 +38,18 @@ _DISTRIBUTIONS = {"pocket": "longdoc-harness-pocket"}  # what pip calls a packag
 
 def transformers_facts(config: ModelConfig) -> ModelFacts:
     """Facts of a transformers model from its config.json, weights' hashes and tokenizer. Raises CannotRun."""
-    if wrong := misplaced_settings(config):
-        return ModelFacts(config.name, problems=wrong)
+    if misplaced := misplaced_settings(config):
+        return ModelFacts(config.name, problems=misplaced)
     try:
         folder, where = local_folder(config)
     except CannotRun as e:
         return ModelFacts.without_weights(config.name, e, {"window": config.window} if config.window else {})
     settings = _read_json(folder / "config.json", config.name)
     _check_sizes(settings, config.name)
-    own = int(settings.get("max_position_embeddings") or 0)
+    positions = int(settings.get("max_position_embeddings") or 0)
     problems = []
-    if config.window and own and config.window > own:
-        problems.append(f"model.window={config.window} is more than the {own} positions '{config.name}' has")
+    if config.window and positions and config.window > positions:
+        problems.append(f"model.window={config.window} is more than the {positions} positions '{config.name}' has")
     if reason := families.cache_problem(settings):
         return ModelFacts(config.name, problems=[f"'{config.name}' {reason}"])
     tokenizer = tokenizer_files.tokenizer_folder(config, folder)
@@ -58,11 +58,11 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
             f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it there or name one with "
             "--set model.tokenizer=FOLDER"
         )
-    if not (config.window or own):
+    if not (config.window or positions):
         problems.append(f"'{config.name}' does not say how long its window is; set model.window=TOKENS")
-    window, too_long = thinking_room(config, config.window or own)
+    window, too_long = thinking_room(config, config.window or positions)
     problems += too_long
-    refusals = _refusals(config, settings, config.window or own)
+    refusals = _refusals(config, settings, config.window or positions)
     adapters, warnings, unfit = _adapters(config, Base(config.name, folder, where))
     problems += unfit
     # "transformers" where the fused kernel is not exact.
@@ -75,7 +75,7 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
         "tokenizer": tokenizer_files.tokenizer_digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
-        "window": config.window or own,
+        "window": config.window or positions,
         **({"thinking": config.thinking.model_dump()} if config.thinking else {}),
         **({"extra": config.extra} if config.extra else {}),
         **({"deterministic": True} if config.deterministic else {}),
@@ -100,11 +100,13 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
 
 def _quantised(settings: dict[str, Any]) -> dict[str, str]:
     """{"quantised": "gptq, 4 bits"} for weights that config.json (`settings`) says are quantised, else {}."""
-    found = settings.get("quantization_config")
-    if not isinstance(found, dict):
+    quantisation = settings.get("quantization_config")
+    if not isinstance(quantisation, dict):
         return {}
-    bits = found.get("bits") or (4 if found.get("load_in_4bit") else 8 if found.get("load_in_8bit") else None)
-    method = str(found.get("quant_method") or "quantised")
+    bits = quantisation.get("bits") or (
+        4 if quantisation.get("load_in_4bit") else 8 if quantisation.get("load_in_8bit") else None
+    )
+    method = str(quantisation.get("quant_method") or "quantised")
     return {"quantised": f"{method}, {bits} bits" if bits else method}
 
 
@@ -141,8 +143,8 @@ def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
 
     kind: names the setting in messages. Downloads from the hub on first use and locks the commit. Raises CannotRun.
     """
-    if (made := backend_of(config).folder(config)) is not None:
-        return made
+    if (made_here := backend_of(config).folder(config)) is not None:
+        return made_here
     if config.package:
         return _packaged_folder(config)
     source = config.source or config.name
@@ -261,8 +263,8 @@ def hash_files(folder: Path) -> str:
         raise CannotRun(
             f"'{folder.name}' has no *.safetensors file; weights in other formats are not loaded (they can run code)"
         )
-    if lost := [path.name for path in weights if not path.is_file()]:
-        raise CannotRun(f"'{folder.name}/{lost[0]}' is no file, or a link to none; copy the model's folder again")
+    if not_files := [path.name for path in weights if not path.is_file()]:
+        raise CannotRun(f"'{folder.name}/{not_files[0]}' is no file, or a link to none; copy the model's folder again")
     # A card documents the weights; a change of it does not make them another model.
     settings = [path for path in folder.glob("*.json") if path.name != "card.json"]
     if not (folder / "tokenizer.json").exists():  # else it holds the whole vocabulary

@@ -51,11 +51,11 @@ def shared_prefix(ask: Ask) -> SharedPrefix:
     if not ask.blocks:
         return _NONE
     slot = slot_of(ask.cache)
-    used, known = slot.used[0], len(slot.names)
-    sharable = max((used + len(ask.ids) - ask.logits) // BLOCK - known, 0)
-    source, same = slot.pool.longest_match(ask.blocks[:sharable], known)
-    tokens = max((known + same) * BLOCK - used, 0) if same else 0
-    return SharedPrefix(source, same, tokens, next(iter(ask.blocks[same:sharable]), None))
+    used, n_named = slot.used[0], len(slot.names)
+    sharable = max((used + len(ask.ids) - ask.logits) // BLOCK - n_named, 0)
+    source, n_shared = slot.pool.longest_match(ask.blocks[:sharable], n_named)
+    tokens = max((n_named + n_shared) * BLOCK - used, 0) if n_shared else 0
+    return SharedPrefix(source, n_shared, tokens, next(iter(ask.blocks[n_shared:sharable]), None))
 
 
 def copy_shared(ask: Ask) -> Ask:

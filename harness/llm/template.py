@@ -131,17 +131,17 @@ def cut_template(
     once = rendered(_USER)
     if extra:
         free = meta.find_undeclared_variables(environment().parse(template)) - {*variables, "messages"}
-        if wrong := sorted(extra.keys() - free):
+        if unknown := sorted(extra.keys() - free):
             has = f"it has {', '.join(sorted(free))}" if free else "it has none"
-            raise CannotRun(f"model.extra.{wrong[0]}: {template_words(name)} has no such variable of yours; {has}")
+            raise CannotRun(f"model.extra.{unknown[0]}: {template_words(name)} has no such variable of yours; {has}")
     thrice = rendered(_USER, _REPLY, _SECOND)
-    begin, asked = _split_at(once, [_USER], name)
+    begin, after_user = _split_at(once, [_USER], name)
     parts = _split_at(thrice, [_USER, _REPLY, _SECOND], name)
-    mid, thinks = asked, ""
-    if asked != parts[1] and asked.startswith(parts[1]):
-        mid, thinks = parts[1], asked.removeprefix(parts[1])
+    mid, thinks = after_user, ""
+    if after_user != parts[1] and after_user.startswith(parts[1]):
+        mid, thinks = parts[1], after_user.removeprefix(parts[1])
     closed = (thinking or Thinking()).close in thinks
-    if parts[0] != begin or parts[3] != asked or parts[1] != mid or (thinks and not (thinking or closed)):
+    if parts[0] != begin or parts[3] != after_user or parts[1] != mid or (thinks and not (thinking or closed)):
         hint = "for a reasoning model set model.thinking.tokens=4096, else " if thinks else ""
         raise CannotRun(
             f"{template_words(name)} changes earlier turns when the conversation grows, so tokens would have to go "
@@ -175,12 +175,12 @@ def environment() -> Any:
     def raise_exception(message: str) -> None:
         raise TemplateError(message)
 
-    made = ImmutableSandboxedEnvironment(
+    sandbox = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
     )
-    made.globals["raise_exception"] = raise_exception
-    made.filters["tojson"] = lambda value, **how: json.dumps(value, **{"ensure_ascii": False, **how})
-    return made
+    sandbox.globals["raise_exception"] = raise_exception
+    sandbox.filters["tojson"] = lambda value, **how: json.dumps(value, **{"ensure_ascii": False, **how})
+    return sandbox
 
 
 def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:

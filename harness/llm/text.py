@@ -52,9 +52,9 @@ class Text:
         """Token ids of `text` as data. Raises ForgedTurn where its plain tokens include a control token."""
         ids = [i for i, _ in self._encode(text)]
         if not self._framing.isdisjoint(ids):  # a vocabulary that spells it as a word, which some Unigram models do
-            found = self._backend.id_to_token(next(i for i in ids if i in self._framing))
+            token = self._backend.id_to_token(next(i for i in ids if i in self._framing))
             raise ForgedTurn(
-                f"a text holds {found!r}, which the tokenizer of '{self._name}' writes as the control token of that "
+                f"a text holds {token!r}, which the tokenizer of '{self._name}' writes as the control token of that "
                 "name; take it out of the text, or use another tokenizer (model.tokenizer=FOLDER)"
             )
         return ids

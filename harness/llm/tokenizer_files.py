@@ -22,33 +22,33 @@ _OTHER_FILES = ("chat_template.jinja", "config.json")  # config.json tells which
 
 def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
     """The folder of the config's tokenizer; folder: the model's. Raises CannotRun where it is missing or has none."""
-    named = config.tokenizer
-    if not named:
+    source = config.tokenizer
+    if not source:
         return folder
-    where = Path(named)
-    if not where.is_dir():
-        if where.is_absolute() or named.startswith((".", "~")) or named.count("/") != 1:
-            raise CannotRun(f"model.tokenizer: no folder '{named}' (and it is no hub id of the form owner/name)")
+    tokenizer = Path(source)
+    if not tokenizer.is_dir():
+        if tokenizer.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
+            raise CannotRun(f"model.tokenizer: no folder '{source}' (and it is no hub id of the form owner/name)")
         from harness.storage.hub_download import download, resolve, weights_of
 
         kind = weights_of("model.tokenizer", noun="tokenizer")
-        commit, files = resolve(kind, named, None)
+        commit, files = resolve(kind, source, None)
         patterns = (*_TOKEN_FILES, *_OTHER_FILES, *(("*.py",) if config.trust_remote_code else ()))
         names = [name for name in files if "/" not in name and _matches_any(name, patterns)]
-        paths = [download(kind, named, commit, name) for name in names]
-        where = paths[0].parent if paths else where
-    if not where.is_dir() or not any(_matches_any(path.name, _TOKEN_FILES) for path in where.iterdir()):
-        raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer; name a folder or a model that has one")
-    return where
+        paths = [download(kind, source, commit, name) for name in names]
+        tokenizer = paths[0].parent if paths else tokenizer
+    if not tokenizer.is_dir() or not any(_matches_any(path.name, _TOKEN_FILES) for path in tokenizer.iterdir()):
+        raise CannotRun(f"model.tokenizer: '{source}' has no tokenizer; name a folder or a model that has one")
+    return tokenizer
 
 
-def tokenizer_digest(where: Path) -> str:
+def tokenizer_digest(folder: Path) -> str:
     """sha256 over tokenizer.json, vocabulary, merges and settings, whichever of them are in the folder."""
-    return hash_named(where, (path.name for path in where.iterdir() if _matches_any(path.name, _TOKEN_FILES)))
+    return hash_named(folder, (path.name for path in folder.iterdir() if _matches_any(path.name, _TOKEN_FILES)))
 
 
-def template_digest(config: ModelConfig, where: Path) -> str:
-    """sha256 of the chat template in use ("none": none); where: tokenizer's folder. Raises CannotRun if unreadable."""
+def template_digest(config: ModelConfig, folder: Path) -> str:
+    """sha256 of the chat template in use ("none": none); folder: tokenizer's folder. Raises CannotRun if unreadable."""
     if config.template == "none":
         return "none"
     if config.template != "model":
@@ -56,10 +56,10 @@ def template_digest(config: ModelConfig, where: Path) -> str:
         if not path.is_file():
             raise CannotRun(f"no chat template file '{config.template}'; use model.template=model, none or a file")
         return file_hash(path)
-    jinja = where / "chat_template.jinja"
+    jinja = folder / "chat_template.jinja"
     if jinja.exists():
         return file_hash(jinja)
-    settings = where / "tokenizer_config.json"
+    settings = folder / "tokenizer_config.json"
     try:
         template = read_object(settings).get("chat_template") if settings.exists() else None
     except (OSError, ValueError) as e:

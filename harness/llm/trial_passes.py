@@ -19,7 +19,7 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
     """
     short, long = ([(7 * n + k) % net.config.vocab_size for n in range(9)] for k in (3, 5))
     pool = KVPool(layers)
-    seen: dict[int, torch.Tensor] = {}
+    first_logits: dict[int, torch.Tensor] = {}
     for new in (1, 3):
         for before in sorted({0, 1, rows // 2, rows - new}):
             neighbour, context = pool.cache(), pool.cache()
@@ -28,7 +28,7 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
             others = [Ask([before + 1] * before, neighbour, 1)] if before else []
             *_, out = run_in_rows(net, device, [*others, Ask(short[:new], context, new)], rows)
             assert out is not None
-            if not torch.equal(seen.setdefault(new, out), out):
+            if not torch.equal(first_logits.setdefault(new, out), out):
                 return False
     return True
 
@@ -50,13 +50,13 @@ def trial_pack_problem(
     texts = [[(7 * n + k) % config.vocab_size for n in range(size)] for k, size in ((11, 12), (5, 5), (3, 9))]
     try:
         pool = KVPool(layers)
-        own = [run_alone(net, device, Ask(text, pool.cache(), len(text))) for text in texts]
+        alone = [run_alone(net, device, Ask(text, pool.cache(), len(text))) for text in texts]
         both = [(text, pool.cache()) for text in texts]
         first = run_packed(net, device, [Ask(text[:4], cache, 4) for text, cache in both], in_one_call)
         second = run_packed(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both], in_one_call)
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
         return f"a trial pass over several contexts failed ({type(error).__name__})"
-    for whole, *halves in zip(own, first, second, strict=True):
+    for whole, *halves in zip(alone, first, second, strict=True):
         packed_rows = torch.cat([half for half in halves if half is not None])
         if whole is None or not bool((whole - packed_rows).norm() <= TOLERANCE[dtype] * whole.norm()):
             return "a trial pass over several contexts gave other logits than each context alone"
