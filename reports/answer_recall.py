@@ -28,11 +28,11 @@ def shown_text(shown: Sequence[Mapping[str, Any]], rows: Rows) -> str:
 
 def has_answer(text: str, answers: Sequence[str]) -> bool | None:
     """Whether any of the answers stands in `text` in whole words, both normalised; None where none can."""
-    wanted = {spaced_words(answer) for answer in answers} - _SAY_NOTHING
-    if not wanted:
+    checkable = {spaced_words(answer) for answer in answers} - _SAY_NOTHING
+    if not checkable:
         return None
     words = spaced_words(text)
-    return any(answer in words for answer in wanted)
+    return any(answer in words for answer in checkable)
 
 
 def answer_shown(record: Mapping[str, Any], example: Example, rows: Rows) -> bool | None:

@@ -33,8 +33,8 @@ def kind(record: Mapping[str, Any], by: str) -> str | None:
         return f"{_range_of_two(extra['length'])} words" if isinstance(extra.get("length"), int) else None
     if by == "answer":
         return answer_kind(gold["answers"])
-    own = extra.get(by) if by not in KINDS else None
-    return str(own) if isinstance(own, str | int) else kinds(extra).get(by)
+    value = extra.get(by) if by not in KINDS else None
+    return str(value) if isinstance(value, str | int) else kinds(extra).get(by)
 
 
 def _range_of_two(tokens: float) -> str:
@@ -43,15 +43,15 @@ def _range_of_two(tokens: float) -> str:
     return f"{1 << thousands.bit_length() - 1}k to {1 << thousands.bit_length()}k" if thousands else "below 1k"
 
 
-def kinds_of(run: StoredRun, ways: Sequence[str] = BY) -> dict[str, list[str | None]]:
+def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str | None]]:
     """The kind of each of the run's questions in the order of its records, by each of the ways to divide them."""
-    found: dict[str, list[str | None]] = {way: [] for way in ways}
+    labels: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
     same: dict[str | None, str | None] = {}  # a few texts, not one a question
     for record in run.whole_records:
-        for way in ways:
-            own = kind(record, way)
-            found[way].append(same.setdefault(own, own))
-    return found
+        for criterion in criteria:
+            label = kind(record, criterion)
+            labels[criterion].append(same.setdefault(label, label))
+    return labels
 
 
 def split_by_kind(
@@ -66,21 +66,21 @@ def split_by_kind(
         carried = {n for run in runs for r in run.whole_records for n in (r.get("gold") or {}).get("extra") or ()}
         if by not in carried:
             raise UnknownName("way to divide questions", by, (*BY, *sorted(carried)))
-    found = []
-    for run, own_kinds in zip(runs, known or [kinds_of(run, [by]) for run in runs], strict=True):
+    parts = []
+    for run, labels in zip(runs, known or [kinds_of(run, [by]) for run in runs], strict=True):
         groups: dict[str, list[dict[str, Any]]] = {}
-        for record, own in zip(run.records, own_kinds[by], strict=True):
-            if own is not None:
-                groups.setdefault(own, []).append(record)
-        left = len(run.records) - sum(map(len, groups.values()))
-        notes = (f"{left} of {len(run.records)} questions tell no {by} and are in no table",) if left else ()
-        for own, records in sorted(groups.items(), key=lambda group: (len(group[0]), group[0])):
-            name = f"{run.config['dataset']['name']}, {by} {own}"
+        for record, label in zip(run.records, labels[by], strict=True):
+            if label is not None:
+                groups.setdefault(label, []).append(record)
+        n_unknown = len(run.records) - sum(map(len, groups.values()))
+        notes = (f"{n_unknown} of {len(run.records)} questions tell no {by} and are in no table",) if n_unknown else ()
+        for label, records in sorted(groups.items(), key=lambda group: (len(group[0]), group[0])):
+            name = f"{run.config['dataset']['name']}, {by} {label}"
             config = {**run.config, "dataset": {**run.config["dataset"], "name": name}}
             summary = {**run.summary, "n_left_out": 0}  # the kind of what the loader left out is not known
             part = replace(run, config=config, records=records, summary=summary)
-            found.append(replace(part, whole=run, notes=(*run.notes, *notes)))
-    if not found:
-        others = [name for name in BY if any(kind(r, name) is not None for run in runs for r in run.whole_records)]
-        raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(others) or 'nothing'}")
-    return found
+            parts.append(replace(part, whole=run, notes=(*run.notes, *notes)))
+    if not parts:
+        known_kinds = [name for name in BY if any(kind(r, name) is not None for run in runs for r in run.whole_records)]
+        raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(known_kinds) or 'nothing'}")
+    return parts

@@ -54,8 +54,8 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
     known = [str(name) for name in frame.columns]
     if columns is None:
         # A score of the user's own, "module:function", is shown beside the first one.
-        own = [c for c in known if ":" in c and not c.endswith((".low", ".high"))]
-        scores = [score] if score else [*dict.fromkeys(frame["headline"]), *own]
+        user_scores = [c for c in known if ":" in c and not c.endswith((".low", ".high"))]
+        scores = [score] if score else [*dict.fromkeys(frame["headline"]), *user_scores]
         scores += [c for name in scores for c in known if re.fullmatch(rf"{re.escape(name)}\.(vote|pass@\d+)", c)]
         counts = [c for c in _WHERE_ANY if c in known and frame[c].any()]
         # Where FLOPs are unknown, as behind a server, money and time say what an answer costs.
@@ -69,8 +69,8 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
         see = "--all prints every column; harness score RUN --scorers NAME adds a score"
         see += "; a name with a comma goes in quotes: --columns '\"A,B\",n'" * any("," in name for name in whole)
         raise UnknownName("column", unknown[0], whole, see)
-    wanted = dict.fromkeys([*_WHO, *settings(frame), *columns, *_KEPT])
-    with_ends = [part for name in wanted for part in (name, f"{name}.low", f"{name}.high") if part in known]
+    chosen = dict.fromkeys([*_WHO, *settings(frame), *columns, *_KEPT])
+    with_ends = [part for name in chosen for part in (name, f"{name}.low", f"{name}.high") if part in known]
     return frame[list(dict.fromkeys(with_ends))]
 
 
@@ -79,15 +79,15 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
 
     columns, score: as in `pick_columns`; columns=() keeps every column.
     """
-    found = []
+    tables = []
     for _, group in frame.groupby("dataset", sort=False):
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
             table = pick_columns(table, columns, score)
         shared = [name for name in ("dataset", "model") if name in table.columns and table[name].nunique() == 1]
         title = " · ".join(str(table[name].iloc[0]) for name in shared)
-        without = [name for name in settings(table) if table[name].isna().all()]
-        table = table.drop(columns=[*shared, *without])
+        unset = [name for name in settings(table) if table[name].isna().all()]
+        table = table.drop(columns=[*shared, *unset])
         if swept := settings(table):  # columns behind the method, whose name is then without them
             place = list(table.columns).index("method") + 1
             for name in reversed(swept):
@@ -95,22 +95,22 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
             table = table.assign(method=table["base"])
         shown = legended(table)
         shown.attrs["asked"] = [*table.columns] if columns is not None and not columns else [*(columns or ())]
-        found.append(Section(title, shown))
-    return found
+        tables.append(Section(title, shown))
+    return tables
 
 
 def legended(table: pd.DataFrame) -> pd.DataFrame:
     """The table with a legend of those columns of costs that have a value, as the first note of every row."""
-    has = {str(name) for name in table.columns if table[name].notna().any()}
-    index = [name for name in ("tokens.index", "tflops.index") if name in has]
+    shown = {str(name) for name in table.columns if table[name].notna().any()}
+    index = [name for name in ("tokens.index", "tflops.index") if name in shown]
     sentences = [f"costs are per question, {' and '.join(index)} per document"] if index else []
-    if "convention" in has and any(name == "printed" or name.split(".")[0] in ("tflops", "ratio") for name in has):
+    if "convention" in shown and any(name == "printed" or name.split(".")[0] in ("tflops", "ratio") for name in shown):
         sentences.append(f"FLOPs under the convention {', '.join(dict.fromkeys(table['convention'].dropna()))}")
-    if "money" in has:
+    if "money" in shown:
         sentences.append("money by model.price, per question with its share of the index; money.run: of the whole run")
-    if "seconds.p95" in has:
+    if "seconds.p95" in shown:
         sentences.append("seconds: the time of a question's own requests, without the queue")
-    if "ratio" in has:
+    if "ratio" in shown:
         sentences.append(
             "ratio: cost against full-context (or --reference), an index shared by the questions of its document; "
             "ratio.search: without the index, as the papers print it"

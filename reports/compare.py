@@ -92,8 +92,8 @@ def compare(
     facts.check_runs(runs)
     pairs = [(pair, _compared_score(pair, score)) for pair in _pairs_with_reference(runs, reference)]
     checks = {(id(run), name): rescored(run, name) for pair, name in pairs for run in (pair.run, pair.base)}
-    found = [p for pair, name in pairs for p in _reasons_against_comparing(pair, name, checks)]
-    if (problems := [f"  - {problem}" for problem in dict.fromkeys(found)]) and not force:
+    reasons = [p for pair, name in pairs for p in _reasons_against_comparing(pair, name, checks)]
+    if (problems := [f"  - {problem}" for problem in dict.fromkeys(reasons)]) and not force:
         head = "these runs differ in more than the method:"
         end = "Run them alike, or compare them as they are with --force."
         raise UserError("\n".join([head, *problems, end]))
@@ -116,7 +116,7 @@ def compare_with_baseline(run: StoredRun, base: StoredRun) -> dict[str, Any]:
     """
     pair = _Pair(run, "this run", base, "the baseline")
     name = _compared_score(pair, None)
-    return _comparison_row(pair, name, tests=1, checks={(id(one), name): rescored(one, name) for one in (run, base)})
+    return _comparison_row(pair, name, tests=1, checks={(id(r), name): rescored(r, name) for r in (run, base)})
 
 
 @dataclass(frozen=True)
@@ -161,18 +161,18 @@ class SideBySide:
             notes.append((legend, *(note for note in row["notes"] if note not in below)))
             keys = brief_difference(*(runs[row["dataset"], row[name]] for name in ("run", "reference_run")))
             changed.append((f"{row['method']} differs from {row['reference']} in {'; '.join(keys)}",) if keys else ())
-        table, found = self.differences.copy(), []
+        table, tables = self.differences.copy(), []
         table["notes"], table["changed"] = notes, changed
         for _, group in table.groupby("dataset"):
             first = group.iloc[0]
-            wanted = [name for name in PAIRED if name != "model" or group["model"].nunique() > 1]
-            names = [f"{name}{end}" for name in (*wanted, "changed", "notes") for end in ("", ".low", ".high")]
+            columns = [name for name in PAIRED if name != "model" or group["model"].nunique() > 1]
+            names = [f"{name}{end}" for name in (*columns, "changed", "notes") for end in ("", ".low", ".high")]
             title = f"{first['dataset']}: {first['score']} minus that of {first['reference']}, on the same questions"
             shown = group[[name for name in names if name in group.columns]]
             shown = shown.reset_index(drop=True)
             shown.attrs["asked"] = ()
-            found.append(Section(title, shown))
-        return found
+            tables.append(Section(title, shown))
+        return tables
 
 
 _LEGEND = (
@@ -198,8 +198,8 @@ def side_by_side(
     if score is not None and score not in known:
         raise UnknownName("score", score, known, "harness score RUN --scorers NAME adds a score")
     # One run in two results folders has no difference to itself, and its rows could not be told apart.
-    if twice := [name for (_, name), count in Counter(map(facts.run_key, runs)).items() if count > 1]:
-        raise UserError(f"{', '.join(twice)} is given more than once, from several folders; leave one out")
+    if repeated := [name for (_, name), count in Counter(map(facts.run_key, runs)).items() if count > 1]:
+        raise UserError(f"{', '.join(repeated)} is given more than once, from several folders; leave one out")
     datasets = {run.config["dataset"]["name"] for run in runs}
     differences = None
     if reference is not None or len(datasets) < len(runs):
@@ -225,7 +225,7 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
         if ours["method.implementation"] == theirs["method.implementation"]:
             ours, theirs = ({**one, "code": code_hash(r)} for one, r in ((ours, run), (theirs, base)))
     return [
-        f"{key}: {_told(ours.get(key, _UNSET))}, reference {_told(theirs.get(key, _UNSET))}"
+        f"{key}: {_setting_text(ours.get(key, _UNSET))}, reference {_setting_text(theirs.get(key, _UNSET))}"
         for key in dict.fromkeys([*ours, *theirs])
         if ours.get(key, _UNSET) != theirs.get(key, _UNSET)
     ]
@@ -237,12 +237,12 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
     Of one method not its name, if more differs.
     """
     # Runs of the first edition hold the name of the class; it counts as today's name.
-    ours, theirs = (short_name(one.config["method"]["implementation"]) for one in (run, base))
-    found = config_difference(run, base)
+    ours, theirs = (short_name(r.config["method"]["implementation"]) for r in (run, base))
+    differences = config_difference(run, base)
     if ours == theirs:
-        return [line for line in found if not line.startswith("method.name:")] or found
+        return [line for line in differences if not line.startswith("method.name:")] or differences
     parts = [part for part in ("encoder", "reranker") if bool(run.config.get(part)) != bool(base.config.get(part))]
-    return [line for line in found if line.partition(".")[0] not in ("method", *parts)]
+    return [line for line in differences if line.partition(".")[0] not in ("method", *parts)]
 
 
 def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key != "method.mark" and not _PLACES.fullmatch(key)}
 
 
-def _told(value: object) -> str:
+def _setting_text(value: object) -> str:
     return "not set" if value is _UNSET else repr(value)
 
 
@@ -268,17 +268,17 @@ def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> l
     pairs: list[_Pair] = []
     for dataset in dict.fromkeys(r.config["dataset"]["name"] for r in runs):
         group = [r for r in runs if r.config["dataset"]["name"] == dataset]
-        found = [run for run in group if names[id(run)] == reference]  # of "bm25" and "bm25 k=3" the first is meant
-        if len(found) != 1:
-            found = [run for run in group if (reference or REFERENCE) in facts.reference_names(run)]
-        if len(found) > 1:
-            options = ", ".join(f"'{names[id(run)]}' ({run.name})" for run in found)
-            problem = f"{dataset} has {len(found)} runs of '{reference or REFERENCE}'"
+        matching = [run for run in group if names[id(run)] == reference]  # of "bm25" and "bm25 k=3" the first is meant
+        if len(matching) != 1:
+            matching = [run for run in group if (reference or REFERENCE) in facts.reference_names(run)]
+        if len(matching) > 1:
+            options = ", ".join(f"'{names[id(run)]}' ({run.name})" for run in matching)
+            problem = f"{dataset} has {len(matching)} runs of '{reference or REFERENCE}'"
             raise UserError(f"{problem}; choose one with --reference: {options}")
-        if reference is not None and not found:
+        if reference is not None and not matching:
             problem = f"data set {dataset} has no run of the reference '{reference}'"
             raise UserError(f"{problem}; run it, or leave {dataset} out")
-        base = (found or group)[0]
+        base = (matching or group)[0]
         pairs += [_Pair(r, names[id(r)], base, names[id(base)]) for r in group if r is not base]
     if not pairs:
         raise UserError("nothing to compare: give at least two runs of one data set")
@@ -298,50 +298,50 @@ def _compared_score(pair: _Pair, score: str | None) -> str:
 def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[str]:
     """Why the difference of a pair in score `name` would not be the method's alone, a sentence each; [] where it is."""
     run, base = pair.run, pair.base
-    who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
+    names_of_pair = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
     failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
     if pair.elsewhere:
-        number, most, shared = overlap(pair.run, pair.base)
-        found = [] if number >= _SHARED * most else [f"{shared}, less than {_SHARED:.0%}"]
+        number, larger, shared = overlap(pair.run, pair.base)
+        reasons = [] if number >= _SHARED * larger else [f"{shared}, less than {_SHARED:.0%}"]
     else:
-        asked, theirs = ({r["question_id"] for r in x.records} for x in (run, base))
+        ids, base_ids = ({r["question_id"] for r in x.records} for x in (run, base))
         seeds = [x.config.get("seed", 0) for x in (run, base)]
-        found = []
+        reasons = []
         if facts.fingerprint(run) != facts.fingerprint(base):
-            prints = " and ".join((facts.fingerprint(x) or "not recorded")[:12] for x in (run, base))
-            found.append(f"{who} used different data (fingerprints {prints})")
-        if asked != theirs:
-            counts = f"{len(asked)} and {len(theirs)}, {len(asked & theirs)} in common"
-            found.append(f"{who} answered different questions ({counts})")
+            fingerprints = " and ".join((facts.fingerprint(x) or "not recorded")[:12] for x in (run, base))
+            reasons.append(f"{names_of_pair} used different data (fingerprints {fingerprints})")
+        if ids != base_ids:
+            counts = f"{len(ids)} and {len(base_ids)}, {len(ids & base_ids)} in common"
+            reasons.append(f"{names_of_pair} answered different questions ({counts})")
         tasks, draws = ([one(x) for x in (run, base)] for one in (facts.task, lambda x: sampling(x.config["model"])))
-        found += [
-            f"{who} were asked differently (dataset.{key}: {text!r} and {tasks[1][key]!r})"
+        reasons += [
+            f"{names_of_pair} were asked differently (dataset.{key}: {text!r} and {tasks[1][key]!r})"
             for key, text in tasks[0].items()
             if text != tasks[1][key]
         ]
         if seeds[0] != seeds[1]:
-            found.append(f"{who} have different seeds ({seeds[0]} and {seeds[1]})")
-        found += [
-            f"{who} were answered differently (model.{key}: {value} and {draws[1][key]})"
+            reasons.append(f"{names_of_pair} have different seeds ({seeds[0]} and {seeds[1]})")
+        reasons += [
+            f"{names_of_pair} were answered differently (model.{key}: {value} and {draws[1][key]})"
             for key, value in draws[0].items()
             if value != draws[1][key]
         ]
         if facts.reader(run) != facts.reader(base):
             readers = [x.config["model"]["name"] for x in (run, base)]
             names = f"{readers[0]} and {readers[1]}" if readers[0] != readers[1] else f"both named {readers[0]}"
-            found.append(f"{who} have different readers ({names})")
+            reasons.append(f"{names_of_pair} have different readers ({names})")
     versions = [facts.scorer_version(x, name) for x in (run, base)]
     if versions[0] != versions[1]:
         both = " and ".join(v or "not recorded" for v in versions)
         judged = name in facts.judges(run)
         how = "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
-        found.append(f"{who} were scored by different versions of {name} ({both}); {how}")
+        reasons.append(f"{names_of_pair} were scored by different versions of {name} ({both}); {how}")
     if failed != failed_base:
-        found.append(f"{who} treat failed questions differently (failed: {failed} and {failed_base})")
+        reasons.append(f"{names_of_pair} treat failed questions differently (failed: {failed} and {failed_base})")
     for one, label in ((run, pair.label), (base, pair.base_label)):
-        if odd := checks[id(one), name][0]:
-            found.append(f"{run.config['dataset']['name']}: {label}: {odd}")
-    return found
+        if problem := checks[id(one), name][0]:
+            reasons.append(f"{run.config['dataset']['name']}: {label}: {problem}")
+    return reasons
 
 
 def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict[str, Any]:
@@ -353,11 +353,11 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
     clusters = dict(zip(theirs.ids, theirs.clusters, strict=True))
-    same = same_questions(pair.run, pair.base) if pair.elsewhere else set(values)
-    common = [i for i in theirs.ids if i in values and i in same]
-    who = f"{pair.label} and {pair.base_label} on {pair.run.config['dataset']['name']}"
+    comparable = same_questions(pair.run, pair.base) if pair.elsewhere else set(values)
+    common = [i for i in theirs.ids if i in values and i in comparable]
+    names_of_pair = f"{pair.label} and {pair.base_label} on {pair.run.config['dataset']['name']}"
     if not common:
-        raise UserError(f"{who} have no scored question in common: nothing to compare")
+        raise UserError(f"{names_of_pair} have no scored question in common: nothing to compare")
     a, b = [values[i] for i in common], [other[i] for i in common]
     groups = [clusters[i] for i in common]
     test = paired_test(a, b, groups)

@@ -58,7 +58,7 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
     Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
     those that went through a model (read and written, without cached ones); TFLOPs are 1e12 FLOPs. Where an index
     belongs to a question, a document's cost is that of all its indexes. A run made elsewhere tells costs of the whole
-    question alone, which stand under "answer"; what it does not tell is an empty list.
+    question alone, which stand under "answer"; what it lacks is an empty list.
     """
     if phase != "answer" and "imported" in run.manifest:
         return Costs([], None, [])
@@ -139,25 +139,25 @@ def run_money(run: StoredRun) -> float | None:
 
     None where nobody took any, or a price is unknown.
     """
-    judges = [(one.get("usage") or {}, one.get("price")) for one in (run.manifest.get("judges") or {}).values()]
+    judges = [(judge.get("usage") or {}, judge.get("price")) for judge in (run.manifest.get("judges") or {}).values()]
     if not is_billed(run) and not any("billed" in usage for usage, _ in judges):
         return None
-    own = sum_phases(row["usage"] for row in chain(run.records, run.documents))
-    spent = [money(own, run.config), *(money(usage, {"model": {"price": price}}) for usage, price in judges)]
-    return sum(map(float, spent)) if None not in spent else None  # type: ignore[arg-type]
+    run_usage = sum_phases(row["usage"] for row in chain(run.records, run.documents))
+    amounts = [money(run_usage, run.config), *(money(usage, {"model": {"price": price}}) for usage, price in judges)]
+    return sum(map(float, amounts)) if None not in amounts else None  # type: ignore[arg-type]
 
 
 def _by_question(
     run: StoredRun, cost: Callable[[Mapping[str, Any]], float | None], with_index: bool
 ) -> dict[str, float]:
     """The cost of each answered question, by `cost` of a phase's usage, with its share of indexes; {}: not known."""
-    phases: dict[str, float] = {}
+    costs: dict[str, float] = {}
     for record in run.records:
         if record["error"] is None:
-            own = [cost(record["usage"].get(phase, {})) for phase in ("search", "answer")]
-            if None in own:
+            parts = [cost(record["usage"].get(phase, {})) for phase in ("search", "answer")]
+            if None in parts:
                 return {}
-            phases[record["question_id"]] = sum(map(float, own))  # type: ignore[arg-type]
+            costs[record["question_id"]] = sum(map(float, parts))  # type: ignore[arg-type]
     built = {(row["document_id"], row.get("question_id")): row for row in run.documents if row["status"] != "failed"}
     indexes = {key: cost(row["usage"].get("index", {})) for key, row in built.items()} if with_index else {}
     if None in indexes.values():
@@ -166,10 +166,9 @@ def _by_question(
         return {}
     asked = Counter(key for record in (run.whole or run).records for key in _index_keys(record) if key in indexes)
     share = {key: (indexes[key] or 0.0) / n for key, n in asked.items()}
-    answered = (r for r in run.records if r["question_id"] in phases)
+    answered = (r for r in run.records if r["question_id"] in costs)
     return {
-        r["question_id"]: phases[r["question_id"]] + sum(share.get(key, 0.0) for key in _index_keys(r))
-        for r in answered
+        r["question_id"]: costs[r["question_id"]] + sum(share.get(key, 0.0) for key in _index_keys(r)) for r in answered
     }
 
 

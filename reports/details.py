@@ -131,18 +131,18 @@ def questions(
     """
     score = facts.headline(runs[0])
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
-    wanted = ids[: limits.questions]
-    known, long = set(wanted), dict[str, tuple[str, int]]()
+    detailed_ids = ids[: limits.questions]
+    in_detail, long = set(detailed_ids), dict[str, tuple[str, int]]()
     for run in runs:  # one text in memory at a time
-        texts = run.stream_texts(record for record in run.whole_records if record["question_id"] in known)
+        texts = run.stream_texts(record for record in run.whole_records if record["question_id"] in in_detail)
         long.update((key, (text[: LENGTHS[0].text], len(text))) for key, text in texts)
     records = [ByQuestion(run.whole_records, dict) for run in runs]
-    source = _Source(runs, records, [_KnownTexts(own, long) for own in rows], convention)
+    source = _Source(runs, records, [_KnownTexts(run_rows, long) for run_rows in rows], convention)
     listed = compress_json(_question_list(source, ids, score))
     searches, room = Searches(limits.graphs), limits.size - len(listed)
-    length = _longest_that_fits(source, wanted, room)
+    length = _longest_that_fits(source, detailed_ids, room)
     starts, blocks = [0], {"list": listed}
-    for part in source.parts(wanted, length, searches):
+    for part in source.parts(detailed_ids, length, searches):
         text = compress_json(part)
         room -= len(text)
         if room < 0:
@@ -156,7 +156,7 @@ def questions(
     ]
     head = {"name": runs[0].config["dataset"]["name"], "score": score, "methods": methods, "reference": reference}
     head |= {"count": len(ids), "starts": starts}
-    problems = [own.problem for own in rows if own.problem]
+    problems = [run_rows.problem for run_rows in rows if run_rows.problem]
     notes = [f"No gold answers, questions and shown texts: {problem}." for problem in problems[:1]]
     if detailed < len(ids):
         why = "--questions" if detailed == limits.questions else "so that the page stays small"
@@ -190,24 +190,26 @@ def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str,
     gold: list[list[str] | None] = []
     options: list[list[str] | None] = []
     for question_id in ids:
-        e = next((e for known in source.known if (e := known.rows.examples.get(question_id)) is not None), None)
-        texts.append(None if e is None else cut_text(e.question.text, 600))
-        gold.append(None if e is None else [cut_text(a, 300) for a in e.gold.answers[:20]])
-        options.append(None if e is None or not e.question.options else [cut_text(o, 300) for o in e.question.options])
-    known = any(text is not None for text in texts)
+        examples = (known.rows.examples.get(question_id) for known in source.known)
+        example = next((e for e in examples if e is not None), None)
+        texts.append(None if example is None else cut_text(example.question.text, 600))
+        gold.append(None if example is None else [cut_text(a, 300) for a in example.gold.answers[:20]])
+        choices = None if example is None else example.question.options
+        options.append([cut_text(choice, 300) for choice in choices] if choices else None)
+    has_texts = any(text is not None for text in texts)
     longest = min(LENGTHS[0].text, max(60, _LISTED // (len(ids) * len(source.runs))))
     answers = [{r["question_id"]: cut_text(r["prediction"], longest) for r in run.whole_records} for run in source.runs]
     failed = [{r["question_id"] for r in run.records if r["error"] is not None} for run in source.runs]
     scored = [facts.scored(run, score) if score in facts.score_names(run) else None for run in source.runs]
-    values = [{} if own is None else dict(zip(own.ids, own.values, strict=True)) for own in scored]
+    values = [{} if of_run is None else dict(zip(of_run.ids, of_run.values, strict=True)) for of_run in scored]
     return {
         "ids": list(ids),
-        "texts": texts if known else None,
-        "gold": gold if known else None,
+        "texts": texts if has_texts else None,
+        "gold": gold if has_texts else None,
         "options": options if any(options) else None,
-        "predictions": [[own.get(question_id) for question_id in ids] for own in answers],
-        "values": [[None if (value := own.get(i)) is None else round(value, 5) for i in ids] for own in values],
-        "failed": [[i for i, question_id in enumerate(ids) if question_id in own] for own in failed],
+        "predictions": [[of_run.get(question_id) for question_id in ids] for of_run in answers],
+        "values": [[None if (value := of_run.get(i)) is None else round(value, 5) for i in ids] for of_run in values],
+        "failed": [[i for i, question_id in enumerate(ids) if question_id in of_run] for of_run in failed],
     }
 
 

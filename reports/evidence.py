@@ -23,8 +23,8 @@ def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
 
 
 def _overlap(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
-    marked = example.gold.supporting
-    return any(s.document_id == d and s.start < end and start < s.end for d, start, end in spans for s in marked)
+    supporting = example.gold.supporting
+    return any(s.document_id == d and s.start < end and start < s.end for d, start, end in spans for s in supporting)
 
 
 def overlapping_spans(
@@ -46,14 +46,14 @@ def overlapping_spans(
     view = View.evidence(documents, example.gold.supporting) if cut else View.of(documents)
     if (record.get("notes") or {}).get("joined"):
         view = view.joined()
-    (handed, *more) = view.documents
+    (indexed, *more) = view.documents
     if more:
         return frozenset()
-    found = set()
+    nodes = set()
     for node, span in enumerate(spans):
-        if span is None or not 0 <= span[0] <= span[1] <= len(handed.text):
+        if span is None or not 0 <= span[0] <= span[1] <= len(indexed.text):
             continue
-        back = view.original(Answer("", (Shown("span", handed.id, *span),))).shown
-        if _overlap(((s.document_id, s.start, s.end) for s in back), example):
-            found.add(node)
-    return frozenset(found)
+        shown = view.original(Answer("", (Shown("span", indexed.id, *span),))).shown
+        if _overlap(((s.document_id, s.start, s.end) for s in shown), example):
+            nodes.add(node)
+    return frozenset(nodes)

@@ -61,9 +61,9 @@ def reference_names(run: StoredRun) -> tuple[str, str, str]:
 
 def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
     """Raise UnknownName, with the labels of all runs, for a reference that is no label or name of one of them."""
-    own = labels(runs)
-    if reference not in own and not any(reference in reference_names(run) for run in runs):
-        raise UnknownName("reference", reference, list(dict.fromkeys(own)))
+    known = labels(runs)
+    if reference not in known and not any(reference in reference_names(run) for run in runs):
+        raise UnknownName("reference", reference, list(dict.fromkeys(known)))
 
 
 def run_key(run: StoredRun) -> tuple[str, str]:
@@ -74,9 +74,9 @@ def run_key(run: StoredRun) -> tuple[str, str]:
 def datasets(runs: Sequence[StoredRun]) -> list[str]:
     """The data set of each run, with the hash of its rows where runs over other rows have the same name."""
     keys = dict.fromkeys((run_key(run)[0], fingerprint(run)) for run in runs)
-    several = Counter(name for name, _ in keys)
+    counts = Counter(name for name, _ in keys)
     return [
-        f"{name} (rows {(fingerprint(run) or 'not recorded')[:7]})" if several[name := run_key(run)[0]] > 1 else name
+        f"{name} (rows {(fingerprint(run) or 'not recorded')[:7]})" if counts[name := run_key(run)[0]] > 1 else name
         for run in runs
     ]
 
@@ -99,8 +99,8 @@ def is_oracle(run: StoredRun) -> bool:
 def models(run: StoredRun) -> list[str]:
     """Names of the run's models, the reader's first: "llama", "llama-8b (builder)"."""
     names = {role: str(model["name"]) for role, model in (run.config.get("roles") or {}).items()}
-    own = str(run.config["model"]["name"])
-    return [own, *(f"{name} ({role})" for role, name in names.items() if name != own)]
+    reader = str(run.config["model"]["name"])
+    return [reader, *(f"{name} ({role})" for role, name in names.items() if name != reader)]
 
 
 def code(run: StoredRun) -> str:
@@ -134,8 +134,8 @@ def headline(run: StoredRun) -> str:
 
 def fingerprint(run: StoredRun) -> str | None:
     """Content hash of the rows the run used; None where the manifest does not say."""
-    found = (run.manifest.get("dataset") or {}).get("fingerprint")
-    return str(found) if found else None
+    value = (run.manifest.get("dataset") or {}).get("fingerprint")
+    return str(value) if value else None
 
 
 def task(run: StoredRun) -> dict[str, Any]:
@@ -164,8 +164,8 @@ def reader(run: StoredRun) -> str:
 def scorer_version(run: StoredRun, name: str) -> str | None:
     """Version of scorer or judge `name` that scored the run; None where the manifest does not say."""
     judges = run.manifest.get("judges") or {}
-    found = judges[name].get("version") if name in judges else (run.manifest.get("scorers") or {}).get(name)
-    return None if found is None else str(found)
+    version = judges[name].get("version") if name in judges else (run.manifest.get("scorers") or {}).get(name)
+    return None if version is None else str(version)
 
 
 def judges(run: StoredRun) -> list[str]:
@@ -176,11 +176,11 @@ def judges(run: StoredRun) -> list[str]:
 
 def versions(run: StoredRun) -> str:
     """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness 0.1.0"."""
-    own = run.config["dataset"]["scorers"]
-    names = [n for n in score_names(run) if n in own or n.rpartition(".")[0] not in own]  # without votes and pass@k
+    listed = run.config["dataset"]["scorers"]
+    names = [n for n in score_names(run) if n in listed or n.rpartition(".")[0] not in listed]  # no votes, no pass@k
     scorers = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in names)
-    own = (run.manifest.get("packages") or {}).get("longdoc-harness")
-    return f"{scorers}; harness {own}" if own else scorers
+    harness = (run.manifest.get("packages") or {}).get("longdoc-harness")
+    return f"{scorers}; harness {harness}" if harness else scorers
 
 
 def score_names(run: StoredRun) -> list[str]:
@@ -222,14 +222,14 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
 
     Only those whose counts every record holds that is scored: sums over a part would be another number.
     """
-    found, first = dict[str, str](), dict(next(_corpus_counts(run), ("", {}))[1])
-    for name in filter(first.__contains__, score_names(run)):
+    names, first_counts = dict[str, str](), dict(next(_corpus_counts(run), ("", {}))[1])
+    for name in filter(first_counts.__contains__, score_names(run)):
         if all(name in counts for _, counts in _corpus_counts(run)) and (count := lookup(name).counts) is not None:
             expected = len(count("", ("",)))
             # Those of a received file may be more.
             if all(len(counts[name]) == expected for _, counts in _corpus_counts(run)):
-                found[lookup(name).corpus] = name
-    return found
+                names[lookup(name).corpus] = name
+    return names
 
 
 def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
@@ -267,88 +267,88 @@ def question_clusters(run: StoredRun) -> NDArray[np.int32]:
 
 def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[str, ...]:
     """What a reader of the run's numbers must know, a sentence each; clusters: as of `scored`."""
-    found = [*_run_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
+    sentences = [*_run_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
     clusters = question_clusters(run) if clusters is None else clusters
-    found += cluster_notes((record["document_ids"] for record in run.records), clusters)
+    sentences += cluster_notes((record["document_ids"] for record in run.records), clusters)
     # A score that was left out, as evidence recall where nothing is marked, counts as missing and not as 0.
     rows = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
     flagged = Counter(name for flags, scores in rows for name in flags if name in scores)
-    found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in flagged.items()]
+    sentences += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in flagged.items()]
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
     if changed:
-        found.append(f"a part of the run was made after a change of {', '.join(sorted(changed))} (manifest.json)")
+        sentences.append(f"a part of the run was made after a change of {', '.join(sorted(changed))} (manifest.json)")
     if "shapes" in changed:
-        found.append("model.shape was changed on the way: FLOPs of earlier questions are counted by the old sizes")
-    found += [str(warning) for warning in run.manifest.get("warnings") or ()]
-    return tuple(dict.fromkeys([*found, *run.notes]))
+        sentences.append("model.shape was changed on the way: FLOPs of earlier questions are counted by the old sizes")
+    sentences += [str(warning) for warning in run.manifest.get("warnings") or ()]
+    return tuple(dict.fromkeys([*sentences, *run.notes]))
 
 
 def _run_notes(run: StoredRun) -> list[str]:
     """Sentences on where the run's numbers and answers come from, and whether every question was asked and answered."""
     total = len(run.records)
-    found: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
+    notes: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
     if elsewhere(run):
         imported = run.manifest["imported"]
         files = ", ".join(str(file["name"]) for file in imported["files"])
         source = f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}"
-        found.append(f"{source} and not checked; how questions were asked is not known")
+        notes.append(f"{source} and not checked; how questions were asked is not known")
     for entry in run.manifest.get("corrected") or ():
         means = ", ".join(f"{name} {100 * mean:.1f}" for name, mean in entry["scores"].items() if mean is not None)
-        found.append(
+        notes.append(
             f"gold answers of {entry['questions']} questions were corrected on {entry['at'][:10]} ({entry['file']}); "
             f"the means before: {means}"
         )
-    found += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
+    notes += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
     if (state := run.summary.get("state", "running")) != "finished":
         asked, whole = run.summary.get("n_asked"), run.whole or run
         rest = f"{(asked or 0) - len(whole.records) - left_out(whole)} of {asked} questions have no record yet"
-        found.append(f"the run is {state}, not finished: {rest if asked else f'{total} questions so far'}")
+        notes.append(f"the run is {state}, not finished: {rest if asked else f'{total} questions so far'}")
     if early := run.summary.get("stopped_early"):
-        found.append(
+        notes.append(
             f"a duel stopped the run early, after {early['questions']} of {early['of']} questions in random order of "
             f"documents (seed {early['seed']}): {'; '.join(early['verdicts'])}; tests that take n as fixed (harness "
             "compare) do not hold for it"
         )
     if failed := sum(r["error"] is not None for r in run.records):
-        fate = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
-        found.append(f"{failed} of {total} questions failed ({fate})")
+        treatment = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
+        notes.append(f"{failed} of {total} questions failed ({treatment})")
     if cut := sum(r["truncated"] is not None for r in run.records):
-        found.append(f"{cut} of {total} questions were answered from a truncated context")
-    if bare := sum((r.get("notes") or {}).get(PREFIX) == MISSING for r in run.records):
+        notes.append(f"{cut} of {total} questions were answered from a truncated context")
+    if no_prefix := sum((r.get("notes") or {}).get(PREFIX) == MISSING for r in run.records):
         prefix = run.config["dataset"].get("answer_prefix")
-        found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
-    return found
+        notes.append(f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
+    return notes
 
 
 def _model_notes(run: StoredRun) -> list[str]:
     """Sentences on what the run's models and servers did that its scores and costs do not show."""
-    found = []
+    notes = []
     spent: dict[str, Any] = {}  # by phase: a run may have a million questions
     for row in chain(run.records, run.documents):
         add_usage(spent, row["usage"])
     lacking, total = Counter(lacking_replies(spent)), sum_phases([spent])
-    found += reply_sentences(lacking, run.config)
+    notes += reply_sentences(lacking, run.config)
     unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
     if unclosed > 0:
-        found.append(f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)")
-    found += [embedded.embedded_caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
-    found += [embedded.small_model_note(model) for model in _models(run) if model.get("small")]
+        notes.append(f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)")
+    notes += [embedded.embedded_caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
+    notes += [embedded.small_model_note(model) for model in _models(run) if model.get("small")]
     texts, shortened = texts_cut(run)
     if shortened:
         of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
-        found.append(f"{shortened} {of} were longer than the encoder reads, and cut")
+        notes.append(f"{shortened} {of} were longer than the encoder reads, and cut")
     if recounted := total.get("recounted"):
-        found.append(f"{recounted} token counts of the server are missing or cannot be true; those made here are used")
+        notes.append(f"{recounted} token counts of the server are missing or cannot be true; those made here are used")
     if recalled := total.get("recalled"):
-        found.append(f"{recalled} replies came from earlier runs (--cache replies); costs are those of sending them")
+        notes.append(f"{recalled} replies came from earlier runs (--cache replies); costs are those of sending them")
     if total.get("uncounted"):
-        found.append("FLOPs unknown: a model of this run has no known sizes")
+        notes.append("FLOPs unknown: a model of this run has no known sizes")
     if unpriced := sorted(role for role in total.get("billed") or () if price_of(run.config, role) is None):
         where = unpriced[0] if unpriced[0] in ENCODERS else "model"
-        found.append(
+        notes.append(
             f"money unknown: {where}.price of the {unpriced[0]} is not set; set it and run the same command again"
         )
-    return found
+    return notes
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
@@ -380,9 +380,9 @@ def mean_columns(
     return interval_columns(name, interval(values, clusters, seed=seed, bounds=bounds))
 
 
-def interval_columns(name: str, found: Interval) -> dict[str, float | None]:
+def interval_columns(name: str, estimate: Interval) -> dict[str, float | None]:
     """A value and the ends of its interval as columns name, name.low, name.high; None for what it lacks."""
-    return {name: found.mean, f"{name}.low": found.low, f"{name}.high": found.high}
+    return {name: estimate.mean, f"{name}.low": estimate.low, f"{name}.high": estimate.high}
 
 
 def mean_of_samples(
@@ -393,7 +393,7 @@ def mean_of_samples(
     The errors add in quadrature: with m_i in [low_i, high_i], low = m - sqrt((m_1 - low_1)^2 + ...) / k, high likewise;
     None where a sample has no interval.
     """
-    middle, ends = sum(values) / len(values), [one or (None, None) for one in intervals]
+    middle, ends = sum(values) / len(values), [bounds or (None, None) for bounds in intervals]
     below = [m - low for m, (low, _) in zip(values, ends, strict=True) if low is not None]
     above = [high - m for m, (_, high) in zip(values, ends, strict=True) if high is not None]
     if min(len(below), len(above)) < len(values):

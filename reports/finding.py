@@ -42,10 +42,10 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) ->
     asked = f"{best['n']:.0f} questions{failed}"
     if len(rows) == 1:
         return f"{best['method']} scores {_points(best, score)} ({score}) on {asked}."
-    wanted, tested = {row["run"] for row in rows}, dict[str, dict[str, Any]]()
+    names, tested = {row["run"] for row in rows}, dict[str, dict[str, Any]]()
     with suppress(UserError):  # where they cannot be tested
         if comparable:
-            table = compare([run for run in runs if run.name in wanted], reference=best["run"])
+            table = compare([run for run in runs if run.name in names], reference=best["run"])
             tested = {row["run"]: row for row in facts.records(table)}
     settled = {run: row["detectable"] for run, row in tested.items() if pd.notna(row["detectable"])}
     least = f"no difference below {100 * max(settled.values()):.1f} points" if settled else "no difference"
@@ -58,12 +58,12 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) ->
         return f"{best['method']} is {head} and {'' if cheapest is best else 'within 1 % of '}the cheapest{end}"
     equal = [row for row in rows[1:] if row["run"] in settled and not tested[row["run"]]["p_holm"] < _REAL]
     cheap = min([row for row in equal if row[cost] < clearly], key=lambda row: row[cost], default=cheapest)
-    takes = f"takes {100 * cheap[cost] / best[cost]:.0f} % of its {_COSTS[cost]}"
+    share = f"takes {100 * cheap[cost] / best[cost]:.0f} % of its {_COSTS[cost]}"
     if cheap not in equal:
         less = f"scores {100 * (best[score] - cheap[score]):.1f} points less"
-        return f"{best['method']} is {head}; {cheap['method']}, the cheapest, {takes} and {less}{end}"
+        return f"{best['method']} is {head}; {cheap['method']}, the cheapest, {share} and {less}{end}"
     both = f"{100 * cheap[score]:.1f} and {_points(best, score)}, {score}"
-    return f"{cheap['method']} cannot be told from {best['method']}, the best of {len(rows)} ({both}), and {takes}{end}"
+    return f"{cheap['method']} cannot be told from {best['method']}, the best of {len(rows)} ({both}), and {share}{end}"
 
 
 def _points(row: Mapping[str, Any], score: str) -> str:

@@ -73,11 +73,11 @@ def _money(usage: Mapping[str, Mapping[str, Any]], run: StoredRun) -> float | No
 def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
     """Costs of one usage: sums over its phases but study, and each phase's own; None for what is not known."""
     costs: dict[str, float | None] = {}
-    for phase, used in usage.items():
-        costs[f"tokens.{phase}"] = _known_sum(used, "tokens_in", "tokens_out")
-        known = not used.get("uncounted")
-        costs[f"tflops.{phase}"] = (used.get("flops") or {}).get(DEFAULT, 0.0) / TERA if known else None
-        costs |= {f"{name}.{phase}": _known_sum(used, name) for name in ("seconds", "queued")}
+    for phase, spent in usage.items():
+        costs[f"tokens.{phase}"] = _known_sum(spent, "tokens_in", "tokens_out")
+        known = not spent.get("uncounted")
+        costs[f"tflops.{phase}"] = (spent.get("flops") or {}).get(DEFAULT, 0.0) / TERA if known else None
+        costs |= {f"{name}.{phase}": _known_sum(spent, name) for name in ("seconds", "queued")}
     sums: dict[str, float | None] = {}
     for name in ("tokens", "tflops", "seconds", "queued"):
         values = [costs[f"{name}.{phase}"] for phase in usage if phase != "study"]
@@ -85,9 +85,9 @@ def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | N
     return sums | costs
 
 
-def _known_sum(used: Mapping[str, Any], *keys: str) -> float | None:
+def _known_sum(spent: Mapping[str, Any], *keys: str) -> float | None:
     """The sum of costs; None where one is not known, as in a run made elsewhere."""
-    return sum(used[key] for key in keys) if all(key in used for key in keys) else None
+    return sum(spent[key] for key in keys) if all(key in spent for key in keys) else None
 
 
 def html(sections: Sequence[Section]) -> str:

@@ -82,14 +82,14 @@ def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
 def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool = False) -> list[Rows]:
     """`read_rows` of each run; a data set that several runs need is read once."""
     read: dict[str, Rows] = {}
-    found = []
+    rows_of_runs = []
     for run in (with_data_at(run, data) for run in runs):
         rows = None if whole or data is not None else _rows_in_records(run)
         if rows is None:
             key = f"{run.config['dataset']} {facts.fingerprint(run)}"
             rows = read[key] if key in read else read.setdefault(key, _rows_of_data_set(run))
-        found.append(rows)
-    return found
+        rows_of_runs.append(rows)
+    return rows_of_runs
 
 
 def with_rows(
@@ -151,13 +151,13 @@ def other_texts(run: StoredRun) -> int | None:
     rows = Rows(problem="a file") if run.config["dataset"].get("data") else _rows_of_data_set(run)
     if rows.problem is not None:
         return None
-    odd = 0
+    n_other = 0
     for record in filter(lambda record: record.get("gold"), run.whole_records):
         example = rows.examples.get(record["question_id"])
-        own = record["question"], record["gold"]["answers"], record["document_characters"]
+        stored = record["question"], record["gold"]["answers"], record["document_characters"]
         sizes = [] if example is None else [len(rows.documents[d].text) for d in example.question.document_ids]
-        odd += example is None or own != (example.question.text, [*example.gold.answers], sizes)
-    return odd
+        n_other += example is None or stored != (example.question.text, [*example.gold.answers], sizes)
+    return n_other
 
 
 @contextmanager

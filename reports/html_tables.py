@@ -46,8 +46,8 @@ def table(frame: pd.DataFrame, *, sortable: bool = False) -> Html:
             value = row.get(name) if sortable and kind and not pd.isna(row.get(name)) else None
             tds.append(el("td", small_interval(cell) if sortable else cell, class_=kind, data_value=value))
         body.append(el("tr", *tds))
-    made = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="sortable" if sortable else None)
-    return joined(el("div", made, class_="wide"), *(el("p", note, class_="note") for note in cells.below()))
+    element = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="sortable" if sortable else None)
+    return joined(el("div", element, class_="wide"), *(el("p", note, class_="note") for note in cells.below()))
 
 
 def small_interval(cell: str) -> Html:

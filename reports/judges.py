@@ -45,8 +45,8 @@ def label_agreements(run: StoredRun, labels: Mapping[str, str]) -> list[dict[str
     """
     pairs = []
     for judge in facts.judges(run):
-        noted = {row["question_id"]: (row["notes"].get(JUDGES) or {}).get(judge) for row in run.records}
-        both = [(said["verdict"], label) for question, label in labels.items() if (said := noted.get(question))]
+        judged = {row["question_id"]: (row["notes"].get(JUDGES) or {}).get(judge) for row in run.records}
+        both = [(verdict["verdict"], label) for question, label in labels.items() if (verdict := judged.get(question))]
         pairs.append({"a": judge, "b": LABELS, "n": len(both)} | agreement(both))
     return pairs
 
@@ -95,6 +95,6 @@ def agreement(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[str, float | N
     if not n:
         return {"share": None, "kappa": None}
     alike = sum(a == b for a, b in pairs)
-    ours, theirs = (Counter(own) for own in zip(*pairs, strict=True))
-    chance = sum(count * theirs[rating] for rating, count in ours.items())  # times n^2, so that 1 is met exactly
+    counts, others = (Counter(ratings) for ratings in zip(*pairs, strict=True))
+    chance = sum(count * others[rating] for rating, count in counts.items())  # times n^2, so that 1 is met exactly
     return {"share": alike / n, "kappa": None if chance == n * n else (alike * n - chance) / (n * n - chance)}

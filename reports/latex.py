@@ -96,8 +96,8 @@ def table(
 def _without_commands(note: str) -> tuple[str, str]:
     """(the note without the sentences and brackets that name a command or option, the sentences that do)."""
     parts = re.split(r"(?<=[.;]) ", note)
-    bare = [re.sub(rf" \([^()]*{_COMMAND}[^()]*\)", "", part) for part in parts]
-    kept = [part for part in bare if not re.search(_COMMAND, part)]
+    plain = [re.sub(rf" \([^()]*{_COMMAND}[^()]*\)", "", part) for part in parts]
+    kept = [part for part in plain if not re.search(_COMMAND, part)]
     return " ".join(kept).rstrip(";"), " ".join(part for part in parts if re.search(_COMMAND, part))
 
 
@@ -110,13 +110,13 @@ def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
     for head in heads:
         family, dot, part = head.partition(".")
         if family in ("tflops", "tokens", "ratio"):  # "TFLOPs search" for "tflops.search"
-            made = f"{_head_word(family)} {part}".rstrip()
+            head_text = f"{_head_word(family)} {part}".rstrip()
         else:
             words = [word for word in re.split("[_ ]", part if dot else head) if word not in _PLAIN]
-            made = " ".join([*map(_head_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
-        short.append(head if head in names else made)
+            head_text = " ".join([*map(_head_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
+        short.append(head if head in names else head_text)
     count = Counter(short)
-    return [whole if count[one] > 1 else one for whole, one in zip(heads, short, strict=True)]
+    return [whole if count[text] > 1 else text for whole, text in zip(heads, short, strict=True)]
 
 
 def _head_word(word: str) -> str:

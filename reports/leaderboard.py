@@ -30,8 +30,8 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
     for row in facts.records(means):
         run = by_key[row["dataset"], row["run"]]
         scores = {f"score{end}": row.get(f"{row['headline']}{end}") for end in ("", ".low", ".high")}
-        known = {"date": date(run), "suite": facts.suite(run), "folder": folders[run.path]}
-        rows.append(row | scores | known | {"data set": row["dataset"], "tflops": row["tflops.whole"]})
+        run_facts = {"date": date(run), "suite": facts.suite(run), "folder": folders[run.path]}
+        rows.append(row | scores | run_facts | {"data set": row["dataset"], "tflops": row["tflops.whole"]})
     table = pd.DataFrame(rows)
     hidden = [name for name in ("suite", "folder") if table[name].nunique() == 1]
     hidden += [] if table["left_out"].any() else ["left_out"]

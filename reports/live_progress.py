@@ -45,8 +45,8 @@ class Live:
         self._find_runs()
 
     def _find_runs(self) -> None:
-        found = [folder for root in self._roots for folder in find_runs(root)]
-        self._runs = {folder: self._runs.get(folder) or _FollowedRun(folder) for folder in dict.fromkeys(found)}
+        folders = [folder for root in self._roots for folder in find_runs(root)]
+        self._runs = {folder: self._runs.get(folder) or _FollowedRun(folder) for folder in dict.fromkeys(folders)}
         self._searched = time.monotonic()
 
     def state(self) -> dict[str, Any]:
@@ -56,31 +56,31 @@ class Live:
         for run in self._runs.values():
             run.read()
         described = [run for run in self._runs.values() if hasattr(run, "stored")]
-        known = sorted(described, key=lambda run: (run.state != "running", -run.changed))
-        if not all(run.label for run in known):
-            for run, label in zip(known, labels([run.stored for run in known]), strict=True):
+        runs = sorted(described, key=lambda run: (run.state != "running", -run.changed))
+        if not all(run.label for run in runs):
+            for run, label in zip(runs, labels([run.stored for run in runs]), strict=True):
                 run.label = label
-        rows = [run.row() for run in known]
-        alike = {"model"} if len({row["model"] for row in rows}) == 1 else set()  # columns that say nothing
-        alike |= {"indexes"} if {row["indexes"] for row in rows} == {"0"} else set()
-        running = sum(run.state == "running" for run in known)
-        count = f"{len(known)} run{'s'[: len(known) != 1]}, {running} running" if known else "No run here yet."
+        rows = [run.row() for run in runs]
+        constant = {"model"} if len({row["model"] for row in rows}) == 1 else set()  # columns that say nothing
+        constant |= {"indexes"} if {row["indexes"] for row in rows} == {"0"} else set()
+        running = sum(run.state == "running" for run in runs)
+        count = f"{len(runs)} run{'s'[: len(runs) != 1]}, {running} running" if runs else "No run here yet."
         return {
-            "answered": sum(len(run.records) for run in known),
-            "version": f"{len(known)} {running}",
+            "answered": sum(len(run.records) for run in runs),
+            "version": f"{len(runs)} {running}",
             "note": ". ".join([count, *(run.problem for run in self._runs.values() if run.problem)]),
-            "rows": [{name: text for name, text in row.items() if name not in alike} for row in rows],
-            "failed": _newest(known, failed=True),
-            "newest": _newest(known, failed=False),
+            "rows": [{name: text for name, text in row.items() if name not in constant} for row in rows],
+            "failed": _newest(runs, failed=True),
+            "newest": _newest(runs, failed=False),
         }
 
     def readable(self) -> list[StoredRun]:
         """The runs with an answer, as they are stored now; damaged ones are left out, `state` names them."""
-        found = []
+        runs = []
         for folder in self._runs:
             with contextlib.suppress(UserError):
-                found.append(read_run(folder))
-        return [run for run in found if run.records]
+                runs.append(read_run(folder))
+        return [run for run in runs if run.records]
 
 
 class _FollowedRun:
@@ -151,8 +151,8 @@ class _FollowedRun:
     def _describe(self) -> None:
         """Set `stored`, `state` and the row's numbers from the folder's files and the records that were kept."""
         described = run_yaml(self.folder)
-        manifests = [found for name in self._files_with_parts(MANIFEST) if (found := read_json(name))]
-        states = [(one.get("starts") or [{}])[-1].get("state", "") for one in manifests]
+        manifests = [manifest for name in self._files_with_parts(MANIFEST) if (manifest := read_json(name))]
+        states = [(m.get("starts") or [{}])[-1].get("state", "") for m in manifests]
         summary = read_json(self.folder / SUMMARY)
         self.state = "running" if "running" in states else summary.get("state", "not started")
         self.stored = run = StoredRun(
@@ -183,18 +183,18 @@ class _FollowedRun:
         The time left is by the pace of the answers since the run began, or since it was first looked at.
         """
         starts = self.stored.manifest.get("starts") or []
-        since, fresh = self._first, len(self.records) - (self._before or 0)
+        since, n_new = self._first, len(self.records) - (self._before or 0)
         if len(starts) == 1 and (begun := starts[0].get("started")):
-            since, fresh = datetime.fromisoformat(begun).timestamp(), len(self.records)
-        left = self._questions_asked() - len(self.records)
-        known = self.state == "running" and left and fresh > 0
+            since, n_new = datetime.fromisoformat(begun).timestamp(), len(self.records)
+        remaining = self._questions_asked() - len(self.records)
+        predictable = self.state == "running" and remaining and n_new > 0
         return {
             "method": self.label,
             "data set": facts.run_key(self.stored)[0],
             "score": self._numbers["score"],
             "answered": f"{len(self.records)} of {self._questions_asked() or 'unknown'}",
             "failed": str(sum(record["error"] is not None for record in self.records.values())),
-            "time left": duration(round(max(0.0, time.time() - since) / fresh * left)) if known else "–",
+            "time left": duration(round(max(0.0, time.time() - since) / n_new * remaining)) if predictable else "–",
             **{name: self._numbers[name] for name in ("tokens", "tflops")},
             "state": self.state,
             "last answer": f"{duration(max(0, round(time.time() - self.changed)))} ago" if self.records else "–",
@@ -213,7 +213,7 @@ def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
     """The newest questions that failed, or that did not, at most _LISTED of all runs, as texts by column."""
     listed = ((run, row) for run in runs for row in run.records.values() if (row["error"] is not None) == failed)
     rows = []
-    for run, row in heapq.nlargest(_LISTED, listed, key=lambda each: each[1]["at"]):
+    for run, row in heapq.nlargest(_LISTED, listed, key=lambda pair: pair[1]["at"]):
         value = row["scores"].get(facts.headline(run.stored))
         score = f"{100 * value:.1f}" if isinstance(value, int | float) else "–"
         rows.append({"method": run.label, "data set": facts.run_key(run.stored)[0], "score": score, **row["texts"]})

@@ -69,37 +69,37 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
     costs.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
     labels = name_runs(runs)
-    references = [run for run, one in zip(runs, labels, strict=True) if reference == one.label]
+    references = [run for run, named in zip(runs, labels, strict=True) if reference == named.label]
     references = references or [run for run in runs if reference in facts.reference_names(run)]
-    spent = _Tflops()
-    rows = [_run_row(run, one.label, names, convention, spent) for run, one in zip(runs, labels, strict=True)]
-    same_answers = same_nodes_notes(runs, [one.label for one in labels])
-    each = zip(rows, runs, reasons_not_to_rank(runs), other_versions(runs), same_answers, strict=True)
-    for row, run, asked_otherwise, versions, same in each:
+    cache = _Tflops()
+    rows = [_run_row(run, named.label, names, convention, cache) for run, named in zip(runs, labels, strict=True)]
+    same_answers = same_nodes_notes(runs, [named.label for named in labels])
+    combined = zip(rows, runs, reasons_not_to_rank(runs), other_versions(runs), same_answers, strict=True)
+    for row, run, asked_otherwise, versions, same in combined:
         row["notes"] += [*filter(None, [asked_otherwise, versions]), *same]
         row["apart"] = asked_otherwise is not None
         bases = [base for base in references if _group(base) == _group(run)]
         bases = [base for base in bases if question_set(base) == question_set(run)]
-        row["ratio"] = _cost_ratio(run, bases, convention, row["notes"], spent)
-        row["ratio.search"] = _cost_ratio(run, bases, convention, [], spent, with_index=False)
+        row["ratio"] = _cost_ratio(run, bases, convention, row["notes"], cache)
+        row["ratio.search"] = _cost_ratio(run, bases, convention, [], cache, with_index=False)
         # "causal" counts about half of DEFAULT's attention: methods that read long texts at once get cheaper by it.
         other = DEFAULT if convention == "causal" else "causal"
         for name, with_index, index in (("ratio", True, "with"), ("ratio.search", False, "without")):
-            ratios = {convention: row[name], other: _cost_ratio(run, bases, other, [], spent, with_index=with_index)}
+            ratios = {convention: row[name], other: _cost_ratio(run, bases, other, [], cache, with_index=with_index)}
             shares = {name: 100 * (ratio - 1) for name, ratio in ratios.items() if ratio is not None}
             if len(shares) == 2 and min(shares.values()) < 0 < max(shares.values()):
                 words = (f"{abs(x):.1f} % {'dearer' if x > 0 else 'cheaper'} under {n}" for n, x in shares.items())
                 row["notes"].append(f"FLOPs {index} the index, beside {reference}: {', '.join(words)}")
     table = pd.DataFrame(rows)
     position = list(table.columns).index("hash8") + 1
-    swept = list(dict.fromkeys(key for one in labels for key in one.values))
+    swept = list(dict.fromkeys(key for named in labels for key in named.values))
     for key in reversed(swept):
-        held = [one.values[key] for one in labels if key in one.values]
-        written = (lambda value: value) if all(map(is_number, held)) else value_text
-        values = [written(one.values[key]) if key in one.values else None for one in labels]
+        values_set = [named.values[key] for named in labels if key in named.values]
+        write = (lambda value: value) if all(map(is_number, values_set)) else value_text
+        values = [write(named.values[key]) if key in named.values else None for named in labels]
         table.insert(position, key, pd.Series(values, dtype=object, index=table.index))
     if swept:
-        table.insert(position, "base", [one.base for one in labels])
+        table.insert(position, "base", [named.base for named in labels])
     table = table.sort_values("dataset", kind="stable", ignore_index=True)
     table["notes"] = [tuple(n) for n in table["notes"]]
     return facts.as_floats(table)
@@ -121,8 +121,8 @@ class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
         return self[key]
 
 
-def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, spent: _Tflops) -> dict[str, Any]:
-    """A run's row of `frame`, its ratios still missing; names: score columns of all runs; spent: cache of TFLOPs."""
+def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, cache: _Tflops) -> dict[str, Any]:
+    """A run's row of `frame`, its ratios still missing; names: score columns of all runs; cache: cache of TFLOPs."""
     clusters = facts.question_clusters(run)
     notes = list(facts.notes(run, clusters))
     row: dict[str, Any] = {
@@ -140,20 +140,20 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "declined": declined(run.records),
     }
     row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.elsewhere(run) else {}
-    own, of_corpus = facts.score_names(run), facts.corpus_names(run)
+    score_names, of_corpus = facts.score_names(run), facts.corpus_names(run)
     missing: dict[int, list[str]] = {}
     for name in names:  # None for a score that this run does not have
         row |= facts.interval_columns(name, facts.corpus(run, name) if name in of_corpus else NOTHING)
-        if name not in own:
+        if name not in score_names:
             continue
         column = facts.scored(run, name, clusters)
         row |= facts.mean_columns(name, column.values, column.clusters, seed=int(run.config["seed"]))
         if column.missing:
             missing.setdefault(column.missing, []).append(name)
-    for count, without in missing.items():
-        are = "is" if len(without) == 1 else "are"
-        notes.append(f"{', '.join(without)} {are} missing for {count} of the answered questions and left out for them")
-    row |= _cost_columns(run, convention, clusters, spent)
+    for count, lacking in missing.items():
+        are = "is" if len(lacking) == 1 else "are"
+        notes.append(f"{', '.join(lacking)} {are} missing for {count} of the answered questions and left out for them")
+    row |= _cost_columns(run, convention, clusters, cache)
     if row["tflops"] is not None and row["tflops.whole"] is None:
         notes.append("what an index cost is not known, so ratio is not")
     row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.name)
@@ -161,15 +161,15 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
 
 
 def _cost_columns(
-    run: StoredRun, convention: str, clusters: NDArray[np.int32], spent: _Tflops
+    run: StoredRun, convention: str, clusters: NDArray[np.int32], cache: _Tflops
 ) -> dict[str, float | None]:
     """Means of tokens and TFLOPs by phase, of seconds, and TFLOPs with their interval, without and with the index."""
     phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
     for part, within in (("probes", ("search",)), ("thinking", ("search", "answer"))):
-        own = costs.part_costs(run, part, within, convention)
-        row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(own.tokens), _mean(own.tflops)
+        part_cost = costs.part_costs(run, part, within, convention)
+        row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(part_cost.tokens), _mean(part_cost.tflops)
     search, answer = phases["search"], phases["answer"]
     row["tokens"] = _mean(costs.search_and_answer(search.tokens, answer.tokens))
     row["tokens.in"] = _mean(costs.search_and_answer(search.tokens_in, answer.tokens_in))
@@ -178,7 +178,7 @@ def _cost_columns(
     row["money.index"], row["money.run"] = _mean(costs.index_money(run)), costs.run_money(run)
     answered, seed = facts.answered_clusters(run, clusters), int(run.config["seed"])
     for name, with_index in (("tflops", False), ("tflops.whole", True)):
-        values = list(spent(run, convention, with_index).values())
+        values = list(cache(run, convention, with_index).values())
         row |= facts.mean_columns(name, values, answered[: len(values)], seed=seed, bounds=None)
     row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
     seconds, queued = (
@@ -200,7 +200,7 @@ def _cost_ratio(
     bases: Sequence[StoredRun],
     convention: str,
     notes: list[str],
-    spent: _Tflops,
+    cache: _Tflops,
     *,
     with_index: bool = True,
 ) -> float | None:
@@ -210,7 +210,7 @@ def _cost_ratio(
     """
     if len(bases) != 1:
         return None
-    ours, theirs = spent(run, convention, with_index), spent(bases[0], convention, with_index)
+    ours, theirs = cache(run, convention, with_index), cache(bases[0], convention, with_index)
     common = [question for question in ours if question in theirs]
     below = sum(theirs[question] for question in common)
     if below <= 0:

@@ -41,12 +41,12 @@ def wide_table(
     groups: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in facts.records(means):
         groups.setdefault((row["model"], row["method"]), {})[row["dataset"]] = row
-    sets = []  # of each data set the headline, where `score` is None, and the number of questions
-    for name, own_rows in means.groupby("dataset", sort=False):
-        least, most = int(own_rows["n"].min()), int(own_rows["n"].max())
+    descriptions = []  # of each data set the headline, where `score` is None, and the number of questions
+    for name, group in means.groupby("dataset", sort=False):
+        least, most = int(group["n"].min()), int(group["n"].max())
         count = f"{least} questions" if least == most else f"{least} to {most} questions"
-        sets.append(f"{name}: {'' if score else ', '.join(dict.fromkeys(own_rows['headline'])) + ', '}{count}")
-    legend = ["; ".join(sets)]
+        descriptions.append(f"{name}: {'' if score else ', '.join(dict.fromkeys(group['headline'])) + ', '}{count}")
+    legend = ["; ".join(descriptions)]
     if len(datasets) > 1:
         legend.append(f"mean: over the {len(datasets)} data sets, each weighs the same")
     tested = {} if differences is None else {(d["dataset"], d["run"]): d["p_holm"] for d in facts.records(differences)}
@@ -54,20 +54,20 @@ def wide_table(
         against = ", ".join(dict.fromkeys(differences["reference"]))
         how = f"paired sign flips by document, Holm over {len(tested)} tests"
         legend.append(f"†: differs from {against}, p < 0.05 ({how})")
-    rows = [_method_row(method, model, own, score, datasets, legend) for (model, method), own in groups.items()]
-    for row, own in zip(rows, groups.values(), strict=True):
-        row |= {f"{name}.p": tested.get((name, run["run"])) for name, run in own.items()} if tested else {}
+    rows = [_method_row(method, model, part, score, datasets, legend) for (model, method), part in groups.items()]
+    for row, part in zip(rows, groups.values(), strict=True):
+        row |= {f"{name}.p": tested.get((name, run["run"])) for name, run in part.items()} if tested else {}
     rows.sort(key=lambda row: (row["model"], row[MEAN] is None, -(row[MEAN] or 0.0), row["method"]))
     ends = {f"{name}{end}" for name in (*datasets, MEAN) for end in _ENDS}
     table = pd.DataFrame(rows)
-    others = [f"{name}.apart" for name in (*datasets, MEAN)]  # columns only where a run was asked other questions
-    table = table if table[others].to_numpy().any() else table.drop(columns=others)
+    flags = [f"{name}.apart" for name in (*datasets, MEAN)]  # columns only where a run was asked other questions
+    table = table if table[flags].to_numpy().any() else table.drop(columns=flags)
     return facts.as_floats(table if intervals else table.drop(columns=[n for n in table.columns if n in ends]))
 
 
 def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, pd.DataFrame]]:
     """A table for each model, titled by it and the score."""
-    found = []
+    tables = []
     for model, rows in table.groupby("model", sort=False):
         title = " · ".join(filter(None, [score, str(model)]))
         rows = rows.drop(columns="model").reset_index(drop=True)
@@ -78,8 +78,8 @@ def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, p
         rows.attrs["gaps"] = [
             name for name in rows.columns if name not in ("method", "notes", "ceiling") and not name.endswith(".apart")
         ]
-        found.append((title, rows))
-    return found
+        tables.append((title, rows))
+    return tables
 
 
 def _method_row(
@@ -114,7 +114,7 @@ def _method_row(
         bounds = [(cells[f"{name}.low"], cells[f"{name}.high"]) for name in datasets]
         mean, ends = facts.mean_of_samples(values, bounds)  # the formula of the ends: see the module
     low, high = ends or (None, None)
-    found = {"method": method, "model": model, **cells, MEAN: mean, f"{MEAN}.low": low, f"{MEAN}.high": high}
+    row = {"method": method, "model": model, **cells, MEAN: mean, f"{MEAN}.low": low, f"{MEAN}.high": high}
     apart = {name: bool(by_dataset.get(name, {}).get("apart")) for name in datasets}
-    found |= {f"{name}.apart": other for name, other in {**apart, MEAN: any(apart.values())}.items()}
-    return found | {"ceiling": any(run["ceiling"] for run in by_dataset.values()), "notes": tuple(notes)}
+    row |= {f"{name}.apart": other for name, other in {**apart, MEAN: any(apart.values())}.items()}
+    return row | {"ceiling": any(run["ceiling"] for run in by_dataset.values()), "notes": tuple(notes)}

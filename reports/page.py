@@ -118,9 +118,9 @@ def page(
         plugins = registry.plugins("harness.page_sections").values() if live is None else ()
         added = [registry.import_target(plugin)(whole) for plugin in plugins]
         parts.append(_section(group, number, asked, figure, added))
-        packs = {**{f"front-{form}": compress_bytes(file) for form, file in files.items()}, **asked.blocks}
-        blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
-    following = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
+        compressed = {**{f"front-{form}": compress_bytes(file) for form, file in files.items()}, **asked.blocks}
+        blocks += [block(f"d{number}-{name}", text) for name, text in compressed.items()]
+    live_section = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
     top = [description] * bool(description)
     for group in groups if live is None else ():  # while runs go on, nothing has been found yet
         sentence = finding(group.found.means, group.runs, group.problem is None)
@@ -130,8 +130,8 @@ def page(
     contents = [el("nav", *(el("a", name, href=link) for name, link in links.items()))] * (len(groups) > 1)
     if len({(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs}) > 1:
         contents.append(leaderboard(pd.concat([group.found.means for group in groups]), runs, links))
-    body = joined(head, following, *contents, *parts, header(runs, written) if runs else None)
-    return _filled_template(title, body, heads, joined(*blocks), following is not None)
+    body = joined(head, live_section, *contents, *parts, header(runs, written) if runs else None)
+    return _filled_template(title, body, heads, joined(*blocks), live_section is not None)
 
 
 def _group(name: str, runs: list[StoredRun], how: Comparison) -> _Group:
@@ -154,29 +154,29 @@ def _anchor(name: str) -> str:
 
 def _section(group: _Group, number: int, asked: Questions, figure: Html, added: Sequence[Html | None]) -> Html:
     """A data set's section, from means to questions; number: its place on the page; figure: score against cost."""
-    (few,), (every,) = (sections(group.found.means, columns) for columns in (None, ()))
+    (main,), (full,) = (sections(group.found.means, columns) for columns in (None, ()))
     printed: list[Html] = []  # published numbers beside the group's, where they were asked for
     if (margin := group.how.margin) is not None:
-        found = paper.frame(group.runs, margin=margin, convention=group.how.convention)
-        for section in [] if found.empty else sections(shortened(found, "row"), ()):
+        printed_rows = paper.frame(group.runs, margin=margin, convention=group.how.convention)
+        for section in [] if printed_rows.empty else sections(shortened(printed_rows, "row"), ()):
             printed += [el("h3", "Printed and measured"), table(section.frame, sortable=True)]
             printed += [el("p", sentence, class_="legend") for sentence in paper.legend(margin)]
-        if found.empty:
+        if printed_rows.empty:
             printed.append(el("p", "None of these runs measures a value printed in a paper.", class_="none"))
     differences = [
-        joined(el("h3", f"Paired differences: {one.title}"), table(one.frame, sortable=True))
-        for one in group.found.paired()
+        joined(el("h3", f"Paired differences: {paired.title}"), table(paired.frame, sortable=True))
+        for paired in group.found.paired()
     ]
     if group.problem is not None:
         differences = [el("h3", "Paired differences"), el("p", group.problem, class_="note pre")]
     return el(
         "section",
-        el("h2", few.title),
-        table(few.frame, sortable=True),
+        el("h2", main.title),
+        table(main.frame, sortable=True),
         el(
             "details",
             el("summary", "every column"),
-            table(every.frame.drop(columns=["scorers", "notes"]), sortable=True),
+            table(full.frame.drop(columns=["scorers", "notes"]), sortable=True),
         ),
         el("h3", "Score against cost"),
         figure,
@@ -201,22 +201,22 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, added: 
 
 def _kinds_table(group: _Group) -> Html:
     """The headline by each kind of question of which there are several: a row a method, a column a kind."""
-    found = []
-    known = [kinds_of(run) for run in group.runs]
+    tables = []
+    kinds_by_run = [kinds_of(run) for run in group.runs]
     for by in BY:
-        if len({kind for own in known for kind in own[by]} - {None}) > 1:
-            means = frame(split_by_kind(group.runs, by, known))
+        if len({kind for run_kinds in kinds_by_run for kind in run_kinds[by]} - {None}) > 1:
+            means = frame(split_by_kind(group.runs, by, kinds_by_run))
             most = means.groupby("dataset")["n"].transform("max")
             names = means["dataset"].str.removeprefix(f"{group.name}, {by} ") + " (n = " + most.astype(str) + ")"
             means["dataset"], means["notes"] = names, pd.Series([()] * len(means), index=means.index)
             counted = wide_table(means, intervals=True).drop(  # kinds are no data sets: no mean of them
                 columns=["mean", "mean.low", "mean.high", "notes"]
             )
-            found += [
+            tables += [
                 el("h4", f"{means['headline'].iloc[0]} by {by}"),
                 *(table(rows, sortable=True) for _, rows in wide_sections(counted)),
             ]
-    return el("details", el("summary", "by kind of question"), *found) if found else joined()
+    return el("details", el("summary", "by kind of question"), *tables) if tables else joined()
 
 
 def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:

@@ -38,7 +38,7 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
         command = el("code", shlex.join(written.command))
         rows.append(("This page", joined(f"written {_utc_text(written.time)} by ", command)))
     shared = el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in rows), class_="facts")
-    each = [
+    run_rows = [
         {
             "run": run.name,
             "data set": facts.run_key(run)[0],
@@ -51,8 +51,8 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
         }
         for run in runs
     ]
-    heads = el("tr", *(el("th", name, scope="col") for name in each[0]))
-    body = (el("tr", *(el("td", cell) for cell in row.values())) for row in each)
+    heads = el("tr", *(el("th", name, scope="col") for name in run_rows[0]))
+    body = (el("tr", *(el("td", cell) for cell in row.values())) for row in run_rows)
     table = el("div", el("table", el("thead", heads), el("tbody", *body)), class_="wide runs")
     opened = el("details", el("summary", "each run: folder, date, code, command"), table)
     return el("section", el("h2", "About these runs"), shared, opened, class_="about")

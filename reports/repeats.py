@@ -58,18 +58,18 @@ def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
     ids = [name for name in by_id[0] if all(name in others for others in by_id)]
     drawn = first.config["dataset"]["scorers"] if first.config["model"].get("temperature") else ()
     records = [_mean_record([records[name] for records in by_id], drawn) for name in ids]
-    lost = len({name for own in by_id for name in own}) - len(ids)
-    odd = sum(len({own[name]["error"] is None for own in by_id}) == 2 for name in ids)
+    n_dropped = len({name for by_question in by_id for name in by_question}) - len(ids)
+    n_failed = sum(len({by_question[name]["error"] is None for by_question in by_id}) == 2 for name in ids)
     names = dict.fromkeys(name for records in by_id for i in ids for name in records[i]["scores"])
     parts = []
     for name in names:
-        means = [100 * statistics.fmean(own[i]["scores"].get(name, 0.0) for i in ids) for own in by_id]
+        means = [100 * statistics.fmean(by_question[i]["scores"].get(name, 0.0) for i in ids) for by_question in by_id]
         parts.append(f"{name} {statistics.stdev(means):.2f}")
     seeds = ", ".join(str(run.config.get("seed")) for run in repeats)
     spread = f"; standard deviation of their means, in points: {', '.join(parts)}" if parts else ""
     notes = [f"mean of {len(repeats)} repeats (seeds {seeds}){spread}"]
-    notes += [f"{odd} of {len(ids)} questions failed in a part of the repeats and count 0 there"] * bool(odd)
-    notes += [f"{lost} questions are not in every repeat and in no number"] * bool(lost)
+    notes += [f"{n_failed} of {len(ids)} questions failed in a part of the repeats and count 0 there"] * bool(n_failed)
+    notes += [f"{n_dropped} questions are not in every repeat and in no number"] * bool(n_dropped)
     notes += [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in other_versions(repeats) if sentence]
     return replace(first, records=records, notes=(*first.notes, *dict.fromkeys(notes)))
 
@@ -81,13 +81,13 @@ def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> 
     scores = {name: statistics.fmean(r["scores"][name] for r in records if name in r["scores"]) for name in names}
     if drawn:
         answers = [normalize_answer(str((r.get("notes") or {}).get("scored", r["prediction"]))) for r in records]
-        given = [answer for answer, record in zip(answers, records, strict=True) if record["error"] is None]
-        elected = answers.index(Counter(given or answers).most_common(1)[0][0])  # of tied answers the first one
+        answered = [answer for answer, record in zip(answers, records, strict=True) if record["error"] is None]
+        elected = answers.index(Counter(answered or answers).most_common(1)[0][0])  # of tied answers the first one
         sizes = [*(2**i for i in range(1, len(records).bit_length()) if 2**i < len(records)), len(records)]
         for name in (name for name in names if name in drawn and not name.startswith("evidence_")):
-            own = [record["scores"].get(name, 0.0) for record in records]
-            scores[f"{name}.vote"] = own[elected]
-            scores |= {f"{name}.pass@{k}": best_of(own, k) for k in sizes}
+            values = [record["scores"].get(name, 0.0) for record in records]
+            scores[f"{name}.vote"] = values[elected]
+            scores |= {f"{name}.pass@{k}": best_of(values, k) for k in sizes}
     errors = [record["error"] for record in records]
     error = errors[0] if all(error is not None for error in errors) else None
     usage = _mean_value([record["usage"] for record in records])

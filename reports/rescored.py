@@ -32,14 +32,14 @@ def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
         config = dataset_of_run(run.config, run.path.name).model_copy(update={"scorers": (name,)})
     except UserError:
         return None, False
-    checked, odd, whole = 0, 0, True
+    checked, odd, all_checked = 0, 0, True
     for record in run.whole_records:
         if record["error"] is not None or name not in record["scores"]:
             continue
         try:
             gold = gold_of(record)
             if gold is None:
-                whole = False
+                all_checked = False
                 continue
             fresh = scored_record(record, config, gold)
         except STOPS:
@@ -52,4 +52,4 @@ def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
         checked += 1
         odd += score is None or not math.isclose(score, record["scores"][name], abs_tol=_SAME) or counts[0] != counts[1]
     sentence = f"{odd} of {checked} scores {name} are not those of the stored answers; run: harness score RUN"
-    return (sentence if odd else None), whole
+    return (sentence if odd else None), all_checked

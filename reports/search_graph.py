@@ -41,9 +41,9 @@ class Graph:
                 nodes.sort(key=places.__getitem__)
         return rows
 
-    def run_name(self, level: int) -> str:
-        """What a row is called: "chunks" for the lowest, where all of its nodes are parts of the text."""
-        nodes = [node for node, found in enumerate(self.level) if found == level]
+    def level_name(self, level: int) -> str:
+        """A level's name on the page: "chunks" for the lowest if all of its nodes are parts of the text."""
+        nodes = [node for node, node_level in enumerate(self.level) if node_level == level]
         lowest = level == min(self.level) and all(self.place(node) is not None for node in nodes)
         return "chunks" if lowest else f"level {level}"
 
@@ -87,11 +87,11 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any
 
 
 def read_graph(
-    run: StoredRun, record: Mapping[str, Any], kept: dict[str, tuple[Graph | None, str | None]] | None = None
+    run: StoredRun, record: Mapping[str, Any], cache: dict[str, tuple[Graph | None, str | None]] | None = None
 ) -> Found:
     """The graph of a record's one index. With neither graph nor problem: no step has a node, or no such one index.
 
-    kept: digest -> (graph, problem) of what was read before, for the next call. A graph that the steps do not fit is
+    cache: digest -> (graph, problem) of what was read before, for the next call. A graph that the steps do not fit is
     not returned.
     """
     nodes = [step for step in record["steps"] if step["node"] is not None]
@@ -101,10 +101,10 @@ def read_graph(
     if len(lines) != 1:
         return Found()
     key, name = str(lines[0].get("key")), str(lines[0]["document_id"])
-    kept = {} if kept is None else kept
-    if key not in kept:
-        kept[key] = _cached_graph(key)
-    graph, problem = kept[key]
+    cache = {} if cache is None else cache
+    if key not in cache:
+        cache[key] = _cached_graph(key)
+    graph, problem = cache[key]
     if problem is not None:
         return Found(problem=f"The index of {name} {problem}.")
     if graph is None:

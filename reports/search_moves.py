@@ -31,15 +31,15 @@ class Move:
 
 def trace_moves(steps: Sequence[dict[str, Any]], graph: Graph | None = None) -> list[Move]:
     """The moves of `steps`; with a graph, those that showed a node have their parents."""
-    above: dict[int, list[tuple[int, float]]] = {}
+    predecessors: dict[int, list[tuple[int, float]]] = {}
     for higher, lower, weight in graph.edges if graph else ():
         if weight > 0:
-            above.setdefault(lower, []).append((higher, weight))
+            predecessors.setdefault(lower, []).append((higher, weight))
     seen: dict[int, int] = {}
     moves: list[Move] = []
     for number, step in enumerate(steps):
         node = step["node"]
-        options = [(weight, seen[higher]) for higher, weight in above.get(node, ()) if higher in seen]
+        options = [(weight, seen[higher]) for higher, weight in predecessors.get(node, ()) if higher in seen]
         # The heaviest edge, of equal ones the one from the earliest step.
         edge, parent = min(options, key=lambda option: (-option[0], option[1]), default=(None, None))
         moves.append(Move(number, step, parent, edge, later=step["action"] == STUDY))
@@ -51,16 +51,16 @@ def trace_moves(steps: Sequence[dict[str, Any]], graph: Graph | None = None) -> 
 def forest(moves: Sequence[Move]) -> list[tuple[str, Move]]:
     """`moves` depth first, each after its branch ("│  └─ "); one whose parent is not among them is a root."""
     numbers = {move.number for move in moves}
-    below: dict[int | None, list[Move]] = {}
+    by_parent: dict[int | None, list[Move]] = {}
     for move in moves:
-        below.setdefault(move.parent if move.parent in numbers else None, []).append(move)
-    out: list[tuple[str, Move]] = []
-    stack = [("", "", move) for move in reversed(below.get(None, []))]  # no recursion: a chain may have 1,000 nodes
+        by_parent.setdefault(move.parent if move.parent in numbers else None, []).append(move)
+    ordered: list[tuple[str, Move]] = []
+    stack = [("", "", move) for move in reversed(by_parent.get(None, []))]  # no recursion: a chain may have 1,000 nodes
     while stack:
         mark, indent, move = stack.pop()
-        out.append((mark, move))
-        children = below.get(move.number, [])
+        ordered.append((mark, move))
+        children = by_parent.get(move.number, [])
         for child in reversed(children):
             last = child is children[-1]
             stack.append((indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  "), child))
-    return out
+    return ordered

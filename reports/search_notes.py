@@ -55,8 +55,7 @@ def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[l
         }
         same = run.config["dataset"]["name"], len(run.records), nodes
         visited.append(same if any(nodes.values()) else None)
-    found = []
-    for own in visited:
-        alike = [label for label, other in zip(labels, visited, strict=True) if other == own]
-        found.append([f"{', '.join(alike)} visited the same nodes in every question"] if own and len(alike) > 1 else [])
-    return found
+    alike = [[label for label, other in zip(labels, visited, strict=True) if other == own] for own in visited]
+    several = [own is not None and len(names) > 1 for own, names in zip(visited, alike, strict=True)]
+    text = "{} visited the same nodes in every question"
+    return [[text.format(", ".join(names))] if same else [] for names, same in zip(alike, several, strict=True)]

@@ -65,18 +65,18 @@ class Searches:
             return None
         if len(self._read) > _KEPT:
             self._read.clear()
-        found = read_graph(run, record, kept=self._read)
-        self._problems += [found.problem] if found.problem else []
-        if found.graph is None:
+        result = read_graph(run, record, cache=self._read)
+        self._problems += [result.problem] if result.problem else []
+        if result.graph is None:
             return None
         self._with_graphs.add(run.path)
-        if found.key not in self._places and not self._add(found.key, found.graph):
+        if result.key not in self._places and not self._add(result.key, result.graph):
             self._left += 1
             return None
-        moves, example = trace_moves(record["steps"], found.graph), rows.examples.get(record["question_id"])
+        moves, example = trace_moves(record["steps"], result.graph), rows.examples.get(record["question_id"])
         return {
-            "graph": self._places[found.key],
-            "marked": sorted(overlapping_spans(found.graph.span, run, record, rows)),
+            "graph": self._places[result.key],
+            "marked": sorted(overlapping_spans(result.graph.span, run, record, rows)),
             "moves": [_move_json(move, example) for move in moves[:_MOST_MOVES]],
             "more": max(0, len(moves) - _MOST_MOVES),
         }
@@ -164,7 +164,7 @@ def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], f
             x = _LEFT + (i + 0.5) * cell
             middle = y + high / 2 + (i % lines - (lines - 1) / 2) * _DOT_CELL
             spots[node] = [round(x, 1), round(middle, 1), box, _BOX_HIGH if boxed[level] else 2 * _DOT]
-        bands.append([graph.run_name(level), round(y + high / 2, 1)])
+        bands.append([graph.level_name(level), round(y + high / 2, 1)])
         y += high + _GAP
     height = (y - _GAP if rows else y) + _MARGIN
     return [spots[i] for i in range(len(graph.text))], bands, round(_LEFT + width + _MARGIN, 1), round(height, 1)

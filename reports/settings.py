@@ -52,7 +52,7 @@ class Named:
 
 def labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str]:
     """The method's name in tables for each run; ignored as in `name_runs`."""
-    return [one.label for one in name_runs(runs, ignored)]
+    return [named.label for named in name_runs(runs, ignored)]
 
 
 def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[Named]:
@@ -64,10 +64,10 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
     for i, run in enumerate(runs):
         profile = (m for m in _mark_parts(run) if not (_COUNTED.fullmatch(m) or "=" in m or m.startswith("prompt ")))
         groups[str(run.config["method"]["name"]), *profile, str(run.config["model"]["name"])].append(i)
-    out: dict[int, Named] = {}
+    names: dict[int, Named] = {}
     for places in groups.values():
-        out.update(zip(places, _name_group([runs[i] for i in places], ignored), strict=True))
-    return [out[i] for i in range(len(runs))]
+        names.update(zip(places, _name_group([runs[i] for i in places], ignored), strict=True))
+    return [names[i] for i in range(len(runs))]
 
 
 def with_date(label: str, run: StoredRun) -> str:
@@ -80,14 +80,14 @@ def with_date(label: str, run: StoredRun) -> str:
 def distinct_labels(labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]) -> list[str]:
     """The labels, `with_date` where another run has the same label at the same place (a table, a point of a line)."""
     keys = list(zip(labels, places, strict=True))
-    return [with_date(own[0], run) if keys.count(own) > 1 else own[0] for own, run in zip(keys, runs, strict=True)]
+    return [with_date(key[0], run) if keys.count(key) > 1 else key[0] for key, run in zip(keys, runs, strict=True)]
 
 
 def setting_values(run: StoredRun) -> dict[str, Any]:
     """Every setting of a run by the key that `--set` takes, those of its models too: "method.k", "model", "seed"."""
     config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
-    found = {path: value for path, value in flatten(config).items() if not _LEFT_OUT.fullmatch(path)}
-    return {"model": run.config["model"]["name"]} | {_set_key(path): value for path, value in found.items()}
+    values = {path: value for path, value in flatten(config).items() if not _LEFT_OUT.fullmatch(path)}
+    return {"model": run.config["model"]["name"]} | {_set_key(path): value for path, value in values.items()}
 
 
 def settings(frame: pd.DataFrame) -> list[str]:
@@ -123,32 +123,32 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Nam
     ]
     set_by_user = [given(run).intersection(keys) for run in runs]
     swept = [key for key in keys if any(key in own for own in set_by_user)]
-    kept = [_name_run(*each, swept, ignored) for each in zip(runs, set_by_user, values, strict=True)]
-    for i in _repeated_labels(kept, datasets):
-        kept[i] = _name_run(runs[i], set(keys), values[i], keys, ignored)
+    names = [_name_run(*each, swept, ignored) for each in zip(runs, set_by_user, values, strict=True)]
+    for i in _repeated_labels(names, datasets):
+        names[i] = _name_run(runs[i], set(keys), values[i], keys, ignored)
     for dataset in dict.fromkeys(datasets):
         places = [i for i, own in enumerate(datasets) if own == dataset]
         codes = [code_hash(runs[i]) for i in places]
         if len({*codes}) > 1:
             for i, code in zip(places, codes, strict=True):
                 started = str(runs[i].manifest.get("started") or "")[:10]
-                kept[i] = _with_words(kept[i], ", ".join(filter(None, [f"code {code}", started])))
+                names[i] = _with_words(names[i], ", ".join(filter(None, [f"code {code}", started])))
     # An ignored setting of the data set has rows of its own, one of a model weights.
     free = {"rows" if key.startswith("dataset.") else "weights" for key in ignored if not key.startswith("method.")}
-    for alike in _alike(kept, datasets):
-        made = [{key: one for key, one in made_with(runs[i]).items() if key.split()[0] not in free} for i in alike]
+    for alike in _alike(names, datasets):
+        made = [{key: v for key, v in made_with(runs[i]).items() if key.split()[0] not in free} for i in alike]
         odd = [key for key in dict.fromkeys(k for own in made for k in own) if len({own.get(key) for own in made}) > 1]
         for i, own in zip(alike, made, strict=True) if odd else ():
-            kept[i] = _with_words(kept[i], ", ".join(f"{key} {own.get(key, 'not recorded')}" for key in odd))
-    for alike in _alike(kept, datasets):
-        keys = [_sameness(runs[i], values[i], ignored) if ignored else str(i) for i in alike]
+            names[i] = _with_words(names[i], ", ".join(f"{key} {own.get(key, 'not recorded')}" for key in odd))
+    for alike in _alike(names, datasets):
+        keys = [_line_key(runs[i], values[i], ignored) if ignored else str(i) for i in alike]
         for i, key in zip(alike, keys, strict=True) if len({*keys}) > 1 else ():
             first = runs[alike[keys.index(key)]]
-            kept[i] = replace(kept[i], label=with_date(kept[i].label, first), base=with_date(kept[i].base, first))
-    return kept
+            names[i] = replace(names[i], label=with_date(names[i].label, first), base=with_date(names[i].base, first))
+    return names
 
 
-def _sameness(run: StoredRun, values: Mapping[str, Any], ignored: Collection[str]) -> str:
+def _line_key(run: StoredRun, values: Mapping[str, Any], ignored: Collection[str]) -> str:
     """A key that runs share which may be one line of a figure: settings, models, and questions unless those vary."""
     vary = any(key.startswith("dataset.") for key in ignored)
     ids = [] if vary else sorted(record["question_id"] for record in run.records)
@@ -190,7 +190,7 @@ def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
     ]
     for key, run in zip(keys, runs, strict=True):
         seeds[key].add(int(run.config.get("seed") or 0))
-    several = {key: ", ".join(map(str, sorted(found))) for key, found in seeds.items() if len(found) > 1}
+    several = {key: ", ".join(map(str, sorted(values))) for key, values in seeds.items() if len(values) > 1}
     return [
         f"one of {len(seeds[key])} runs that differ only in the seed ({several[key]}): report all of them, not the best"
         if key in several
@@ -206,11 +206,11 @@ def _with_words(name: Named, words: str) -> Named:
 
 def _alike(names: Sequence[Named], datasets: Sequence[str]) -> list[list[int]]:
     """Indices of names that look alike in a table of one data set: one label, or one base and equal settings."""
-    found: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    groups_by_look: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, (name, dataset) in enumerate(zip(names, datasets, strict=True)):
-        found[dataset, name.base, canonical(name.values)].append(i)
+        groups_by_look[dataset, name.base, canonical(name.values)].append(i)
     labels = _repeated_labels(names, datasets)
-    groups = [group for group in found.values() if len(group) > 1]
+    groups = [group for group in groups_by_look.values() if len(group) > 1]
     rest = labels - {i for group in groups for i in group}
     return groups + ([sorted(rest)] if rest else [])
 
@@ -235,15 +235,15 @@ def _name_run(
 
 def _repeated_labels(names: Iterable[Named], datasets: Sequence[str]) -> set[int]:
     """Indices of names whose label another run of the same data set has too; datasets: that of each name."""
-    keys = [(dataset, one.label) for dataset, one in zip(datasets, names, strict=True)]
+    keys = [(dataset, name.label) for dataset, name in zip(datasets, names, strict=True)]
     return {i for i, key in enumerate(keys) if keys.count(key) > 1}
 
 
 def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:
     """Setting ("method.params.k") -> value of all that may change an answer, but numbers taken from other runs."""
-    taken = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
-    found = flatten({part: run.config[part] for part in _PARTS if run.config.get(part) is not None})
-    return {k: v for k, v in found.items() if not (_LEFT_OUT.fullmatch(k) or k in taken or _set_key(k) in ignored)}
+    from_runs = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
+    values = flatten({part: run.config[part] for part in _PARTS if run.config.get(part) is not None})
+    return {k: v for k, v in values.items() if not (_LEFT_OUT.fullmatch(k) or k in from_runs or _set_key(k) in ignored)}
 
 
 def _mark_parts(run: StoredRun) -> list[str]:

@@ -169,7 +169,7 @@ class Cells:
         """
         if {"difference", "printed"} & {*self._plain}:
             return {}
-        found: dict[tuple[int, int], int] = {}
+        ranks: dict[tuple[int, int], int] = {}
         for k, name in enumerate(self._plain):
             if not self.numeric[k] or self._writers[name] is not _percent:
                 continue
@@ -178,8 +178,8 @@ class Cells:
             values = [None if unranked or _is_missing(v) else float(_percent(v)) for v, unranked in rated]
             best = sorted({v for v in values if v is not None}, reverse=True)[:2]
             if any(best) and len(values) - values.count(None) > 1:
-                found |= {(i, k): best.index(v) + 1 for i, v in enumerate(values) if v in best}
-        return found
+                ranks |= {(i, k): best.index(v) + 1 for i, v in enumerate(values) if v in best}
+        return ranks
 
     def _footnote_marks(self, notes: list[str]) -> str:
         """Marks such as "[1], [3]-[5]" of a row's notes, which are added to the footnotes."""
@@ -211,8 +211,8 @@ def _terminal_width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _as_text(frame: pd.DataFrame, wide: float) -> str:
-    """The frame as a plain table with its notes below; wide: the most characters of a line, else columns go below."""
+def _as_text(frame: pd.DataFrame, longest_line: float) -> str:
+    """The frame as a plain table with its notes below. longest_line: characters; columns beyond it stand below."""
     cells = Cells(frame)
     table = [[_one_line(c) for c in row] for row in [cells.heads, *cells.rows]]
     widths = [max(_terminal_width(row[i]) for row in table) for i in range(len(cells.heads))]
@@ -224,11 +224,11 @@ def _as_text(frame: pd.DataFrame, wide: float) -> str:
         padded.append([s + c if r else c + s for (c, s), r in zip(spaced, right, strict=True)])
     parts = [[0]]  # columns of each block, every one with column 0
     for i, width in enumerate(widths[1:], 1):
-        if len(parts[-1]) > 1 and sum(widths[k] + 2 for k in parts[-1]) + width > wide:
+        if len(parts[-1]) > 1 and sum(widths[k] + 2 for k in parts[-1]) + width > longest_line:
             parts.append([0])
         parts[-1].append(i)
     blocks = ["\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in parts]
-    longest = int(min(_LONGEST, wide))
+    longest = int(min(_LONGEST, longest_line))
     wrapper = textwrap.TextWrapper(longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     below = [part for line in cells.below(_one_line) for part in wrapper.wrap(line)]
     return "\n".join(["\n\n".join(blocks), *([""] if below else []), *below]) + "\n"
@@ -245,8 +245,8 @@ def _as_markdown(frame: pd.DataFrame) -> str:
     cells = Cells(frame)
     rule = ["---:" if n else "---" for n in cells.numeric]
     # Intervals and marks are written here, not taken from data: their brackets stay readable.
-    ours = [n or h == "notes" for n, h in zip(cells.numeric, cells.heads, strict=True)]
-    rows = [[c if own else _markdown_escape(c) for c, own in zip(r, ours, strict=True)] for r in cells.rows]
+    written_here = [n or h == "notes" for n, h in zip(cells.numeric, cells.heads, strict=True)]
+    rows = [[c if plain else _markdown_escape(c) for c, plain in zip(r, written_here, strict=True)] for r in cells.rows]
     lines = ["| " + " | ".join(row) + " |" for row in [[_markdown_escape(h) for h in cells.heads], rule, *rows]]
     below = [f"{line}  " for line in cells.below(_markdown_escape)]  # two spaces break the line in markdown
     return "\n".join([*lines, *([""] if below else []), *below]) + "\n"
@@ -259,7 +259,7 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     """
     asked = frame.attrs.get("asked", _PAPERS_LEAVE_OUT)
     cells = Cells(frame.drop(columns=[n for n in _PAPERS_LEAVE_OUT[:2] if n in frame and n not in asked]))
-    if bare := bool(cells.footnotes) and "notes" not in asked:
+    if without_notes := bool(cells.footnotes) and "notes" not in asked:
         cells.heads, cells.numeric, cells.rows = cells.heads[:-1], cells.numeric[:-1], [r[:-1] for r in cells.rows]
     rows = [[_one_line(cell) for cell in row] for row in cells.rows]
     footnotes = [f"[{i}] {_one_line(note)}" for i, note in enumerate(cells.footnotes, 1)]
@@ -270,8 +270,8 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     marks = [name for name in frame.columns if str(name).split(".")[-1] == "apart"]
     if others := dict.fromkeys(str(row["method"]) for row in rated if any(row[name] for name in marks)):
         ceilings.append(f"{', '.join(others)}: asked otherwise than most, never marked as best")
-    notes = [_one_line(note) for note in [*cells.common, *ceilings]], [] if bare else footnotes
-    heads, comments = [*map(_one_line, cells.heads)], [note.partition(" ")[2] for note in footnotes] if bare else []
+    notes = [_one_line(note) for note in [*cells.common, *ceilings]], [] if without_notes else footnotes
+    heads, comments = [*map(_one_line, cells.heads)], [note.partition(" ")[2] for note in footnotes if without_notes]
     names = frame.attrs.get("names", ())
     return latex.table(_one_line(title), heads, rows, cells.numeric, ranks, notes, names, comments)
 

@@ -153,10 +153,10 @@ def step_lines(search: Search) -> list[str]:
     groups = [[m for m in moves if not m.later], [m for m in moves if m.later]] if tree else [moves]
     rows = []
     for group in groups:
-        here = {move.number for move in group}
+        numbers = {move.number for move in group}
         for mark, move in forest(group) if tree else [("", move) for move in group]:
             step, action = move.step, printable(move.step["action"])
-            under = f" (under {move.parent})" if move.parent is not None and move.parent not in here else ""
+            under = f" (under {move.parent})" if move.parent is not None and move.parent not in numbers else ""
             flops = step_flops(step["flops"], search.convention)
             cells = [
                 *([f"{mark}{move.number} {action}{under}"] if tree else [str(move.number), action]),

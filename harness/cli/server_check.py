@@ -44,15 +44,14 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
         return Check("Server", state if isinstance(state, str) else "ok" if state else "missing", name, text)
 
     yield line("models", bool(offered), ", ".join(offered) or "it lists none")
-    sample = ask()
-    if isinstance(sample, str):
-        yield line("chat", "problem", sample)
+    chat = ask()
+    if isinstance(chat, str):
+        yield line("chat", "problem", chat)
         return
     yield line("chat", True, f"'{served}' replies")
-    counted = sample.tokens_in is not None and sample.tokens_out is not None
-    counts = (
-        f"{sample.tokens_in} tokens read, {sample.tokens_out} written" if counted else "none; they are counted here"
-    )
+    read, written = chat.tokens_in, chat.tokens_out
+    counted = read is not None and written is not None
+    counts = f"{read} tokens read, {written} written" if counted else "none; they are counted here"
     yield line("usage counts", counted, counts)
     again = [ask(_LONG), ask(_LONG)][1]
     cached = 0 if isinstance(again, str) else again.tokens_cached
@@ -66,11 +65,11 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
     else:
         same = texts[1] == texts[2]
         yield line("seed", not same, "another seed gives the same reply" if same else "one seed gives one reply")
-    words = sample.text.split()
+    words = chat.text.split()
     stop = words[len(words) // 2] if len(words) > 2 else None
     short = ask(stop=[stop]) if stop else "the reply was too short to tell"
     if isinstance(short, Reply):
-        ends = len(short.text) <= sample.text.index(str(stop)) + len(str(stop))
+        ends = len(short.text) <= chat.text.index(str(stop)) + len(str(stop))
         short = "replies end there" if ends else "replies go on; they are cut here, but cost more tokens"
     yield line("stop strings", short == "replies end there", short)
     first = ask(max_tokens=1, logprobs=True, top_logprobs=config.logprobs or 5)

@@ -16,7 +16,7 @@ all annotators; evidence that names a table or figure ("FLOAT SELECTED: ...") is
 
 from typing import Any
 
-from harness.datasets.rows import SEPARATOR, Group, Records, RowError, StrictRow, refuse_blank
+from harness.datasets.rows import SEPARATOR, Group, Records, RowError, StrictRow, normalise_space, refuse_blank
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 ROW_KEYS = ("id", "title", "abstract", "full_text", "qas", "figures_and_tables")
@@ -72,17 +72,13 @@ def _document_and_spans(paper: _Paper) -> tuple[Document, _Spans]:
             continue
         at = start = len(text) + (len(SEPARATOR) if text else 0)
         for line in lines:
-            spans.setdefault(_normalise_space(line), (at, at + len(line)))  # evidence that comes twice means the first
+            spans.setdefault(normalise_space(line), (at, at + len(line)))  # evidence that comes twice means the first
             at += len(line) + 1  # and the line break
         text += (SEPARATOR if text else "") + "\n".join(lines)
         passages.append(Passage(title, start, len(text)))
     if not text:
         raise RowError(None, "the document is empty: title, abstract and sections have no text")
     return Document(paper.id, text, paper.title, tuple(passages)), spans
-
-
-def _normalise_space(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
@@ -106,7 +102,7 @@ def _evidence(question: _Question, document: Document, spans: _Spans) -> tuple[t
     for evidence in dict.fromkeys(cited):
         if evidence.startswith(FLOAT):
             missing["evidence_floats"] += 1
-        elif (span := spans.get(_normalise_space(evidence))) is not None:
+        elif (span := spans.get(normalise_space(evidence))) is not None:
             marked.add(span)
         elif (at := document.text.find(evidence)) >= 0:  # a part of a paragraph
             marked.add((at, at + len(evidence)))

@@ -22,7 +22,7 @@ from typing import Any
 from harness.datasets.archives import opened
 from harness.datasets.files import RowPlace, Rows, file_kind, first_key, json_value, parse_each, parse_line, read_rows
 from harness.datasets.html_pages import wiki_text
-from harness.datasets.rows import RowError, canonical_line, made_id, records_from_columns, type_name
+from harness.datasets.rows import RowError, canonical_line, made_id, normalise_space, records_from_columns, type_name
 from harness.errors import DataError
 from harness.types import Document, Passage
 
@@ -110,7 +110,7 @@ class Store:
             raise RowError(None, f"a row needs an id or a question, and one of {', '.join(LISTS)}")
         canonical_line(listed)
         for key in keys:
-            self.by_question[_normalise_space(str(key))] = listed
+            self.by_question[normalise_space(str(key))] = listed
 
     def read_pages(self, rows: Iterable[Any]) -> None:
         """Read the pages of `sources` that entries name by id: those of this store or, if it has none, of `rows`."""
@@ -133,7 +133,7 @@ class Store:
     def find(self, raw: Mapping[str, Any], *keys: str) -> list[Entry] | None:
         """Documents stored under one of `keys` (id, text), or named by the row `raw`; None without. Raises RowError."""
         for key in keys:
-            if (entries := self.by_question.get(_normalise_space(key))) is not None:
+            if (entries := self.by_question.get(normalise_space(key))) is not None:
                 return self._entries_with_pages(entries, f"{self.name}: documents of '{key}'")
         if self.sources and not self.by_question:
             _, listed = _document_list(raw)
@@ -163,10 +163,6 @@ class Store:
             return path.read_bytes().decode() if inside and path.is_file() else None
         except (OSError, ValueError) as error:
             raise RowError("EntityPages", f"the page {file} cannot be read ({error})") from None
-
-
-def _normalise_space(key: str) -> str:
-    return " ".join(key.split())
 
 
 def _page_id(entry: Any) -> str:
@@ -220,7 +216,7 @@ def _open_place(place: str) -> Store:
     lines = path.name.lower().endswith((".jsonl", ".jsonl.gz"))
     if not lines and first_key(path) not in (None, *_ROW_KEYS, *LISTS):
         for question, documents in json_value(path).items():
-            store.by_question[_normalise_space(question)] = documents
+            store.by_question[normalise_space(question)] = documents
         return store
     for _ in parse_each(read_rows(path), store.add):
         pass

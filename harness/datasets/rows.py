@@ -127,6 +127,11 @@ def refuse_blank(texts: Mapping[str, str]) -> None:
         raise RowError(blank[0], "is empty")
 
 
+def normalise_space(text: str) -> str:
+    """`text` with single spaces in place of runs of white space, and none at its ends."""
+    return " ".join(text.split())
+
+
 def made_id(head: str, text: str, digits: int = 12) -> str:
     """An id for an item without one: `head`, a hyphen and the first hex digits of the sha256 of `text`."""
     return f"{head}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:digits]}"

@@ -100,13 +100,11 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
 
 def _quantised(settings: dict[str, Any]) -> dict[str, str]:
     """{"quantised": "gptq, 4 bits"} for weights that config.json (`settings`) says are quantised, else {}."""
-    quantisation = settings.get("quantization_config")
-    if not isinstance(quantisation, dict):
+    quant = settings.get("quantization_config")
+    if not isinstance(quant, dict):
         return {}
-    bits = quantisation.get("bits") or (
-        4 if quantisation.get("load_in_4bit") else 8 if quantisation.get("load_in_8bit") else None
-    )
-    method = str(quantisation.get("quant_method") or "quantised")
+    bits = quant.get("bits") or (4 if quant.get("load_in_4bit") else 8 if quant.get("load_in_8bit") else None)
+    method = str(quant.get("quant_method") or "quantised")
     return {"quantised": f"{method}, {bits} bits" if bits else method}
 
 

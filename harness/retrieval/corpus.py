@@ -111,9 +111,9 @@ class Corpus:
 
     def passages(self, page: Page) -> list[str]:
         """A row's text in passages of `words` words, none without text; FlashRAG's and DPR's stay whole up to twice."""
-        whole, most = self.form != "kilt", 2 * self.words
+        whole, limit = self.form != "kilt", 2 * self.words
         # A text with fewer spaces needs no splitting, which for 21 million passages is most of the time.
-        if whole and (page.text.count(" ") < most or len(page.text.split()) <= most):
+        if whole and (page.text.count(" ") < limit or len(page.text.split()) <= limit):
             return [page.text] if page.text else []
         words = page.text.split()
         return [" ".join(words[at : at + self.words]) for at in range(0, len(words), self.words)]

@@ -123,19 +123,19 @@ class BM25Index:
             report("splitting passages into words", n * SIZE, len(self._table))
             vocabulary: dict[str, int] = {}
             split = map(_words, itertools.islice(texts, SIZE))
-            ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in found] for found in split]
+            ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in passage_words] for passage_words in split]
             local = np.zeros(len(vocabulary), dtype=np.int32)
             for passage in ids:
                 local[list(set(passage))] += 1
-            packed = io.BytesIO()
+            buffer = io.BytesIO()
             np.savez(
-                packed,
+                buffer,
                 ids=np.fromiter(itertools.chain.from_iterable(ids), dtype=np.int32),
                 lengths=np.array([len(passage) for passage in ids], dtype=np.int32),
                 words=np.frombuffer("\n".join(vocabulary).encode(), dtype=np.uint8),
                 frequencies=local,
             )
-            write_atomic(self._tokens / f"{n:05}.npz", packed.getvalue())
+            write_atomic(self._tokens / f"{n:05}.npz", buffer.getvalue())
 
     def _write_shard(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
         """Write a shard in one step. frequencies: word -> df in the corpus; mean: words a passage. Raises SaveError."""
@@ -159,14 +159,14 @@ class BM25Index:
 
     def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
         """Scores and passage numbers [questions, k], best first, ties by number; -1 where no more passages match."""
-        asked = [_words(question) for question in questions]
+        queries = [_words(question) for question in questions]
         scores = np.zeros((len(questions), k), dtype=np.float32)
         passages = np.full((len(questions), k), -1, dtype=np.int64)
         for n in range(self._count):
             report("searching passages", n * SIZE, len(self._table))
             shard = bm25s.BM25.load(self._shards / f"{n:05}", mmap=True, show_progress=False)
-            for q, wanted in enumerate(asked):
-                if ids := shard.get_tokens_ids(wanted):
+            for q, query in enumerate(queries):
+                if ids := shard.get_tokens_ids(query):
                     _merge_best(scores[q], passages[q], shard.get_scores_from_ids(ids), n * SIZE)
         return scores, passages
 
@@ -184,6 +184,6 @@ def _merge_best(best: np.ndarray, passages: np.ndarray, scores: np.ndarray, offs
         least = np.partition(scores[rows], -len(best))[-len(best)]
         rows = rows[scores[rows] >= least]
     if len(rows):
-        both, places = np.concatenate([best, scores[rows]]), np.concatenate([passages, rows + offset])
-        order = np.lexsort((places, -both))[: len(best)]
-        best[:], passages[:] = both[order], places[order]
+        all_scores, numbers = np.concatenate([best, scores[rows]]), np.concatenate([passages, rows + offset])
+        order = np.lexsort((numbers, -all_scores))[: len(best)]
+        best[:], passages[:] = all_scores[order], numbers[order]

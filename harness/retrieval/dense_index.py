@@ -61,14 +61,14 @@ class DenseIndex:
         encoder = load_encoder(self._config, Meter(), "retriever")
         texts = self._table.passage_texts(first * SIZE)
         for n in range(first, self._count):
-            whole = itertools.islice(texts, SIZE)
+            shard_texts = itertools.islice(texts, SIZE)
             parts: list[np.ndarray] = []
-            while batch := list(itertools.islice(whole, BATCH)):
+            while batch := list(itertools.islice(shard_texts, BATCH)):
                 report("encoding passages", n * SIZE + len(parts) * BATCH, len(self._table))
                 parts.append(encoder.encode(batch, "passage"))
-            packed = io.BytesIO()
-            np.save(packed, np.concatenate(parts))
-            write_atomic(self._path(n), packed.getvalue())
+            buffer = io.BytesIO()
+            np.save(buffer, np.concatenate(parts))
+            write_atomic(self._path(n), buffer.getvalue())
 
     def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
         """Scores and passage numbers [questions, k], best first, ties by number; -1 where the corpus has no more."""

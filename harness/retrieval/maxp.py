@@ -28,14 +28,14 @@ def best_documents(
     pending, k = list(range(len(questions))), min(_AT_FIRST * top, passages)
     while pending:
         scores, numbers = search([questions[q] for q in pending], k)
-        short = []
+        unfinished = []
         for q, row, values in zip(pending, numbers, scores, strict=True):
-            known = row >= 0
+            matched = row >= 0
             ranked: dict[int, float] = {}
-            for document, score in zip(documents_of(row[known]).tolist(), values[known].tolist(), strict=True):
+            for document, score in zip(documents_of(row[matched]).tolist(), values[matched].tolist(), strict=True):
                 ranked.setdefault(document, score)
             hits[q] = list(ranked.items())[:top]
-            if len(ranked) < top and known.all() and k < passages:
-                short.append(q)
-        pending, k = short, min(8 * k, passages)
+            if len(ranked) < top and matched.all() and k < passages:
+                unfinished.append(q)
+        pending, k = unfinished, min(8 * k, passages)
     return hits

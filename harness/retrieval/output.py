@@ -39,14 +39,14 @@ class Recall:
 
     def add(self, row: OpenRow, texts: Sequence[str]) -> None:
         """Count a question whose documents have these texts; one without an answer of at most 10 words is left out."""
-        given = [a for group in row.extra.get("short_answers", ()) for a in group] or list(row.answers)
-        answers = [a for a in given if normalize_answer(a) and len(a.split()) <= _LONGEST]
+        accepted = [a for group in row.extra.get("short_answers", ()) for a in group] or list(row.answers)
+        answers = [a for a in accepted if normalize_answer(a) and len(a.split()) <= _LONGEST]
         if not answers:
             self.left_out += 1
             return
-        plain = [spaced_words(text) for text in texts]
+        normalised = [spaced_words(text) for text in texts]
         self.questions += 1
-        self.words += any(spaced_words(a) in text for a in answers for text in plain)
+        self.words += any(spaced_words(a) in text for a in answers for text in normalised)
         self.characters += any(acc(text, answers) > 0 for text in texts)
 
     def share(self, count: int) -> float | None:
@@ -94,10 +94,10 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
             delete_drafts(out.parent, glob.escape(path.name))
         with tempfile.TemporaryFile(dir=out.parent) as spill, replacing(out) as file:
             texts = _DocumentTexts(spill)
-            texts.read(table, {document for each in hits for document, _ in each}, report)
-            for number, (row, each) in enumerate(zip(rows, hits, strict=True)):
+            texts.read(table, {document for found in hits for document, _ in found}, report)
+            for number, (row, found) in enumerate(zip(rows, hits, strict=True)):
                 report("writing questions", number, len(rows))
-                entries = [texts.entry(hit) for hit in each]
+                entries = [texts.entry(hit) for hit in found]
                 recall.add(row, [f"{entry['title']}\n{entry['text']}" for entry in entries])
                 if entries:
                     file.write(json_line({"id": row.id, "question": row.question, "docs": entries}))

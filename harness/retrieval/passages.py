@@ -69,12 +69,12 @@ class Passages:
 
     def pages(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
         """Yield (document number, row) for each row of these documents, in corpus order; others are not parsed."""
-        wanted = np.isin(self.documents, np.fromiter(documents, dtype=np.int64))
+        selected = np.isin(self.documents, np.fromiter(documents, dtype=np.int64))
         stretch, last = -1, len(self.lines) - 1
         for number, line in self.corpus.lines():
             while stretch < last and number >= self.lines[stretch + 1]:
                 stretch += 1
-            if wanted[stretch]:
+            if selected[stretch]:
                 yield int(self.documents[stretch]), self.corpus.page(number, line)
 
 
@@ -84,11 +84,11 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
     Raises UserError if the corpus is not the one that the folder was made from, DataError for a bad row.
     """
     stat = corpus.path.stat()
-    seen = {"size": stat.st_size, "modified": stat.st_mtime_ns}
+    file_state = {"size": stat.st_size, "modified": stat.st_mtime_ns}
     if (folder / _FACTS).exists():
         try:
             facts = read_object(folder / _FACTS)
-            same = all(facts[key] == value for key, value in seen.items())
+            same = all(facts[key] == value for key, value in file_state.items())
             digest, _ = facts["sha256"], facts["without text"]  # older tables count a row without text as a passage
             with np.load(folder / _RUNS) as runs:
                 arrays = {name: runs[name] for name in ("lines", "starts", "documents")}
@@ -101,10 +101,10 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
             )
         return Passages(corpus, facts, **arrays)
     facts, arrays = _scan_corpus(corpus, report)
-    packed = io.BytesIO()
-    np.savez(packed, lines=arrays["lines"], starts=arrays["starts"], documents=arrays["documents"])
-    write_atomic(folder / _RUNS, packed.getvalue())
-    facts |= {"sha256": file_hash(corpus.path), **seen}
+    buffer = io.BytesIO()
+    np.savez(buffer, lines=arrays["lines"], starts=arrays["starts"], documents=arrays["documents"])
+    write_atomic(folder / _RUNS, buffer.getvalue())
+    facts |= {"sha256": file_hash(corpus.path), **file_state}
     write_atomic(folder / _FACTS, json.dumps(facts, indent=2).encode())
     return Passages(corpus, facts, **arrays)
 
@@ -112,19 +112,19 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
 def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read and check the whole corpus; returns facts (counts) and the arrays of Passages."""
     keys, lines, starts = array("Q"), array("q"), array("q")
-    rows = passages = blank = 0
-    before = b""
+    rows = passages = empty = 0
+    previous = b""
     for rows, (number, line) in enumerate(corpus.lines(), start=1):
         page = corpus.page(number, line)
         key = hashlib.blake2b(page.document.encode(errors="surrogatepass"), digest_size=8).digest()
-        if key != before:
+        if key != previous:
             keys.append(int.from_bytes(key, "little"))
             lines.append(number)
             starts.append(passages)
-            before = key
-        found = len(corpus.passages(page))
-        blank += not found
-        passages += found
+            previous = key
+        count = len(corpus.passages(page))
+        empty += not count
+        passages += count
         report("reading rows", rows, None)
     if not passages:
         raise DataError(corpus.path, None, None, "the corpus has no text")
@@ -132,5 +132,5 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[s
     order = np.empty(len(first), dtype=np.int32)
     order[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
     facts = {"name": corpus.name, "form": corpus.form, "words": corpus.words, "rows": rows, "passages": passages}
-    facts |= {"documents": len(first), "without text": blank}
+    facts |= {"documents": len(first), "without text": empty}
     return facts, {"lines": np.asarray(lines), "starts": np.asarray(starts), "documents": order[inverse]}

@@ -83,7 +83,7 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
         search = partial(index.search, report=report)
         hits = best_documents(search, table.documents_of, [row.question for row in rows], request.top, len(table))
         recall = write(request.out, rows, hits, table, report)
-    without = sum(not each for each in hits)
+    without = sum(not documents for documents in hits)
     facts = {
         "questions": len(rows) - without,
         "top": request.top,

@@ -7,6 +7,7 @@
 Arrow has no tuples of mixed type: a supporting fact is {"title", "sent_id"}, a span {"document_id", "start", "end"}.
 """
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,10 +39,6 @@ _FEATURES: dict[str, tuple[Any, Any]] = {
     "corpus": (_TEXT, [_TEXT]),
     "retrieval": ([_TEXT], [_TEXT]),
 }
-
-
-def _pairs(item: Sequence[dict[str, Any]]) -> list[list[Any]]:
-    return [[fact["title"], fact["sent_id"]] for fact in item]
 
 
 def _pieces(item: Sequence[dict[str, Any]]) -> list[Shown]:
@@ -87,7 +84,8 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
         if kind in ("corpus", "retrieval"):
             return {self.scorer: score(self.scorer, list(predictions), list(references), **inputs)}
         if kind == "facts":
-            predictions, references = ([_pairs(item) for item in side] for side in (predictions, references))
+            pair = operator.itemgetter("title", "sent_id")
+            predictions, references = ([[*map(pair, item)] for item in side] for side in (predictions, references))
         elif kind == "shown":
             predictions = [_pieces(item) for item in predictions]
             references = [[Support(s["document_id"], s["start"], s["end"]) for s in item] for item in references]

@@ -41,15 +41,15 @@ def figure(
 
     Raises UserError where no run recorded other stops than its own, and as replay.score_stops and rule_table.frame.
     """
-    chosen = [(run, stops, rules_to_show(stops, t_n, t_p)) for run, stops in runs_with_rule(runs, Rule, warn)]
-    if not chosen:
+    recordings = [(run, stops, rules_to_show(stops, t_n, t_p)) for run, stops in runs_with_rule(runs, Rule, warn)]
+    if not recordings:
         how = "harness run --method pecan --dataset musique --record-stops 8"
         raise UserError(f"no run here stops by t_n and t_p, so there is no curve; make one with: {how}")
-    if not any(len(rules) > 1 for _, _, rules in chosen):
+    if not any(len(rules) > 1 for _, _, rules in recordings):
         raise UserError(
             "no run here recorded other stops than its own: there is no curve; run one with --record-stops 8"
         )
-    table = frame([score_stops(run, stops, rules, score, data) for run, stops, rules in chosen], score, convention)
+    table = frame([score_stops(run, stops, rules, score, data) for run, stops, rules in recordings], score, convention)
     return Figure("Stop rules", table, sections(table), panels(table))
 
 
@@ -81,15 +81,15 @@ def _cost_columns(reached: Reached, seed: int, convention: str) -> dict[str, flo
     known = known if len(known) == len(reached) else []
     steps = [stop.steps(record) for record, stop, _ in reached]
     probed = []  # TFLOPs of the probes of each question; an older run did not store them
-    for own in steps if known else ():
-        stored = [step.get("probe_flops") for step in own]
-        flops = [one for value in stored if value is not None and (one := step_flops(value, convention)) is not None]
+    for path in steps if known else ():
+        stored = [step.get("probe_flops") for step in path]
+        flops = [x for value in stored if value is not None and (x := step_flops(value, convention)) is not None]
         if stored and len(flops) == len(stored):
             probed.append(sum(flops) / TERA)
     return {
         **mean_columns("tflops", [v for v, _ in known], [c for _, c in known], seed=seed, bounds=None),
         "tflops.probes": sum(probed) / len(probed) if probed and len(probed) == len(reached) else None,
-        "nodes": sum(step.get("node") is not None for own in steps for step in own) / len(steps) if steps else None,
+        "nodes": sum(step.get("node") is not None for path in steps for step in path) / len(steps) if steps else None,
     }
 
 
@@ -98,14 +98,14 @@ def rows_to_draw(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFr
 
     Both pass through the stop rule of one run: of those of the curve, the run that recorded most rules.
     """
-    found = []
-    for title, group, one in rule_table.curves(table, ["t_n", "t_p"]):
+    curves = []
+    for title, group, best in rule_table.curves(table, ["t_n", "t_p"]):
         covered = group[group["mean"].notna()].groupby("run").size()
         base = group[group["own"] & (group["run"] == covered.idxmax())] if len(covered) else group[group["own"]]
         t_n, t_p = int(base["t_n"].iloc[0]), base["t_p"].iloc[0]
-        same_p = one["t_p"].isna() if pd.isna(t_p) else one["t_p"] == t_p
-        found.append((title, one[same_p].reset_index(drop=True), one[one["t_n"] == t_n].reset_index(drop=True)))
-    return found
+        same_p = best["t_p"].isna() if pd.isna(t_p) else best["t_p"] == t_p
+        curves.append((title, best[same_p].reset_index(drop=True), best[best["t_n"] == t_n].reset_index(drop=True)))
+    return curves
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
@@ -124,7 +124,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
 
     Each has the score at the left, and TFLOPs at the right if known.
     """
-    found = []
+    drawn = []
     for title, over_n, over_p in rows_to_draw(table):
         t_p = over_n["t_p"].iloc[0]
         fixed_p, fixed_n = "greedy" if pd.isna(t_p) else f"t_p = {t_p:g}", f"t_n = {over_p['t_n'].iloc[0]:.0f}"
@@ -141,5 +141,5 @@ def panels(table: pd.DataFrame) -> list[Panel]:
                 points = [Point.of(row, axis, "tflops") for row in records(rows)]
                 lines.append(Line("TFLOPs a question", points, right=True))
             x, right = Axis(name, ticks=tuple(map(float, rows[axis]))), Axis(f"TFLOPs a question ({convention})")
-            found.append(Panel(title, x, Axis(f"{score} × 100"), right, lines, aside=True))
-    return found
+            drawn.append(Panel(title, x, Axis(f"{score} × 100"), right, lines, aside=True))
+    return drawn

@@ -62,12 +62,12 @@ def by_score(
     table: pd.DataFrame, ending: str = "", hidden: Sequence[str] = (), *, best_first: bool = False, **names: str
 ) -> list[Titled]:
     """A table for people for each data set, model and score, as `for_people`; ending: the last words of its title."""
-    found = []
+    tables = []
     for (dataset, model, _), rows in table.groupby(SAME, sort=False):
         title = " · ".join(filter(None, (str(dataset), str(model), ending)))
-        own = rows.sort_values("mean", ascending=False, kind="stable") if best_first else rows
-        found.append(for_people(title, own.reset_index(drop=True), hidden, **names))
-    return found
+        ranked = rows.sort_values("mean", ascending=False, kind="stable") if best_first else rows
+        tables.append(for_people(title, ranked.reset_index(drop=True), hidden, **names))
+    return tables
 
 
 def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **names: str) -> Titled:
@@ -76,5 +76,5 @@ def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **nam
     hidden: more columns to leave out; names: those that people read by another name.
     """
     score = rows["score"].iloc[0]
-    named = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")} | names
-    return title, legended(rows.drop(columns=[*SAME, *hidden]).rename(columns=named))
+    renamed = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")} | names
+    return title, legended(rows.drop(columns=[*SAME, *hidden]).rename(columns=renamed))

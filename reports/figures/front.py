@@ -66,19 +66,19 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
         raise UserError(f"score against cost is drawn for one data set; add --dataset with one of {', '.join(names)}")
     runs = [run for run in runs if facts.run_key(run)[0] == (dataset or names[0])]
     means = frame(runs, convention=convention)
-    found = points(means, runs, score, cost)
-    if not found:
+    marks = points(means, runs, score, cost)
+    if not marks:
         raise UserError(
             f"no run has both a score and known {COSTS[cost][1]}, so there is no figure; harness report says what is "
             "missing"
         )
     name = score or str(means["headline"].iloc[0])
-    table = pd.DataFrame(found).rename(columns={f"score{end}": f"{name}{end}" for end in ("", ".low", ".high")})
-    table = table.drop(columns=["ceiling", "apart"]).assign(mark=[mark_of(point) for point in found])
+    table = pd.DataFrame(marks).rename(columns={f"score{end}": f"{name}{end}" for end in ("", ".low", ".high")})
+    table = table.drop(columns=["ceiling", "apart"]).assign(mark=[mark_of(point) for point in marks])
     if cost == "money":
         table = table.drop(columns=["tflops.low", "tflops.high", "convention"]).rename(columns={"tflops": "money"})
     table["dominated_by"] = table["dominated_by"].map(", ".join)
-    return Figure("Score against cost", table, drawing=partial(draw, found, name))
+    return Figure("Score against cost", table, drawing=partial(draw, marks, name))
 
 
 def points(
@@ -96,14 +96,14 @@ def points(
     for row in facts.records(means):
         name = score or str(row["headline"])
         values = {part: row.get(f"{name}{part}") for part in ("", ".low", ".high")}
-        spent = {part: row.get(f"{COSTS[cost][0]}{part}") for part in ("", ".low", ".high")}
-        if pd.isna(values[""]) or spent[""] is None or pd.isna(spent[""]) or spent[""] <= 0:
+        costs = {part: row.get(f"{COSTS[cost][0]}{part}") for part in ("", ".low", ".high")}
+        if pd.isna(values[""]) or costs[""] is None or pd.isna(costs[""]) or costs[""] <= 0:
             continue
         rows.append(
             {
                 **{name: row[name] for name in ("dataset", "method", "model")},
                 **{f"score{part}": value for part, value in values.items()},
-                **{f"tflops{part}": value for part, value in spent.items()},
+                **{f"tflops{part}": value for part, value in costs.items()},
                 "cost": cost,
                 "convention": row["convention"],
                 **{name: row[name] for name in ("ceiling", "apart")},
@@ -175,7 +175,7 @@ def place_labels(
     anchors: [n, 2]; sizes: width and height, [n, 2]; area: the box that holds all labels, as far as they fit;
     obstacles: boxes [m, 4] that a label should not cover. All in points of the page; earlier labels choose first.
     """
-    taken = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
+    occupied = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
     placed: list[np.ndarray] = []
     for number, ((x, y), (width, height)) in enumerate(zip(anchors, sizes, strict=True)):
         middles = [y + way * (8 + ring * height / 2) for ring in range(24) for way in (1, -1)]
@@ -183,15 +183,15 @@ def place_labels(
         corners = [(left, m - height / 2) for m in middles for left in sides]
         lower = np.clip(corners, area[:2], np.maximum(area[:2], np.subtract(area[2:], (width, height))))
         boxes = np.hstack([lower, lower + np.array([width, height])])
-        rivals = np.array(taken)
-        wide = np.minimum(boxes[:, None, 2], rivals[:, 2]) - np.maximum(boxes[:, None, 0], rivals[:, 0])
-        high = np.minimum(boxes[:, None, 3], rivals[:, 3]) - np.maximum(boxes[:, None, 1], rivals[:, 1])
-        worse = np.where(np.arange(len(rivals)) < len(obstacles), 1, 10)  # to cover a mark or a label
-        cover = (np.maximum(wide, 0) * np.maximum(high, 0)) @ worse
+        rivals = np.array(occupied)
+        overlap_x = np.minimum(boxes[:, None, 2], rivals[:, 2]) - np.maximum(boxes[:, None, 0], rivals[:, 0])
+        overlap_y = np.minimum(boxes[:, None, 3], rivals[:, 3]) - np.maximum(boxes[:, None, 1], rivals[:, 1])
+        weights = np.where(np.arange(len(rivals)) < len(obstacles), 1, 10)  # to cover a mark or a label
+        cover = (np.maximum(overlap_x, 0) * np.maximum(overlap_y, 0)) @ weights
         away = np.linalg.norm(np.clip(anchors, boxes[:, None, :2], boxes[:, None, 2:]) - anchors, axis=2)
-        other = np.delete(away, number, axis=1).min(axis=1, initial=np.inf) < np.minimum(away[:, number] + 2, _FAR)
-        placed.append(boxes[int(np.argmin(cover.round(6) + 10 * other * width * height))])
-        taken.append(placed[-1])
+        misread = np.delete(away, number, axis=1).min(axis=1, initial=np.inf) < np.minimum(away[:, number] + 2, _FAR)
+        placed.append(boxes[int(np.argmin(cover.round(6) + 10 * misread * width * height))])
+        occupied.append(placed[-1])
     return np.array(placed)
 
 
@@ -223,9 +223,9 @@ def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[flo
 
 def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the methods' names beside their marks, where there is room; a line joins a mark with a far label."""
-    several = len({point["model"] for point in rows}) > 1
-    named = [p for p in rows if len(rows) <= _LABELLED or mark_of(p) != "dominated"]
-    names = [wrapped(f"{p['method']} ({p['model']})" if several else str(p["method"]), 40) for p in named]
+    name_models = len({point["model"] for point in rows}) > 1
+    labelled = [p for p in rows if len(rows) <= _LABELLED or mark_of(p) != "dominated"]
+    names = [wrapped(f"{p['method']} ({p['model']})" if name_models else str(p["method"]), 40) for p in labelled]
     backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}  # error bars cross labels
     artists = [ax.text(0, 0, name, fontsize=7, bbox=backing) for name in names]
     at = ax.transData.transform
@@ -234,11 +234,11 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
         (x, y), (xs, ys) = at(_coordinates(point)), _intervals(point)
         bars.append((at((xs[0], 1))[0], y - 1, at((xs[1], 1))[0], y + 1))
         bars.append((x - 1, at((1, ys[0]))[1], x + 1, at((1, ys[1]))[1]))
-    anchors = np.array([at(_coordinates(point)) for point in named]).reshape(-1, 2)
+    anchors = np.array([at(_coordinates(point)) for point in labelled]).reshape(-1, 2)
     sizes = np.array([(box.width, box.height) for box in (a.get_window_extent() for a in artists)]).reshape(-1, 2)
     boxes = place_labels(anchors, sizes, ax.bbox.extents, np.array(bars))
     back = ax.transData.inverted().transform
-    for artist, point, anchor, box in zip(artists, named, anchors, boxes, strict=True):
+    for artist, point, anchor, box in zip(artists, labelled, anchors, boxes, strict=True):
         artist.set(position=back(box[:2]), va="bottom", color=_MARKS[mark_of(point)][1]["color"])
         near = np.clip(anchor, box[:2], box[2:])
         if np.hypot(*(near - anchor)) > _FAR:  # too far to see whose label it is

@@ -59,19 +59,19 @@ def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit
 
     p is (1 + draws that lie as far from their own fit) / (1 + resamples), fixed by `seed`.
     """
-    known = np.array(sorted(v for v in values if v > 0), dtype=np.float64)  # their order is no part of the result
-    if len(known) < FEWEST:
-        return f"no curve is fitted to {len(known)} questions; it takes {FEWEST}"
-    mu, sigma = _fit_log_normal(known)
+    counts = np.array(sorted(v for v in values if v > 0), dtype=np.float64)  # their order is no part of the result
+    if len(counts) < FEWEST:
+        return f"no curve is fitted to {len(counts)} questions; it takes {FEWEST}"
+    mu, sigma = _fit_log_normal(counts)
     if sigma < 1e-12:
-        return f"no curve is fitted, as every question retrieved {known[0]:.0f} nodes"
-    far = _ks_distance(known, mu, sigma)
+        return f"no curve is fitted, as every question retrieved {counts[0]:.0f} nodes"
+    distance = _ks_distance(counts, mu, sigma)
     generator = np.random.default_rng(seed)
     hits = 0
     for _ in range(resamples):
-        drawn = np.maximum(1.0, np.rint(generator.lognormal(mu, sigma, len(known))))
-        hits += _ks_distance(drawn, *_fit_log_normal(drawn)) >= far - 1e-12
-    return Fit(mu, sigma, far, (hits + 1) / (resamples + 1))
+        sample = np.maximum(1.0, np.rint(generator.lognormal(mu, sigma, len(counts))))
+        hits += _ks_distance(sample, *_fit_log_normal(sample)) >= distance - 1e-12
+    return Fit(mu, sigma, distance, (hits + 1) / (resamples + 1))
 
 
 def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
@@ -81,13 +81,13 @@ def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
 
 def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
     """max |share of values <= k - F(k + 1/2)| over whole k, F being the log-normal of mu and sigma; 0 for no spread."""
-    found, times = np.unique(values, return_counts=True)
-    below = np.cumsum(times) / len(values)
+    numbers, counts = np.unique(values, return_counts=True)
+    shares = np.cumsum(counts) / len(values)
     if sigma < 1e-12:
         return 0.0
-    at, before = (ndtr((np.log(found + half) - mu) / sigma) for half in (0.5, -0.5))
-    step = np.concatenate([[0.0], below[:-1]])  # between two values that occur the ends decide
-    return float(max(np.abs(below - at).max(), np.abs(step - before).max()))
+    above, before = (ndtr((np.log(numbers + half) - mu) / sigma) for half in (0.5, -0.5))
+    step = np.concatenate([[0.0], shares[:-1]])  # between two values that occur the ends decide
+    return float(max(np.abs(shares - above).max(), np.abs(step - before).max()))
 
 
 def column_width(values: Sequence[int]) -> int:
@@ -101,16 +101,16 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
     dataset method model n failed · nodes nodes.low nodes.high (mean, 95 % interval clustered by document) · median ·
     lowest · highest · mu · sigma · ks · p · notes · run. Raises UserError where no run's steps name nodes.
     """
-    kept = [run for run in runs if any(node_counts(run))]
-    if not kept:
+    searches = [run for run in runs if any(node_counts(run))]
+    if not searches:
         raise UserError("no run here retrieved nodes step by step: their records name none")
     rows, panels = [], []
-    for run, label in zip(kept, facts.labels(kept), strict=True):
+    for run, label in zip(searches, facts.labels(searches), strict=True):
         values, head = node_counts(run), facts.head_columns(run, label)
-        found = fit(values, int(run.config["seed"]), resamples)
-        known = found if isinstance(found, Fit) else None
-        rows.append(_run_row(run, head, values, found))
-        panels.append(histogram(" · ".join(map(str, head.values())), values, known))
+        fitted = fit(values, int(run.config["seed"]), resamples)
+        curve = fitted if isinstance(fitted, Fit) else None
+        rows.append(_run_row(run, head, values, fitted))
+        panels.append(histogram(" · ".join(map(str, head.values())), values, curve))
     table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
     return Figure("Nodes retrieved per question", facts.as_floats(table), panels=panels)
 
@@ -137,19 +137,19 @@ def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted
 
 def histogram(title: str, values: Sequence[int], fit: Fit | None) -> Panel:
     """A panel with the histogram of whole numbers, each in the middle of its column, and the fitted curve over it."""
-    wide, first = column_width(values), min(values)
+    width, first = column_width(values), min(values)
     bars = []
-    for start in range(first, max(values) + 1, wide):
-        share = 100 * sum(start <= v < start + wide for v in values) / len(values)
-        bars.append(Bar(max(start - 0.5, 0.0), start + wide - 0.5, share))  # the axis does not go below 0
+    for start in range(first, max(values) + 1, width):
+        share = 100 * sum(start <= v < start + width for v in values) / len(values)
+        bars.append(Bar(max(start - 0.5, 0.0), start + width - 0.5, share))  # the axis does not go below 0
     low, high = 0.0 if first <= 0.2 * max(values) else bars[0].start, bars[-1].end
     lines = []
     if fit is not None:
         title = f"{title} · KS {fit.ks:.3f}, p {fit.p:.3f}"
-        known = sum(v > 0 for v in values) / len(values)
-        begin = max(low, 0.01)
-        places = [begin + (high - begin) * i / 200 for i in range(201)]
-        curve = [Point(x, 100 * known * wide * fit.density(x)) for x in places]
+        share_above_0 = sum(v > 0 for v in values) / len(values)
+        first_x = max(low, 0.01)
+        places = [first_x + (high - first_x) * i / 200 for i in range(201)]
+        curve = [Point(x, 100 * share_above_0 * width * fit.density(x)) for x in places]
         lines.append(Line("log-normal", curve, marks=False))
     x = Axis("nodes retrieved per question", limits=(low, high))
     return Panel(title, x, Axis("questions, per cent", zero=True), None, lines, bars)

@@ -114,8 +114,8 @@ class Panel:
 def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
     """A line for each method of a table, through its columns `x` and `y`, with its interval, `scale` times as large."""
     return [
-        Line(str(method), [Point.of(row, x, y, scale) for row in own.to_dict("records")])
-        for method, own in rows.groupby("method", sort=False)
+        Line(str(method), [Point.of(row, x, y, scale) for row in method_rows.to_dict("records")])
+        for method, method_rows in rows.groupby("method", sort=False)
     ]
 
 
@@ -184,8 +184,8 @@ def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
     for gid, title in (titles or {}).items():
         body = body.replace(f'<g id="{gid}">', f"<g><title>{text(title)}</title>", 1)
 
-    def for_page(found: re.Match[str]) -> str:
-        tag = re.sub('^<g id="[^"]*"', "<g", found[0]).replace("xlink:href", "href")
+    def for_page(tag_match: re.Match[str]) -> str:
+        tag = re.sub('^<g id="[^"]*"', "<g", tag_match[0]).replace("xlink:href", "href")
         tag = re.sub(r' style="([^"]*)"', lambda m: re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', m[1]), tag)
         for colour, name in _PAGE.items():
             tag = tag.replace(f'"#{colour}"', f'"{name}"')
@@ -245,33 +245,33 @@ def wrapped(name: str, longest: int) -> str:
     return textwrap.fill(printable(name), longest)
 
 
-def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
+def set_axis(axis: XAxis | YAxis, spec: Axis) -> None:
     """Name, scale, ends and ticks of an axis, once everything is drawn on it; numbers are written out in full."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     axes = axis.axes
     across = axis.axis_name == "x"
     limit, set_limits = (axes.get_xlim, axes.set_xlim) if across else (axes.get_ylim, axes.set_ylim)
-    name = textwrap.fill(printable(wanted.name), 60 if across else _UP)
+    name = textwrap.fill(printable(spec.name), 60 if across else _UP)
     (axes.set_xlabel if across else axes.set_ylabel)(name)
-    if wanted.log:
+    if spec.log:
         (axes.set_xscale if across else axes.set_yscale)("log")
-    if wanted.limits is not None:
-        set_limits(*wanted.limits)
-    elif wanted.zero:
+    if spec.limits is not None:
+        set_limits(*spec.limits)
+    elif spec.zero:
         set_limits(0.0, limit()[1])
     low, high = limit()
-    if wanted.log and high < 10 * low:  # a power of ten is in sight
+    if spec.log and high < 10 * low:  # a power of ten is in sight
         middle = math.sqrt(low * high)
         low, high = set_limits(middle / math.sqrt(10), middle * math.sqrt(10))
-    if wanted.ticks:
-        axis.set_major_locator(FixedLocator(wanted.ticks))
-    elif wanted.log:
+    if spec.ticks:
+        axis.set_major_locator(FixedLocator(spec.ticks))
+    elif spec.log:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
     else:
         axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axis.set_minor_locator(NullLocator())
-    texts = [wrapped(label.replace("/", "/ ") if len(label) > 16 else label, 16) for label in wanted.labels]
+    texts = [wrapped(label.replace("/", "/ ") if len(label) > 16 else label, 16) for label in spec.labels]
     in_full = FuncFormatter(lambda value, _: f"{value:,.12f}".rstrip("0").rstrip("."))  # "0.00005", "12,000"
     axis.set_major_formatter(FixedFormatter(texts) if texts else in_full)
 
@@ -286,8 +286,8 @@ def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: i
     lower = ax.transAxes + ScaledTranslation(0, -(30 + 9 * ticks) / 72, figure.dpi_scale_trans)
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": lower}
     # A name with "_" in front would be left out, so the names come after the legend is made.
-    made = ax.legend(handles, [str(i) for i in range(len(names))], ncols=_legend_columns(names, room), **place)
-    for label, name in zip(made.get_texts(), names, strict=True):
+    legend = ax.legend(handles, [str(i) for i in range(len(names))], ncols=_legend_columns(names, room), **place)
+    for label, name in zip(legend.get_texts(), names, strict=True):
         label.set_text(wrapped(name, room))
 
 

@@ -42,10 +42,10 @@ def figure(
 
     Raises UserError where `paper` is asked for and no run measures a printed value, and what `frame` raises.
     """
-    chosen = per_document or PER_DOCUMENT
+    counts = per_document or PER_DOCUMENT
     if reference is not None:
         facts.check_reference(runs, reference)
-    table = whole = frame(runs, chosen, reference or main_table.REFERENCE, convention or DEFAULT)
+    table = whole = frame(runs, counts, reference or main_table.REFERENCE, convention or DEFAULT)
     parts: list[Titled] = [*sections(table, ())]
     if paper:
         whole = beside_printed(runs, [value for value in load() if value.metric.phases], convention=convention)
@@ -53,7 +53,7 @@ def figure(
             raise UserError("none of these runs measures TFLOPs that a paper prints; leave out --paper")
         printed = sections(shortened(whole, "row", 52), ())  # so long that the number of queries stays
         parts += [(f"printed and measured: {title}", part) for title, part in printed]
-    return Figure("TFLOPs per query", whole, parts, panels(table, chosen))
+    return Figure("TFLOPs per query", whole, parts, panels(table, counts))
 
 
 def break_even(index: float, query: float, reference: float) -> int | None:
@@ -101,13 +101,13 @@ def frame(
     """
     table = main_table.frame(runs, convention=convention, reference=reference)
     by_key = {facts.run_key(run): run for run in runs}
-    found = [_query_cost_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
-    named = [
-        row for row in found if reference in (row["method"], *facts.reference_names(by_key[row["dataset"], row["run"]]))
+    costs = [_query_cost_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
+    references = [
+        row for row in costs if reference in (row["method"], *facts.reference_names(by_key[row["dataset"], row["run"]]))
     ]
-    known = [row for row in named if row["tflops.query"] is not None]
-    for row in found:
-        base = [one for one in known if (one["dataset"], one["model"]) == (row["dataset"], row["model"])]
+    usable = [row for row in references if row["tflops.query"] is not None]
+    for row in costs:
+        base = [other for other in usable if (other["dataset"], other["model"]) == (row["dataset"], row["model"])]
         notes = row["notes"]
         if len(base) != 1:
             why = "no run" if not base else f"{len(base)} runs"
@@ -121,7 +121,7 @@ def frame(
                 notes.append("a query alone costs as much as the reference's or more: the index never pays")
             elif row["tflops.index"]:
                 notes.append(f"from {row['break even']} questions a document on, its index pays against {reference}")
-    return facts.as_floats(pd.DataFrame([{**row, "notes": tuple(row["notes"])} for row in found]))
+    return facts.as_floats(pd.DataFrame([{**row, "notes": tuple(row["notes"])} for row in costs]))
 
 
 def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:
@@ -130,11 +130,11 @@ def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[
     notes = ["k = queries that share the index of a document", *row["notes"]]
     answered = [record for record in run.records if record["error"] is None]
     # Documents that a question needs the index of; those handed over as one have one.
-    needed = [1 if (r.get("notes") or {}).get("joined") else max(1, len(r["document_ids"])) for r in answered]
-    used = sum(needed) / len(needed) if needed else 1.0
-    own = {d["document_id"] for d in run.documents if d.get("question_id") is None}
+    indexes = [1 if (r.get("notes") or {}).get("joined") else max(1, len(r["document_ids"])) for r in answered]
+    per_question = sum(indexes) / len(indexes) if indexes else 1.0
+    shared = {d["document_id"] for d in run.documents if d.get("question_id") is None}
     total = {d for record in run.records for d in record["document_ids"]}
-    if run.documents and not own:
+    if run.documents and not shared:
         built = {d["document_id"] for d in run.documents if d["status"] != "failed"}
         if query is not None and index is not None and answered:
             query += index * len(built) / len(answered)
@@ -142,17 +142,17 @@ def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[
             query = None
         index = None
         notes.append("its index belongs to a question and is a part of every query")
-    elif index is not None and used != 1:
-        index *= used
-        notes.append(f"a question needs the index of {used:.3g} documents on average")
+    elif index is not None and per_question != 1:
+        index *= per_question
+        notes.append(f"a question needs the index of {per_question:.3g} documents on average")
     if query is None:
         notes.append("the FLOPs of its queries are not known")
-    out: dict[str, Any] = {name: row[name] for name in ("dataset", "method", "model", "n")}
-    out["questions per document"] = len(run.records) / len(total) if total else None
-    out["tflops.index"], out["tflops.query"] = index, query
-    out |= {cost_column(k): cost_per_query(index, query, k) for k in per_document}
-    out["tflops.reference"] = out["break even"] = None  # `frame` sets them
-    return {**out, "convention": row["convention"], "notes": notes, "run": row["run"]}
+    cells: dict[str, Any] = {name: row[name] for name in ("dataset", "method", "model", "n")}
+    cells["questions per document"] = len(run.records) / len(total) if total else None
+    cells["tflops.index"], cells["tflops.query"] = index, query
+    cells |= {cost_column(k): cost_per_query(index, query, k) for k in per_document}
+    cells["tflops.reference"] = cells["break even"] = None  # `frame` sets them
+    return {**cells, "convention": row["convention"], "notes": notes, "run": row["run"]}
 
 
 def _float_or_none(value: Any) -> float | None:
@@ -161,7 +161,7 @@ def _float_or_none(value: Any) -> float | None:
 
 def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
     """For each data set and model: TFLOPs a query over the queries of a document, a line a method."""
-    found = []
+    drawn = []
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
         lines = []
         for row in group.to_dict("records"):
@@ -170,5 +170,5 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
                 lines.append(Line(str(row["method"]), points))
         x = Axis("queries per document", tuple(map(float, per_document)), log=True)
         left = Axis(f"TFLOPs a query, with index ({group['convention'].iloc[0]})", log=True)
-        found += plot.panels(f"{dataset} · {model}", x, left, lines, aside=False)
-    return found
+        drawn += plot.panels(f"{dataset} · {model}", x, left, lines, aside=False)
+    return drawn

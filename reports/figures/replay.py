@@ -68,16 +68,16 @@ class Rule:
         most: the furthest rule that was recorded; short: how many of `whole` questions did not go as far as this one;
         broken: how many of these because of an error.
         """
-        found = []
+        notes = []
         if broken:
-            found.append(f"not covered: an error ended the recording before {self} in {broken} of {whole} questions")
+            notes.append(f"not covered: an error ended the recording before {self} in {broken} of {whole} questions")
         if short > broken:
             reach = f"--record-stops {max(self.t_n, most.t_n)}"
             if self.t_p is not None and most.t_p is not None:
                 reach += f" --record-t-p {max(self.t_p, most.t_p):g}"
             asked = f"{self} would have searched on in {short - broken} of {whole} questions"
-            found.append(f"not covered: {asked}; run it with {reach}")
-        return found
+            notes.append(f"not covered: {asked}; run it with {reach}")
+        return notes
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -153,17 +153,17 @@ class Recorded:
 
     def stop(self, record: Mapping[str, Any], rule: Rule | Trials, convention: str = DEFAULT) -> Stop | None:
         """Where a search by `rule` would have stopped; None where the answered record does not hold it."""
-        own = own_stop_index(record, type(rule))
-        place = own if rule == self.own else self.method.replay(record["steps"], **asdict(rule))
-        if place is None or (own < 0 and rule.NEEDED):
+        own_index = own_stop_index(record, type(rule))
+        index = own_index if rule == self.own else self.method.replay(record["steps"], **asdict(rule))
+        if index is None or (own_index < 0 and rule.NEEDED):
             return None
-        if place == own:
-            return Stop(place, True, record["prediction"], spent_flops(record, convention))
-        step = record["steps"][place]
+        if index == own_index:
+            return Stop(index, True, record["prediction"], spent_flops(record, convention))
+        step = record["steps"][index]
         if step.get("answer") is None:
             return None
         known = not any(usage.get("uncounted") for usage in record["usage"].values())
-        return Stop(place, False, str(step["answer"]), stop_flops(step, convention) if known else None)
+        return Stop(index, False, str(step["answer"]), stop_flops(step, convention) if known else None)
 
 
 def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) -> int:
@@ -180,26 +180,26 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
     """
     choice = run.config["method"]
     params: dict[str, Any] = choice.get("params") or {}
-    names = {one.name for one in fields(kind)}
+    names = {f.name for f in fields(kind)}
     if not all(isinstance(params.get(name), int | float) for name in names):
         return None
     if not any(kind.asked(step) for record in run.records for step in record["steps"]):
         return None
     method: type[Method] = registry.load(registry.short_name(choice["implementation"]), Method)
     # An older version may have had parameters that this one lacks.
-    known = {name: value for name, value in params.items() if name in method.Config.model_fields}
-    made = method(part_of_run(method.Config, known, str(run.path)))
-    own, most = made.stop_rule(), made.recorded_rule()
+    known_params = {name: value for name, value in params.items() if name in method.Config.model_fields}
+    replayer = method(part_of_run(method.Config, known_params, str(run.path)))
+    own, most = replayer.stop_rule(), replayer.recorded_rule()
     if own.keys() != names:  # it has parameters of these names, but replays another rule or none
         return None
-    return Recorded(kind(**own), kind(**most), made)
+    return Recorded(kind(**own), kind(**most), replayer)
 
 
 def runs_with_rule(
     runs: Sequence[StoredRun], kind: type[Rule | Trials], warn: Callable[[str], None]
 ) -> list[tuple[StoredRun, Recorded]]:
     """The runs with such a stop rule; one whose method cannot be loaded is left out with a warning."""
-    found = []
+    pairs = []
     for run in runs:
         try:
             recorded = recorded_rule(run, kind)
@@ -207,8 +207,8 @@ def runs_with_rule(
             warn(f"warning: left out: {run.path}: {error}")
             continue
         if recorded is not None:
-            found.append((run, recorded))
-    return found
+            pairs.append((run, recorded))
+    return pairs
 
 
 @dataclass(frozen=True)

@@ -119,5 +119,5 @@ def curves(table: pd.DataFrame, rule: Sequence[str]) -> Iterator[tuple[str, pd.D
     """
     for names, group in table.groupby(["dataset", "method", "model"], sort=False):
         ranked = group.assign(_empty=group["mean"].isna(), _far=~group["own"]).sort_values(["_empty", "_far"])
-        one = ranked.drop_duplicates(rule).drop(columns=["_empty", "_far"]).sort_values(list(reversed(rule)))
-        yield " · ".join(map(str, names)), group, one
+        best = ranked.drop_duplicates(rule).drop(columns=["_empty", "_far"]).sort_values(list(reversed(rule)))
+        yield " · ".join(map(str, names)), group, best

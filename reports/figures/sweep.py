@@ -45,7 +45,7 @@ def figure(
 
 def only_varying_setting(runs: Sequence[StoredRun]) -> str:
     """The one setting in which runs differ. Raises UserError where it is none or several."""
-    keys = list(dict.fromkeys(key for one in name_runs(runs) for key in one.values))
+    keys = list(dict.fromkeys(key for name in name_runs(runs) for key in name.values))
     if len(keys) == 1:
         return keys[0]
     if keys:
@@ -63,13 +63,13 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
     runs = sorted(runs, key=lambda run: facts.run_key(run)[0])
     means = facts.records(means_of(runs, convention=convention))
     settings = [setting_values(run) for run in runs]
-    if not any(x in own for own in settings):
-        known = sorted({key for own in settings for key in own})
+    if not any(x in values for values in settings):
+        known = sorted({key for values in settings for key in values})
         raise UnknownName("setting", x, known, "settings of these runs")
     rows = []
     at = [(row["dataset"], row["model"], value_text(own.get(x))) for row, own in zip(means, settings, strict=True)]
     labels = distinct_labels(facts.labels(runs, [x]), runs, at)  # a line with two runs at one value is two lines
-    for run, label, own, row in zip(runs, labels, settings, means, strict=True):
+    for run, label, values, row in zip(runs, labels, settings, means, strict=True):
         name = score or facts.headline(run)
         if name not in {*facts.score_names(run), *facts.corpus_names(run)}:
             raise UnknownName("score", name, facts.score_names(run), f"scores of {run.path.name}")
@@ -79,7 +79,7 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
                 "method": label,
                 "model": "" if x == "model" else row["model"],
                 # The text that one types for what is no number, so that None is left for runs without the setting.
-                x: None if x not in own else own[x] if is_number(own[x]) else value_text(own[x]),
+                x: None if x not in values else values[x] if is_number(values[x]) else value_text(values[x]),
                 "score": name,
                 **{f"mean{end}": row[f"{name}{end}"] for end in ("", ".low", ".high")},
                 **{column: row[column] for column in _COST},
@@ -98,7 +98,7 @@ def _sorted_values(cells: Sequence[Any]) -> list[Any]:
 
 def panels(table: pd.DataFrame, x: str) -> list[Panel]:
     """For each data set, model and score: the score and the cost over the setting, one line a method."""
-    found = []
+    drawn = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
         known = _sorted_values(list(rows[x]))
         if not known:
@@ -118,10 +118,10 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
         cost = ("tflops", unit) if counted else ("tokens", "tokens a question, search + answer")
         for value, scale, measured in (("mean", 100, f"{score} × 100"), (cost[0], 1, cost[1])):
             by_method = rows[rows[value].notna()].groupby("method", sort=False)
-            lines = [_method_line(str(method), own, x, value, scale, places) for method, own in by_method]
+            lines = [_method_line(str(method), part, x, value, scale, places) for method, part in by_method]
             title = f"{dataset} · {model}" if model else str(dataset)
-            found += plot.panels(title, axis, Axis(measured, zero=value != "mean"), lines)
-    return found
+            drawn += plot.panels(title, axis, Axis(measured, zero=value != "mean"), lines)
+    return drawn
 
 
 def _method_line(method: str, rows: pd.DataFrame, x: str, value: str, scale: float, places: dict[Any, float]) -> Line:

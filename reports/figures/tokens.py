@@ -39,9 +39,9 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
         raise UserError("--data holds the rows of one data set, but the runs have several; name one run")
     rows: list[dict[str, Any]] = []
     problems: list[UserError] = []
-    for key, alike in groups.items():
+    for key, group in groups.items():
         try:
-            rows += [{**row, "dataset": names[key]} for row in _token_rows(alike, data)]
+            rows += [{**row, "dataset": names[key]} for row in _token_rows(group, data)]
         except UserError as error:
             problems.append(error)
     if not rows:
@@ -64,8 +64,8 @@ def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, A
     if read.problem is not None:
         raise UserError(f"{read.problem}; name the file of the rows with --data")
     question_ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
-    asked, every = len(question_ids), len(read.examples)
-    note = f"of the {every} questions of {name}, {asked} were asked and are counted"
+    n_asked, n_all = len(question_ids), len(read.examples)
+    note = f"of the {n_all} questions of {name}, {n_asked} were asked and are counted"
     if missing := [question for question in question_ids if question not in read.examples]:
         raise UserError(f"question '{missing[0]}' of {first.path} is not in the data set any more")
     examples = [read.examples[question] for question in question_ids]
@@ -77,8 +77,8 @@ def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, A
     }
     tokens = functools.cache(token_counter(first))
     rows = []
-    for kind, of_kind in texts.items():
-        lengths = [tokens(text) for text in of_kind]
+    for kind, kind_texts in texts.items():
+        lengths = [tokens(text) for text in kind_texts]
         rows.append(
             {
                 "dataset": name,
@@ -88,7 +88,7 @@ def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, A
                 "tokens.min": min(lengths, default=None),
                 "tokens.mean": sum(lengths) / len(lengths) if lengths else None,
                 "tokens.max": max(lengths, default=None),
-                "notes": (note,) if asked < every else (),
+                "notes": (note,) if n_asked < n_all else (),
             }
         )
     return rows

@@ -43,8 +43,8 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
     values = load()
     measured: dict[int, list[dict[str, Any]]] = {}
     for value, _, row in measured_rows(runs, values, margin=margin) if runs else ():
-        own = {key: row[key] for key in COLUMNS[4:]}
-        measured.setdefault(value.line, []).append({**own, "dataset": value.place, "metric": value.label})
+        cells = {key: row[key] for key in COLUMNS[4:]}
+        measured.setdefault(value.line, []).append({**cells, "dataset": value.place, "metric": value.label})
     mapped = {value.line: value for value in reversed(values)}  # the first of each line
     rows: list[dict[str, Any]] = []
     for entry in printed():
@@ -58,8 +58,8 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
         elif not own_rows:
             notes = () if entry.reason == EMPTY else (entry.reason,)
             number = re.search(r"\d+(?:\.\d+)?", entry.value.replace(",", ""))  # 22.3 of "22.3%", 7 of "Top-7"
-            found = None if number is None else float(number[0])
-            rows.append({**head, "printed": found, "verdict": NOT_COMPARED if notes else EMPTY, "notes": notes})
+            verdict = NOT_COMPARED if notes else EMPTY
+            rows.append({**head, "printed": number and float(number[0]), "verdict": verdict, "notes": notes})
     return facts.as_floats(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
@@ -68,15 +68,15 @@ def tables(
 ) -> list[tuple[str, pd.DataFrame]]:
     """Titled frames: a summary, then one for each table with printed values; chosen: that table alone, with
     the one whose rows it runs too."""
-    whole, found = frame(runs, margin=margin), []
-    for place, own in whole.groupby("place", sort=False):
-        one = next((p for p in tables_and_figures() if p.label == place), None)
-        if chosen is None or (one is not None and one.name is not None and one.name in (chosen.name, chosen.like)):
-            title = f"{place}: {one.title}" if one is not None else str(place)
-            found.append((title, own.drop(columns=["place"]).reset_index(drop=True)))
+    whole, frames = frame(runs, margin=margin), []
+    for place, group in whole.groupby("place", sort=False):
+        item = next((p for p in tables_and_figures() if p.label == place), None)
+        if chosen is None or (item is not None and item.name is not None and item.name in (chosen.name, chosen.like)):
+            title = f"{place}: {item.title}" if item is not None else str(place)
+            frames.append((title, group.drop(columns=["place"]).reset_index(drop=True)))
     order = [f"{place.label}: {place.title}" for place in tables_and_figures()]
-    found.sort(key=lambda each: order.index(each[0]) if each[0] in order else len(order))
-    return [("Summary", _summary(found)), *found] if chosen is None else found
+    frames.sort(key=lambda named: order.index(named[0]) if named[0] in order else len(order))
+    return [("Summary", _summary(frames)), *frames] if chosen is None else frames
 
 
 def text(
@@ -93,7 +93,7 @@ def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
     """How many printed values of each table have which verdict; a value that two runs measure counts twice."""
     kinds = (EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE, NOT_RUN, NOT_COMPARED, EMPTY)
     rows = []
-    for title, own in named:
-        count = Counter(next(kind for kind in kinds if str(verdict).startswith(kind)) for verdict in own["verdict"])
-        rows.append({"table": title, "values": str(len(own)), **{kind: str(count[kind]) for kind in kinds}})
+    for title, table in named:
+        count = Counter(next(kind for kind in kinds if str(verdict).startswith(kind)) for verdict in table["verdict"])
+        rows.append({"table": title, "values": str(len(table)), **{kind: str(count[kind]) for kind in kinds}})
     return pd.DataFrame(rows)

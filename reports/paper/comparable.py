@@ -69,14 +69,14 @@ def _differences(head: str, own: Mapping[str, Any], paper: Mapping[str, Any]) ->
 
     A run lists no setting that is not set.
     """
-    others = [key for key, wanted in paper.items() if key in own and own[key] != wanted]
-    missing = [key for key, wanted in paper.items() if key not in own and wanted not in (None, {})]
-    found = [f"{head}{key} is {_text(own[key])}, the paper's is {_text(paper[key])}" for key in others]
+    others = [key for key, value in paper.items() if key in own and own[key] != value]
+    missing = [key for key, value in paper.items() if key not in own and value not in (None, {})]
+    sentences = [f"{head}{key} is {_text(own[key])}, the paper's is {_text(paper[key])}" for key in others]
     if missing:
         lacking = f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} not recorded"
         values = ", ".join(f"{key} {_text(paper[key])}" for key in missing)
-        found.append(f"{head}{lacking}; the paper has {values}")
-    return found
+        sentences.append(f"{head}{lacking}; the paper has {values}")
+    return sentences
 
 
 def _text(value: Any) -> str:
@@ -89,14 +89,15 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
     if config["model"].get("embedded"):
         return Found([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
     found = Found(_differences("model: the reader's ", sampling(config["model"]), sampling({})))
-    for role, wanted in paper.models.items():
+    for role, paper_model in paper.models.items():
         used = (config.get("roles") or {}).get(role) or config["model"]
-        found.add(_reasons_of_model(value, run, role, used, wanted))
-        known = set(((run.manifest.get("models") or {}).get(role) or {}).get("adapters") or used.get("adapters") or ())
-        if missing := [name for name in value.entry.adapters.get(role, ()) if name not in known]:
+        found.add(_reasons_of_model(value, run, role, used, paper_model))
+        recorded = (run.manifest.get("models") or {}).get(role) or {}
+        adapters = set(recorded.get("adapters") or used.get("adapters") or ())
+        if missing := [name for name in value.entry.adapters.get(role, ()) if name not in adapters]:
             found.reasons.append(f"model: the {role} has no adapter for {listed(missing)}, the paper trained them")
-        if role not in paper.trained and known:
-            found.reasons.append(f"model: the {role} has the adapter {listed(sorted(known))}, the paper's has none")
+        if role not in paper.trained and adapters:
+            found.reasons.append(f"model: the {role} has the adapter {listed(sorted(adapters))}, the paper's has none")
         if added := used.get("adapter"):
             weights = f"the adapter {last_part(added)} added to its weights"
             found.reasons.append(f"model: the {role} has {weights}, the paper's has none")
@@ -153,17 +154,17 @@ def _name_of(config: Mapping[str, Any]) -> str:
 def _encoder_reasons(run: StoredRun, paper: Settings) -> Found:
     """Why the run's encoder and reranker are not the paper's: by name, then by content and settings."""
     found = Found()
-    for role, wanted in paper.encoders.items():
+    for role, paper_model in paper.encoders.items():
         used = run.config.get(role) or {}
         source = str(used.get("source"))
-        if not _is_named(used, wanted.name) and not source.startswith(("/", ".", "~")):
-            found.reasons.append(f"{role}: {_name_of(used)}, the paper's is {wanted.name}")
+        if not _is_named(used, paper_model.name) and not source.startswith(("/", ".", "~")):
+            found.reasons.append(f"{role}: {_name_of(used)}, the paper's is {paper_model.name}")
             continue
-        if other := public_releases.other_owner(source, wanted):
+        if other := public_releases.other_owner(source, paper_model):
             found.reasons.append(f"{role}: {other}")
             continue
-        found.add(public_releases.model_differences(run, role, wanted))
-        found.reasons += _differences(f"{role}: ", used, wanted.settings)
+        found.add(public_releases.model_differences(run, role, paper_model))
+        found.reasons += _differences(f"{role}: ", used, paper_model.settings)
         found.marks += _revision_marks(role, used)
     return found
 
@@ -176,8 +177,8 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     # A number that the paper takes from another run, as "from:garlic", of this run's model over its data set.
     here = {part: run.config[part]["name"] for part in ("dataset", "model")}
     amounts = run.manifest.get("amounts") or {}
-    same = {key: f"{FROM}{one.get('source')}" for key, one in amounts.items() if here.items() <= one.items()}
-    own |= {key: rule for key, rule in same.items() if key in params and rule == paper.method.get(key)}
+    given = {key: f"{FROM}{number.get('source')}" for key, number in amounts.items() if here.items() <= number.items()}
+    own |= {key: rule for key, rule in given.items() if key in params and rule == paper.method.get(key)}
     unknown = [key for key in params if key not in paper.method and key not in value.recording]
     return [
         *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),
@@ -188,16 +189,16 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
 
 def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> list[str]:
     """What is wrong with the runs that gave the method a number: each must be comparable itself; a sentence each."""
-    found = []
+    sentences = []
     for key, amount in (run.manifest.get("amounts") or {}).items():
         if "run" not in amount:  # printed in the paper
             continue
         name = str(amount["run"]).rstrip("/").rpartition("/")[2]
-        source = next((one for one in runs if one.path.name == name), None)
+        source = next((run_ for run_ in runs if run_.path.name == name), None)
         if source is None:
-            found.append(f"method: {key} comes from {name}, which is not among these runs")
+            sentences.append(f"method: {key} comes from {name}, which is not among these runs")
         elif (count := amount.get("questions")) != rule.questions:
-            found.append(f"method: {key} is a mean of {count} questions, the paper has {rule.questions}")
+            sentences.append(f"method: {key} is a mean of {count} questions, the paper has {rule.questions}")
         else:  # it must be comparable, scores aside, with its preset's printed row on that data set
             preset = str(source.config["method"]["name"]).partition(" [")[0]
             printed = next((value for value in load() if value.entry.preset == preset and rule in value.rules), None)
@@ -205,65 +206,65 @@ def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
             if printed is not None:
                 reasons = differences(printed, source, rule, runs).reasons
                 why = [reason for reason in reasons if not reason.startswith("metric:")]
-            found += [f"method: {key} comes from {name}, which is not comparable ({one})" for one in why[:1]]
-    return found
+            sentences += [f"method: {key} comes from {name}, which is not comparable ({run_})" for run_ in why[:1]]
+    return sentences
 
 
 def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
     """A sentence for each prompt that is not the paper's, with both texts from just before they begin to differ."""
-    own = run.manifest.get("prompts")
-    if own is None:
+    prompts = run.manifest.get("prompts")
+    if prompts is None:
         return ["prompts: not recorded"]
-    found = []
-    for name in (*paper.prompts, *(name for name in own if name not in paper.prompts)):
-        mine, wanted = own.get(name), paper.prompts.get(name)
-        if mine is None or wanted is None:
-            problem = "missing" if mine is None else "no prompt of the paper's preset"
-            found.append(f"prompts: '{name}' is {problem}")
-        elif mine != wanted:
-            pairs = enumerate(zip(mine, wanted, strict=False))
-            start = next((i for i, (a, b) in pairs if a != b), min(len(mine), len(wanted)))
-            texts = [repr(text[max(start - _CONTEXT, 0) : start + _EXCERPT]) for text in (mine, wanted)]
-            found.append(f"prompts: '{name}' has {texts[0]} at character {start}, the paper's {texts[1]}")
-    return found
+    sentences = []
+    for name in (*paper.prompts, *(name for name in prompts if name not in paper.prompts)):
+        prompt, paper_prompt = prompts.get(name), paper.prompts.get(name)
+        if prompt is None or paper_prompt is None:
+            problem = "missing" if prompt is None else "no prompt of the paper's preset"
+            sentences.append(f"prompts: '{name}' is {problem}")
+        elif prompt != paper_prompt:
+            pairs = enumerate(zip(prompt, paper_prompt, strict=False))
+            start = next((i for i, (a, b) in pairs if a != b), min(len(prompt), len(paper_prompt)))
+            texts = [repr(text[max(start - _CONTEXT, 0) : start + _EXCERPT]) for text in (prompt, paper_prompt)]
+            sentences.append(f"prompts: '{name}' has {texts[0]} at character {start}, the paper's {texts[1]}")
+    return sentences
 
 
 def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Found:
     """Why the run's data set, split, questions, settings or cut contexts are not those of the printed value."""
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
-        names = listed([one.dataset for one in value.rules])
+        names = listed([item.dataset for item in value.rules])
         paper_has = f"{names}'s {value.rules[0].split} split" if len(value.rules) == 1 else f"the mean of {names}"
         return Found([f"split: {config['name']} is made up, the paper has {paper_has}"])
     rows = public_releases.row_differences(run, rule.dataset, rule.split)
-    found = []
+    sentences = []
     if config.get("split") != rule.split:
-        found.append(f"split: {config.get('split', 'not recorded')}, the paper's is {rule.split}")
+        sentences.append(f"split: {config.get('split', 'not recorded')}, the paper's is {rule.split}")
     n = len(run.records)
     if n != rule.questions:
-        return Found([*found, f"sample: {n} questions, the paper has {rule.questions}"])
+        return Found([*sentences, f"sample: {n} questions, the paper has {rule.questions}"])
     if run.config.get("sample"):
         seed = run.config.get("sample_seed", 0)
-        found.append(f"sample: about {run.config['sample']} questions drawn with seed {seed}, the paper has all")
+        sentences.append(f"sample: about {run.config['sample']} questions drawn with seed {seed}, the paper has all")
     corrected = run.manifest.get("corrected") or ()
-    found += [f"dataset: gold answers of {one['questions']} questions were corrected" for one in corrected]
+    sentences += [f"dataset: gold answers of {item['questions']} questions were corrected" for item in corrected]
     if rule.subset is not None:
-        found.append(f"sample: {rule.subset}")
+        sentences.append(f"sample: {rule.subset}")
     # An option that is not there is not set. Where the rows come from is not compared: what is published of the rows
     # decides. The subset of the official repository is.
     options = dict(config.get("options") or {})
     elsewhere = config.get("data") or config.get("hub") != paper.dataset.get("hub")
     places = ("split", "hub", "revision", *(["subset"] if elsewhere else []))
-    wanted = {key: one for key, one in paper.dataset.items() if key not in places}
-    own = {**dict.fromkeys(key for key in wanted if key not in DatasetConfig.model_fields), **config, **options}
-    more = [key for key, one in options.items() if one is not None and key not in {*paper.dataset, *paper.ignored}]
-    found += _differences("dataset: ", own, {**wanted, **dict.fromkeys(more)})
+    printed = {key: item for key, item in paper.dataset.items() if key not in places}
+    own = {**dict.fromkeys(key for key in printed if key not in DatasetConfig.model_fields), **config, **options}
+    more = [key for key, item in options.items() if item is not None and key not in {*paper.dataset, *paper.ignored}]
+    sentences += _differences("dataset: ", own, {**printed, **dict.fromkeys(more)})
     if config.get("hub") != paper.dataset.get("hub", config.get("hub")) and "rows" not in rows.unchecked:
         rows.unchecked.append("rows")  # of a mirror
     cut = sum(record["truncated"] is not None for record in run.records)
     if cut and not value.entry.truncated:
-        found.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
-    return Found([*found, *rows.reasons], rows.unchecked)
+        sentences.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
+    return Found([*sentences, *rows.reasons], rows.unchecked)
 
 
 def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
@@ -275,11 +276,11 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
         return [f"metric: FLOPs under {metric.asked}, the paper's are under {metric.convention}"]
     if not metric.in_points:
         return []
-    own = facts.score_names(run)
-    if metric.score is not None and score_of(metric, run) not in own:
-        return [_lacking_score(metric.score, metric.score, own)]
+    score_names = facts.score_names(run)
+    if metric.score is not None and score_of(metric, run) not in score_names:
+        return [_lacking_score(metric.score, metric.score, score_names)]
     if metric.corpus is not None and metric.corpus not in facts.corpus_names(run):
-        return [_lacking_score(f"counts for {metric.corpus}", scorer_of(metric.corpus), own)]
+        return [_lacking_score(f"counts for {metric.corpus}", scorer_of(metric.corpus), score_names)]
     if run.config.get("failed", "zero") == "skip" and any(r["error"] is not None for r in run.records):
         return ["metric: failed questions are left out of the mean"]
     return []
@@ -287,33 +288,33 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
 
 def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     """What makes a run less than the experiment that it names: it did not end, changed on the way, or lacks answers."""
-    metric, entry, found = value.metric, value.entry, []
+    metric, entry, sentences = value.metric, value.entry, []
     state = run.summary.get("state", "running")
     if state != "finished":
-        found.append(f"run: it is {state}")
+        sentences.append(f"run: it is {state}")
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
-    if odd := sorted(changed & _DECISIVE):
-        found.append(f"run: a part of it was made after a change of {listed(odd)}")
+    if decisive := sorted(changed & _DECISIVE):
+        sentences.append(f"run: a part of it was made after a change of {listed(decisive)}")
     n, failed = len(run.records), sum(record["error"] is not None for record in run.records)
     if failed > _FEW * n:
-        found.append(f"run: {failed} of {n} questions failed")
+        sentences.append(f"run: {failed} of {n} questions failed")
     if metric.in_points and (name := score_of(metric, run)) in facts.score_names(run):
         if missing := n - len(facts.scored(run, str(name)).values):
-            found.append(f"metric: {missing} of {n} questions have no {name}")
+            sentences.append(f"metric: {missing} of {n} questions have no {name}")
         for scorer, version in (run.manifest.get("scorers") or {}).items():
             here = scorers.version(scorer) if scorer in scorers.names() else None
             if scorer in (name, str(name).rpartition(".")[0]) and here not in (None, version):
                 versions = f"version {version} of {scorer} scored the run, here is {here}"
-                found.append(f"metric: {versions}; run: harness score RUN")
+                sentences.append(f"metric: {versions}; run: harness score RUN")
     if metric.phases and (entry.per_document or entry.questions_per_document):
         asked = {key for record in run.records for key in record["document_ids"]}
         built = {row["document_id"] for row in run.documents if row["status"] != "failed"}
         if len(built) < len(asked):
-            found.append(f"run: the cost of {len(built)} of {len(asked)} indexes is known")
-    return found
+            sentences.append(f"run: the cost of {len(built)} of {len(asked)} indexes is known")
+    return sentences
 
 
-def _lacking_score(what: str, scorer: str, own: Sequence[str]) -> str:
-    """The reason for a run without `what`, with the command that adds `scorer` to the scores `own` that it has."""
-    wanted = ",".join(dict.fromkeys([*own, scorer]))
-    return f"metric: the run has no {what}; add it with: harness score RUN --scorers {wanted}"
+def _lacking_score(what: str, scorer: str, score_names: Sequence[str]) -> str:
+    """The reason for a run without `what`, with the command that adds `scorer` to its scores `score_names`."""
+    names = ",".join(dict.fromkeys([*score_names, scorer]))
+    return f"metric: the run has no {what}; add it with: harness score RUN --scorers {names}"

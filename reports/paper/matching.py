@@ -24,15 +24,15 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
     For a mean that is a run on each of its data sets, all with the same preset, models and settings, or one run on a
     stand-in. Nothing where a member is missing: see `incomplete`.
     """
-    own = _fitting(value, runs)
-    alone = [((value.rules[0], run),) for run in own if facts.run_key(run)[0] in value.stand_ins]
+    fitting = _fitting(value, runs)
+    alone = [((value.rules[0], run),) for run in fitting if facts.run_key(run)[0] in value.stand_ins]
     if len(value.rules) == 1:
         named = (value.rules[0].dataset, *value.stand_ins)
-        return [((value.rules[0], run),) for run in own if facts.run_key(run)[0] in named]
-    found: list[tuple[Pair, ...]] = []
-    for alike in _by_settings(value, own):
-        found += product(*([(rule, run) for run in alike[rule.dataset]] for rule in value.rules))
-    return found + alone
+        return [((value.rules[0], run),) for run in fitting if facts.run_key(run)[0] in named]
+    ways: list[tuple[Pair, ...]] = []
+    for alike in _by_settings(value, fitting):
+        ways += product(*([(rule, run) for run in alike[rule.dataset]] for rule in value.rules))
+    return ways + alone
 
 
 def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> list[str]:
@@ -40,18 +40,18 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
 
     values: by default those of paper_results.csv that mapping.yaml maps.
     """
-    found: list[str] = []
+    sentences: list[str] = []
     for value in load() if values is None else values:
         members = [rule.dataset for rule in value.rules]
         for alike in _by_settings(value, _fitting(value, runs)) if len(members) > 1 else ():
             if missing := [name for name in members if not alike[name]]:
                 first = next(run for name in members for run in alike[name])
-                found.append(
+                sentences.append(
                     f"{value.paper.name}'s {value.place} is a mean over {listed(members)}: no run of "
                     f"{first.config['method']['name']} with {first.config['model']['name']} and these settings on "
                     f"{listed(missing)}"
                 )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(sentences))
 
 
 def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -61,10 +61,10 @@ def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
     made elsewhere is of no preset, whatever its method is called.
     """
     names = [re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"])) for run in runs]
-    named = [run for run, name in zip(runs, names, strict=True) if name == value.entry.preset]
+    of_preset = [run for run, name in zip(runs, names, strict=True) if name == value.entry.preset]
     tokens = value.rules[0].tokens
-    own = [run for run in named if tokens in (None, (run.config["dataset"].get("options") or {}).get("tokens"))]
-    return [run for run in own if not facts.elsewhere(run)]
+    fitting = [run for run in of_preset if tokens in (None, (run.config["dataset"].get("options") or {}).get("tokens"))]
+    return [run for run in fitting if not facts.elsewhere(run)]
 
 
 def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
@@ -74,7 +74,7 @@ def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list
     what was asked of answers besides the instruction; how long they may be too, where each has the preset's length.
     """
     members = [rule.dataset for rule in value.rules]
-    found: dict[str, dict[str, list[StoredRun]]] = {}
+    groups: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:
         if (name := facts.run_key(run)[0]) not in members:
             continue
@@ -83,7 +83,7 @@ def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list
         if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):
             del asked["max_answer_tokens"]
         models = manifest.get("models") or {key: config.get(key) for key in ("model", "roles", "encoder", "reranker")}
-        own = {"method": config["method"], "models": models, "prompts": manifest.get("prompts"), "task": asked}
-        key = canonical({**own, "seed": config.get("seed"), "failed": config.get("failed")})
-        found.setdefault(key, {member: [] for member in members})[name].append(run)
-    return list(found.values())
+        settings = {"method": config["method"], "models": models, "prompts": manifest.get("prompts"), "task": asked}
+        key = canonical({**settings, "seed": config.get("seed"), "failed": config.get("failed")})
+        groups.setdefault(key, {member: [] for member in members})[name].append(run)
+    return list(groups.values())

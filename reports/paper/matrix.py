@@ -13,14 +13,14 @@ BEGIN, END = "<!-- matrix: python -m reports.paper.matrix docs/reproducing.md --
 
 def matrix() -> str:
     """A Markdown list of each place that a command makes, with its number of printed values; below it the others."""
-    made = [place for place in tables_and_figures() if place.name or place.look]
+    places = [place for place in tables_and_figures() if place.name or place.look]
     lines = []
-    for place in made:
-        values = sum(place.has_row(one.source, one.table) and one.value.strip() != "-" for one in printed())
+    for place in places:
+        values = sum(place.has_row(row.source, row.table) and row.value.strip() != "-" for row in printed())
         named = f"- `{place.name}`: {place.title}{f' ({values})' if values else ''}"
         lines.append(named if place.name else f"- `{place.look}`: {place.label}: {place.title}")
-    drawn = "; ".join(place.label for place in tables_and_figures() if place not in made)
-    lacks = "; ".join(f"{place.label}: {place.real.removeprefix('yes, but ')}" for place in made if place.real != "yes")
+    drawn = "; ".join(place.label for place in tables_and_figures() if place not in places)
+    lacks = "; ".join(f"{p.label}: {p.real.removeprefix('yes, but ')}" for p in places if p.real != "yes")
     return "\n".join(lines) + f"\n\nIllustrations: {drawn}.\n\nNot planned on samples of the data: {lacks}."
 
 

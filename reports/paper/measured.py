@@ -69,8 +69,8 @@ def mean_over_datasets(parts: Sequence[OwnValue]) -> OwnValue:
 
 def score_of(metric: Metric, run: StoredRun) -> str | None:
     """The run's score for a metric: its first choice, else one that measures the same."""
-    own = facts.score_names(run)
-    return next((name for name in (metric.score, *metric.instead) if name in own), metric.score)
+    names = facts.score_names(run)
+    return next((name for name in (metric.score, *metric.instead) if name in names), metric.score)
 
 
 def scorer_of(corpus: str) -> str:
@@ -82,8 +82,8 @@ def _with_intervals(find: Callable[[float], Interval], scale: float) -> OwnValue
     """The value and both its intervals, times `scale`; find: level of an interval -> value with it."""
     wide, narrow = find(WIDE), find(NARROW)
 
-    def ends(one: Interval) -> tuple[float, float] | None:
-        return None if one.low is None or one.high is None else (scale * one.low, scale * one.high)
+    def ends(estimate: Interval) -> tuple[float, float] | None:
+        return None if estimate.low is None or estimate.high is None else (scale * estimate.low, scale * estimate.high)
 
     return OwnValue(None if wide.mean is None else scale * wide.mean, ends(wide), ends(narrow))
 

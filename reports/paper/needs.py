@@ -2,9 +2,9 @@
 
     needs(suite) ─► Needs(models={"llama-3.1-8b-instruct": ModelConfig, ...}, encoders, datasets, files, gpu=45e9)
 
-GPU memory is what weights and cache take, of the row that takes most, without activations:
+GPU memory is what weights and cache take, of the run that takes most, without activations:
 
-    weights   parameters x bytes of the dtype, of each model and encoder that the row uses
+    weights   parameters x bytes of the dtype, of each model and encoder that the run uses
     cache     2 x layers x key/value heads x head size x tokens x bytes; tokens: the reader's window, or the method's
 
 Sizes are those of the presets (`shape`). A model without, as one behind a server, counts nothing; `unknown` names it.
@@ -33,7 +33,7 @@ _CLASSIFIER_SIZE = 559e6  # parameters of XLM-R large
 class Needs:
     """What a suite needs, by name. documents: data set -> the file of its documents; unknown: models of unknown size.
 
-    gpu: bytes of GPU memory of the row that takes most; entities: whether a trained tool finds names (QRMeM).
+    gpu: bytes of GPU memory of the run that takes most; entities: whether a trained tool finds names (QRMeM).
     """
 
     models: dict[str, ModelConfig] = field(default_factory=dict)
@@ -52,36 +52,36 @@ def needs(suite: Suite) -> Needs:
 
     Methods change nothing of a data set, so the first one stands for all.
     """
-    found = Needs()
+    needed = Needs()
     for part in suite.parts or (suite,):
         for dataset in part.datasets:
-            found.datasets.setdefault(dataset)
+            needed.datasets.setdefault(dataset)
             config = resolve(Choices(method=part.methods[0], dataset=dataset, suite=part)).parts.get("dataset")
             if config is not None and (place := config.options.get("documents")):
-                found.documents[config.name] = str(place)
+                needed.documents[config.name] = str(place)
         for model in part.models or (None,):
             for method in part.methods:
-                _add_row(found, resolve(Choices(method=method, dataset=part.datasets[0], model=model, suite=part)))
-    return found
+                _add_run(needed, resolve(Choices(method=method, dataset=part.datasets[0], model=model, suite=part)))
+    return needed
 
 
-def _add_row(found: Needs, r: Resolution) -> None:
-    """Add the models, encoders and files of a row of a suite, resolved as `r`; its GPU memory if it is the most."""
+def _add_run(needed: Needs, r: Resolution) -> None:
+    """Add the models, encoders and files of a suite's run, resolved as `r`; its GPU memory if it is the most."""
     method: Method | None = None
     with suppress(ConfigError):  # a package that it needs is missing
         method = make_method(r)
-    own = method or method_class(r.parts["method"].implementation)
+    method_or_class = method or method_class(r.parts["method"].implementation)
     params: dict[str, Any] = r.parts["method"].params
-    models = {role: r.parts.get(f"roles.{role}", r.parts["model"]) for role in own.needs}
-    encoders = {role: r.parts[role] for role in own.encoders if r.parts.get(role) is not None}
+    models = {role: r.parts.get(f"roles.{role}", r.parts["model"]) for role in method_or_class.needs}
+    encoders = {role: r.parts[role] for role in method_or_class.encoders if r.parts.get(role) is not None}
     for config in models.values():
-        found.models.setdefault(config.name, config)
-        found.adapters |= dict.fromkeys(config.adapters.values())
+        needed.models.setdefault(config.name, config)
+        needed.adapters |= dict.fromkeys(config.adapters.values())
     for config in encoders.values():
-        found.encoders.setdefault(config.name, config)
+        needed.encoders.setdefault(config.name, config)
     if classifier := params.get(_CLASSIFIER):
-        found.classifiers.setdefault(str(classifier))
-    found.entities |= params.get("recogniser") == "stanza"
+        needed.classifiers.setdefault(str(classifier))
+    needed.entities |= params.get("recogniser") == "stanza"
     window = int(getattr(method.config, "window", 0) or 0) if method is not None else 0
     # Bytes of each model with its cache, and of each encoder; one that plays several roles counts once.
     gpu = 4 * _CLASSIFIER_SIZE if classifier else 0
@@ -89,13 +89,13 @@ def _add_row(found: Needs, r: Resolution) -> None:
         if config.backend == "endpoint" or config.package:
             continue
         if config.shape is None:
-            found.unknown.setdefault(name)
+            needed.unknown.setdefault(name)
             continue
         shape = ModelShape(**config.shape.model_dump())
         tokens = min(filter(None, (config.window, window)), default=0)
         cache = 2 * shape.layers * shape.kv_heads * shape.head_size * tokens
         gpu += _BYTES[config.dtype] * (shape.parameters + cache)
-    for one in {one.source: one for one in encoders.values()}.values():
-        if one.shape is not None:
-            gpu += 4 * (2 if one.query_source else 1) * ModelShape(**one.shape.model_dump()).parameters
-    found.gpu = max(found.gpu, gpu)
+    for encoder in {encoder.source: encoder for encoder in encoders.values()}.values():
+        if encoder.shape is not None:
+            gpu += 4 * (2 if encoder.query_source else 1) * ModelShape(**encoder.shape.model_dump()).parameters
+    needed.gpu = max(needed.gpu, gpu)

@@ -69,28 +69,28 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     entry, paper = value.entry, value.paper
     r, method = _resolve_preset(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
     choice = r.parts["method"]
-    others = type(method).from_other_runs
-    rules = {key: one for key, one in choice.params.items() if key in others and isinstance(one, str)}  # "from:garlic"
+    numbers = type(method).from_other_runs
+    rules = {key: v for key, v in choice.params.items() if key in numbers and isinstance(v, str)}  # "from:garlic"
     params = {**method.config.model_dump(mode="json"), **rules, **entry.params}
     models = {role: _model_of_role(value, r, role) for role in method.needs}
     encoders = {role: r.parts[role] for role in method.encoders if role in r.parts}
-    said = {**rule.settings, **({} if rule.tokens is None else {"tokens": rule.tokens}), **entry.settings}
+    row_settings = {**rule.settings, **({} if rule.tokens is None else {"tokens": rule.tokens}), **entry.settings}
     own = r.parts["dataset"].model_dump(mode="json")
     left_out = _NOT_DATA
-    if "format" in said:  # such rows come from elsewhere, so where the preset's are is not compared
+    if "format" in row_settings:  # such rows come from elsewhere, so where the preset's are is not compared
         left_out = _NOT_DATA | {"hub", "subset", "revision"}
-    dataset = {**{key: one for key, one in {**own, **own["options"]}.items() if key not in left_out}, **said}
-    ignored = frozenset({key for key, one in said.items() if one is None} | _FILES)
+    dataset = {key: v for key, v in {**own, **own["options"]}.items() if key not in left_out} | row_settings
+    ignored = frozenset({key for key, v in row_settings.items() if v is None} | _FILES)
     return Settings(
         method={
             "implementation": choice.implementation,
             "view": choice.view,
-            **{key: one for key, one in (flatten(params) if params else {}).items() if key not in value.recording},
+            **{key: v for key, v in (flatten(params) if params else {}).items() if key not in value.recording},
         },
         prompts=method.prompts(),
-        dataset={key: one for key, one in dataset.items() if key not in ignored},
+        dataset={key: v for key, v in dataset.items() if key not in ignored},
         models={role: model for role, model in models.items() if model is not None},
-        encoders={role: _shipped_model(one, last_part(one.source), _ENCODER) for role, one in encoders.items()},
+        encoders={role: _shipped_model(v, last_part(v.source), _ENCODER) for role, v in encoders.items()},
         trained=frozenset(method.adapters()),
         ignored=ignored,
     )
@@ -107,12 +107,12 @@ _Roles = tuple[tuple[str, str | None], ...]
 @contextmanager
 def _shipped_only() -> Iterator[None]:
     """Ignore the folder HARNESS_CONFIGS in the block."""
-    own = os.environ.pop(registry.ENV, None)
+    folder = os.environ.pop(registry.ENV, None)
     try:
         yield
     finally:
-        if own is not None:
-            os.environ[registry.ENV] = own
+        if folder is not None:
+            os.environ[registry.ENV] = folder
 
 
 @cache
@@ -134,26 +134,26 @@ def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tu
 @cache
 def _presets_by_source() -> dict[str, str]:
     """The last part of a model's hub id, in lower case -> the preset that has it."""
-    found: dict[str, str] = {}
+    by_source: dict[str, str] = {}
     for name in presets.names("models"):
-        values = {key: one for _, layer in presets.read("models", name) for key, one in layer.items()}
+        values = {key: value for _, layer in presets.read("models", name) for key, value in layer.items()}
         if "source" in values:
-            found.setdefault(last_part(str(values["source"])).lower(), name)
-    return found
+            by_source.setdefault(last_part(str(values["source"])).lower(), name)
+    return by_source
 
 
 def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
     """The model of a role: that of the row or paper, else the preset's own, else the reader; None for any."""
-    wanted, own = value.paper.roles, r.parts.get(f"roles.{role}")
-    if role in wanted and wanted[role] is None:
+    roles, own = value.paper.roles, r.parts.get(f"roles.{role}")
+    if role in roles and roles[role] is None:
         return None
-    name = str(wanted.get(role) or (last_part(own.source or own.name) if own is not None else value.paper.model))
+    name = str(roles.get(role) or (last_part(own.source or own.name) if own is not None else value.paper.model))
     config: ModelConfig = r.parts["model"] if own is None else own
     if last_part(config.source or config.name).lower() != name.lower() or config.backend == "endpoint":
         return Model(name, {})
     model, ours = _shipped_model(config, name, _MODEL), value.paper.model_settings
     settings = model.settings | ours
-    return replace(model, settings={k: one for k, one in settings.items() if k not in ours or one is not None})
+    return replace(model, settings={k: item for k, item in settings.items() if k not in ours or item is not None})
 
 
 def _shipped_model(config: Any, name: str, keys: tuple[str, ...]) -> Model:

@@ -50,7 +50,7 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
     table: dict[tuple[str, ...], Printed] = {}
     for row in printed() if results is None else parse_printed(results):
         table.setdefault((row.source, row.table, row.method, row.dataset, row.metric), row)
-    found: list[Value] = []
+    values: list[Value] = []
     for entry in rules.entries:
         paper = _paper_of(entry, rules.papers[entry.source])
         datasets = {**rules.datasets, **paper.datasets}
@@ -81,8 +81,8 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
                 meant = tuple(one.model_copy(update={"tokens": of_label.tokens}) for one in meant)
             number = _parse_number(cell.value, paper.scale if rule.in_points else 1.0)
             said = (label, meant, of_label.stand_ins, metric, rule)
-            found.append(Value(entry, paper, *said, *number, cell.line, deviations, rules.recording))
-    return tuple(found)
+            values.append(Value(entry, paper, *said, *number, cell.line, deviations, rules.recording))
+    return tuple(values)
 
 
 @cache
@@ -93,16 +93,16 @@ def _shipped_rules() -> Mapping:
 
 def _paper_of(entry: Entry, paper: Paper) -> Paper:
     """The paper as this entry has it: with its own models; `questions` are the whole set where others have a subset."""
-    own: dict[str, object] = {"roles": {**paper.roles, **entry.roles}}
+    changes: dict[str, object] = {"roles": {**paper.roles, **entry.roles}}
     if entry.questions is not None:
-        whole = {"questions": entry.questions, "subset": None}
-        own["datasets"] = {
-            label: rule.model_copy(update=whole) if isinstance(rule, DatasetRule) and rule.subset else rule
+        full_set = {"questions": entry.questions, "subset": None}
+        changes["datasets"] = {
+            label: rule.model_copy(update=full_set) if isinstance(rule, DatasetRule) and rule.subset else rule
             for label, rule in paper.datasets.items()
         }
     if entry.model is not None:
-        own["model"] = entry.model
-    return paper.model_copy(update=own)
+        changes["model"] = entry.model
+    return paper.model_copy(update=changes)
 
 
 def _parse_number(text: str, scale: float) -> tuple[float, int]:

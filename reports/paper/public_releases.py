@@ -57,12 +57,12 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     """How the content of a role's model or encoder differs from the paper's."""
     recorded = (run.manifest.get("models") or {}).get(role) or {}
     weights = recorded.get("weights")
-    found = Found(unchecked=["weights"])  # of the hub, too: a run says itself which commit it had
+    result = Found(unchecked=["weights"])  # of the hub, too: a run says itself which commit it had
     if quantised := recorded.get("quantised"):
         return Found([f"model: the {role}'s weights are quantised ({quantised}), the paper's are {wanted.name}"])
     if isinstance(weights, Mapping) and "hub" in weights:
         hub = str(weights["hub"])
-        if last_part(hub).lower() not in {last_part(one).lower() for one in _hubs(wanted)}:
+        if last_part(hub).lower() not in {last_part(hub_id).lower() for hub_id in _hubs(wanted)}:
             return Found([f"model: the {role} is {last_part(hub)}, the paper's is {wanted.name}"])
         if other := other_owner(hub, wanted):
             return Found([f"model: the {role} is {other}"])
@@ -73,21 +73,21 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     sizes: Any = (run.manifest.get("shapes") or {}).get(role)
     from_hub = isinstance(weights, Mapping) and "hub" in weights
     if sizes is None and wanted.shape and not from_hub:
-        found.reasons.append(f"model: the {role}'s sizes are not recorded; run it again")
+        result.reasons.append(f"model: the {role}'s sizes are not recorded; run it again")
     shape = {} if sizes is None else wanted.shape
     if odd := [f"{key} {sizes.get(key)} instead of {size}" for key, size in shape.items() if sizes.get(key) != size]:
-        found.reasons.append(f"model: the {role} has other sizes than {wanted.name} ({', '.join(odd)})")
+        result.reasons.append(f"model: the {role} has other sizes than {wanted.name} ({', '.join(odd)})")
     known = _published_facts()["models"].get(wanted.name) or {}
-    found.reasons += _template_differences(run, role, known, wanted.name)
+    result.reasons += _template_differences(run, role, known, wanted.name)
     if "opening" in known and role not in (run.manifest.get("first_prompts") or {}):
-        found.unchecked.append("chat template")
-    return found
+        result.unchecked.append("chat template")
+    return result
 
 
 def other_owner(source: str, wanted: Model) -> str | None:
     """The end of a sentence where a hub id is of another owner than the paper's; None for a folder or a bare name."""
     hubs = _hubs(wanted)
-    if source.startswith(("/", ".", "~")) or "/" not in source or source.lower() in {one.lower() for one in hubs}:
+    if source.startswith(("/", ".", "~")) or "/" not in source or source.lower() in {hub_id.lower() for hub_id in hubs}:
         return None
     return f"{source}, the paper's is {hubs[0]}"
 
@@ -132,30 +132,30 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
     """How the run's questions differ from the official `split` in what is published of it: ids, kinds, documents."""
     known: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
     config, revision = run.config["dataset"], (run.manifest.get("dataset") or {}).get("revision")
-    found = Found(unchecked=[] if revision and not config.get("data") else ["rows"])
+    result = Found(unchecked=[] if revision and not config.get("data") else ["rows"])
     if (config.get("options") or {}).get("documents"):
-        found.unchecked.append("retrieved documents")
+        result.unchecked.append("retrieved documents")
     # A repeated id has a suffix of the loader's ("x#2").
     ids = [str(record["question_id"]).partition("#")[0] for record in run.records]
     if trained := sum(hashlib.sha256(key.encode()).hexdigest()[:12] in _training_ids() for key in ids):
-        found.reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
+        result.reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
     keys = set()  # equal for rows with the same question, gold and sizes; with the id where no text was kept
     for record in run.whole_records:
         text, sizes = record.get("question"), tuple(record.get("document_characters") or ())
         gold = str((record.get("gold") or {}).get("answers"))
         keys.add((record["question_id"] if text is None else text, sizes, gold))
-    if twice := len(run.records) - len(keys):
-        found.reasons.append(f"sample: {twice} of {len(ids)} questions stand there twice")
-    if "ids" in known and (odd := sum(not re.fullmatch(known["ids"], key) for key in ids)):
-        found.reasons.append(f"sample: {odd} of {len(ids)} ids are not of the form of {dataset}'s")
+    if n_repeated := len(run.records) - len(keys):
+        result.reasons.append(f"sample: {n_repeated} of {len(ids)} questions stand there twice")
+    if "ids" in known and (n_wrong := sum(not re.fullmatch(known["ids"], key) for key in ids)):
+        result.reasons.append(f"sample: {n_wrong} of {len(ids)} ids are not of the form of {dataset}'s")
     documents = sorted({str(key) for record in run.records for key in record["document_ids"]})
     if "documents" in known and len(documents) != known["documents"]:
-        found.reasons.append(f"sample: {len(documents)} documents, the {split} split has {known['documents']}")
+        result.reasons.append(f"sample: {len(documents)} documents, the {split} split has {known['documents']}")
     elif "sha256" in known and hashlib.sha256("\n".join(documents).encode()).hexdigest() != known["sha256"]:
-        found.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
+        result.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
     for by in (by for by in KINDS if by in known):
-        own, official = Counter(kind(record, by) for record in run.whole_records), known[by]
-        if set(own) != {None} and own != Counter({str(name): count for name, count in official.items()}):
-            counts = ", ".join(f"{name} {own[str(name)]} (official {count})" for name, count in official.items())
-            found.reasons.append(f"sample: other numbers of each {by}: {counts}")
-    return found
+        here, official = Counter(kind(record, by) for record in run.whole_records), known[by]
+        if set(here) != {None} and here != Counter({str(name): count for name, count in official.items()}):
+            counts = ", ".join(f"{name} {here[str(name)]} (official {count})" for name, count in official.items())
+            result.reasons.append(f"sample: other numbers of each {by}: {counts}")
+    return result

@@ -83,11 +83,11 @@ def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
     """The table or figure that `harness reproduce NAME` means, and its suite: NAME or its twin. Raises UnknownName."""
     known = {presets.fold(item.name): item for item in tables_and_figures() if item.name}
     folded = presets.fold(name)
-    found = known.get(folded.removeprefix(TWIN))
-    if found is None:
+    table = known.get(folded.removeprefix(TWIN))
+    if table is None:
         names = [item.name for item in tables_and_figures() if item.name]
-        raise UnknownName("table or figure", name, [*names, *(TWIN + one for one in names)], "harness reproduce --list")
-    return found, f"{TWIN if folded.startswith(TWIN) else ''}{found.name}"
+        raise UnknownName("table or figure", name, [*names, *(TWIN + n for n in names)], "harness reproduce --list")
+    return table, f"{TWIN if folded.startswith(TWIN) else ''}{table.name}"
 
 
 class Printed(BaseModel):

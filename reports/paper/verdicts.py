@@ -92,17 +92,17 @@ def measured_rows(
     labels = {facts.run_key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
     # (paper, data set) where the made-up data set stands in for several labels of the paper.
     places = {(value.paper.name, name, value.place) for value in values for name in value.stand_ins}
-    several = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
+    ambiguous = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
     measured: _Measured = {}
-    among: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
+    remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
     for sentences in (other_versions(runs), reasons_not_to_rank(runs), only_in_seed(runs)):
         for run, sentence in zip(runs, sentences, strict=True):
-            among[facts.run_key(run)] += [sentence] if sentence else []
+            remarks[facts.run_key(run)] += [sentence] if sentence else []
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
         readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
     return [
-        (value, len(pairs) > 1, _verdict_row(value, pairs, runs, labels, several, measured, margin, among))
+        (value, len(pairs) > 1, _verdict_row(value, pairs, runs, labels, ambiguous, measured, margin, remarks))
         for value in values
         for pairs in matches(value, runs)
         if not any(_of_another_row(value, run, readers[_table_key(value)]) for _, run in pairs)
@@ -195,36 +195,36 @@ def _verdict_row(
     pairs: tuple[Pair, ...],
     runs: Sequence[StoredRun],
     labels: dict[tuple[str, str], str],
-    several: set[tuple[str, str]],
+    ambiguous: set[tuple[str, str]],
     measured: _Measured,
     margin: float,
-    among: dict[tuple[str, str], list[str]],
+    remarks: dict[tuple[str, str], list[str]],
 ) -> dict[str, Any]:
     """The row of `frame` for a value and the runs that measure it, one for each of its data sets.
 
-    labels: run key -> method's name in tables; several: (paper, data set) that stands for several labels of the paper;
-    measured: values worked out so far, by run and measure; among: run key -> how the run differs from the other runs.
+    labels: run key -> method's name in tables; ambiguous: (paper, data set) that stands for several labels of a paper;
+    measured: values worked out so far, by run and measure; remarks: run key -> how the run differs from the other runs.
     """
-    entry, each = value.entry, list[OwnValue]()
+    entry, own_values = value.entry, list[OwnValue]()
     for _, run in pairs:
         key = (facts.run_key(run), value.metric, entry.per_document, entry.questions_per_document)
         if key not in measured:
             measured[key] = measure(value, run)
-        each.append(measured[key])
-    ours = mean_over_datasets(each)
-    found, n = _found(value, pairs, runs), sum(len(run.records) for _, run in pairs)
-    why = found.reasons
+        own_values.append(measured[key])
+    ours = mean_over_datasets(own_values)
+    check, n = _differences_of_pairs(value, pairs, runs), sum(len(run.records) for _, run in pairs)
+    why = check.reasons
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
         why.append(f"metric: the run has no {value.metric.score or lacks}")
     if not why:
         for _, run in pairs:
-            found.add(_rescored_once(value, run, measured))
+            check.add(_rescored_once(value, run, measured))
     names, first = [facts.run_key(run)[0] for _, run in pairs], pairs[0][1]
-    label = f", {value.place}" if (value.paper.name, names[0]) in several else ""
+    label = f", {value.place}" if (value.paper.name, names[0]) in ambiguous else ""
     low, high = ours.wide or (None, None)
-    notes = [(*(() if why else facts.notes(run)), *among[facts.run_key(run)]) for _, run in pairs]
-    marks = dict.fromkeys([*found.marks, *(note for of_run in notes for note in of_run)])
+    notes = [(*(() if why else facts.notes(run)), *remarks[facts.run_key(run)]) for _, run in pairs]
+    marks = dict.fromkeys([*check.marks, *(note for of_run in notes for note in of_run)])
     return {
         "dataset": names[0] if len(pairs) == 1 else f"{value.place} (mean of {listed(names)})",
         "paper": f"{value.paper.name}, {entry.table}",
@@ -238,7 +238,7 @@ def _verdict_row(
         "ours.high": high,
         "n": n,
         "apart": None if ours.value is None else ours.value - value.printed,
-        "verdict": NOT_COMPARABLE if why else verdict(value, ours, n, margin, list(dict.fromkeys(found.unchecked))),
+        "verdict": NOT_COMPARABLE if why else verdict(value, ours, n, margin, list(dict.fromkeys(check.unchecked))),
         "convention": value.metric.asked or value.metric.convention if value.metric.phases else None,
         "notes": (*why, *marks, *(f"known: {note}" for note in value.deviations)),
         "run": ", ".join(dict.fromkeys(run.name for _, run in pairs)),
@@ -256,26 +256,26 @@ def _rescored_once(value: Value, run: StoredRun, measured: _Measured) -> Found:
     name = score_of(metric, run) if metric.corpus is None else scorer_of(metric.corpus)
     key = (facts.run_key(run), name)
     if key not in measured:
-        problem, whole = rescored(run, str(name))
-        odd = other_texts(run) if whole and problem is None else None
-        if odd:
-            problem = f"{odd} of {len(run.records)} questions or gold answers are not those of the data set"
-        unchecked = ["scores"] if not whole else ["gold answers"] if odd is None else []
+        problem, all_checked = rescored(run, str(name))
+        n_other = other_texts(run) if all_checked and problem is None else None
+        if n_other:
+            problem = f"{n_other} of {len(run.records)} questions or gold answers are not those of the data set"
+        unchecked = ["scores"] if not all_checked else ["gold answers"] if n_other is None else []
         measured[key] = [] if problem is None else [f"metric: {problem}"], unchecked
     reasons, unchecked = measured[key]
     return Found([*reasons], [*unchecked])
 
 
-def _found(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> Found:
+def _differences_of_pairs(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> Found:
     """What differs between the runs and the value; each reason and mark with its data sets where not all have it."""
-    each = [(facts.run_key(run)[0], differences(value, run, rule, runs)) for rule, run in pairs]
+    checks = [(facts.run_key(run)[0], differences(value, run, rule, runs)) for rule, run in pairs]
 
     def with_datasets(part: str) -> list[str]:
-        found: dict[str, list[str]] = {}
-        for dataset, one in each:
-            for sentence in getattr(one, part):
-                found.setdefault(sentence, []).append(dataset)
-        return [one if len(of) == len(pairs) else f"{one} ({listed(of)})" for one, of in found.items()]
+        where: dict[str, list[str]] = {}
+        for dataset, found in checks:
+            for sentence in getattr(found, part):
+                where.setdefault(sentence, []).append(dataset)
+        return [text if len(names) == len(pairs) else f"{text} ({listed(names)})" for text, names in where.items()]
 
-    unchecked = dict.fromkeys(name for _, one in each for name in one.unchecked)
+    unchecked = dict.fromkeys(name for _, found in checks for name in found.unchecked)
     return Found(with_datasets("reasons"), list(unchecked), with_datasets("marks"))

@@ -14,9 +14,10 @@ from tests.reports.searches import folder_of, index, keep, made, searched, step
 class TestGraphOf:
     def test_rows_are_levels_from_the_highest_and_chunks_stand_in_document_order(self):
         assert made().rows() == {3: [6], 2: [4, 5], 1: [0, 1, 2, 3]}
-        assert [made().run_name(level) for level in (3, 2, 1)] == ["level 3", "level 2", "chunks"]
+        assert [made().level_name(level) for level in (3, 2, 1)] == ["level 3", "level 2", "chunks"]
         assert parse_graph(index(span=[[13, 19], [9, 13], [5, 9], [0, 5], *[None] * 3])).rows()[1] == [3, 2, 1, 0]
-        assert parse_graph({name: value for name, value in index().items() if name != "span"}).run_name(1) == "level 1"
+        spanless = {name: value for name, value in index().items() if name != "span"}
+        assert parse_graph(spanless).level_name(1) == "level 1"
 
     @pytest.mark.parametrize("value", [None, [], {}, {"text": [], "level": []}, {"vectors": np.zeros(3)}])
     def test_another_index_is_no_graph(self, value):
