@@ -37,9 +37,14 @@ for _signal, _handler in (
         signal.signal(_signal, _handler)
 
 
-# Real rows are answered by SmolLM2-135M, whose weights are converted once to HARNESS_HOME: most of a minute for each test
-# with a home of its own. Tests of the default itself put it back.
-registry.shipped("readers")["any other"] = "pocket-llama"
+def pytest_runtest_setup() -> None:
+    """Let the small model answer real rows too; before each test, as some clear the table.
+
+    SmolLM2-135M's weights are converted once to HARNESS_HOME, 30 s for each test with a home of its own. Tests of the
+    default itself put it back.
+    """
+    registry.shipped("readers")["any other"] = "pocket-llama"
+
 
 # numba compiles UMAP anew in every process; optimising it takes longer than it saves on graphs of forty chunks (10 s of a
 # test, 8 s without).
