@@ -1,5 +1,6 @@
 import pytest
 
+from reports.figures import front
 from reports.paper import comparable, public_releases
 
 _MODELS = {**public_releases._published_facts(), "datasets": {}}
@@ -10,6 +11,18 @@ def no_official_rows(request, monkeypatch):
     """Runs made by hand have rows of no official split; tests/reports/test_paper_public_releases.py compares them."""
     if request.module.__name__.rpartition(".")[2] not in ("test_paper_public_releases", "test_fabricated_runs"):
         monkeypatch.setattr(public_releases, "_published_facts", lambda: _MODELS)
+
+
+@pytest.fixture
+def drawn():
+    """Let the test draw score against cost as users see it."""
+
+
+@pytest.fixture(autouse=True)
+def empty_drawing(request, monkeypatch):
+    """No drawings of score against cost, whose three files take a second of each page; `drawn` asks for them."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr(front, "draw", lambda *_, **__: b'<svg viewBox="0 0 1 1"><g id="figure_1"></g></svg>')
 
 
 @pytest.fixture(autouse=True)

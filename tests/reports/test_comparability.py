@@ -129,7 +129,7 @@ def test_the_ratio_is_over_the_questions_that_both_answered(tmp_path):
     assert not any("ratio" in note for note in table.loc["full-context", "notes"])
 
 
-def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path):
+def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path, drawn):
     runs = [
         priced(tmp_path, "dear", [5.0, 6.0, 7.0], 0.4),
         priced(tmp_path, "cheap", [1.0, 2.0, 3.0], 0.4),

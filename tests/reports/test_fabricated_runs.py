@@ -91,33 +91,28 @@ def test_what_runs_behind_a_server_is_not_checked(honest, source, reasons):
     assert reasons or found.unchecked == ["weights", "precision", "chat template"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "refused"),
-    [
-        ("other weights", False),
-        ("template: system", True),
-        ("template: behind the prompt", True),
-        ("template: not recorded", False),
-        ("other code", False),
-        ("packages", False),
-        ("gold edited", False),
-        ("corrected gold", True),
-        ("wrong answers without a score", True),
-        ("server with extra", False),
-        ("replies of another run", False),
-        ("not finished", True),
-    ],
-)
-def test_a_fabricated_run_that_stands_alone_is_not_certified(whole, kind, refused):
-    run, plain = whole
-    made = bench.fabricated(kind, run, str(value().metric.score), random.Random(5))
-    assert bench.judged(kind, made, [], plain, value()) == (refused, False, False)
+REFUSED = {
+    "other weights": False,
+    "template: system": True,
+    "template: behind the prompt": True,
+    "template: not recorded": False,
+    "other code": False,
+    "packages": False,
+    "gold edited": False,
+    "corrected gold": True,
+    "wrong answers without a score": True,
+    "server with extra": False,
+    "replies of another run": False,
+    "not finished": True,
+}
 
 
-@pytest.fixture  # of each test: what stands for the code and packages that are here is not that of the module
-def whole(tmp_path):
+def test_a_fabricated_run_that_stands_alone_is_not_certified(tmp_path):
     run = bench.honest_run(tmp_path, value())
-    return run, frame([run], [value()]).iloc[0]
+    plain, score = frame([run], [value()]).iloc[0], str(value().metric.score)
+    made = {kind: bench.fabricated(kind, run, score, random.Random(5)) for kind in REFUSED}
+    found = {kind: bench.judged(kind, one, [], plain, value()) for kind, one in made.items()}
+    assert found == {kind: (refused, False, False) for kind, refused in REFUSED.items()}
 
 
 def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):

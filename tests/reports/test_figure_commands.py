@@ -29,7 +29,7 @@ FILES = {
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, command):
+def call(tmp_path, monkeypatch, command, drawn):
     """Run a command beside results/ with a search that recorded other stops, and a run without any."""
     monkeypatch.chdir(tmp_path)
     rows = [searched(i, [0.1] * (i % 3 + 2), stop=i % 3 + 1) for i in range(9)]

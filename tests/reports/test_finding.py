@@ -94,7 +94,7 @@ def test_a_page_opens_with_title_description_and_the_sentence(tmp_path):
     assert places == sorted(places)
 
 
-def test_where_flops_are_unknown_the_page_draws_money(tmp_path):
+def test_where_flops_are_unknown_the_page_draws_money(tmp_path, drawn):
     billed = usage(0.0, uncounted=1) | {"billed": {"reader": {"input": 1000, "cached": 0, "output": 10}}}
     model = {"name": "m", "backend": "endpoint", "price": {"input": 2.0, "cached": None, "output": 5.0}}
     rows = [record(n, 1.0, usage={"answer": billed}) for n in range(3)]

@@ -112,13 +112,13 @@ class TestInterval:
         told = [counts(text, [GOLD]) for text in answers]
         found = corpus_interval(lambda sums: scorers.corpus_score(ONE, sums), told, clusters)
         by_hand = []
-        for _ in range(200):
+        for _ in range(60):
             drawn = [i for d in generator.integers(0, 60, 60) for i in (2 * d, 2 * d + 1)]
             by_hand.append(corpus_bleu([answers[i] for i in drawn], [[GOLD]] * 120))
         assert found.mean == pytest.approx(corpus_bleu(answers, [[GOLD]] * 120))
         assert (found.n, found.clusters) == (120, 60)
-        assert found.low == pytest.approx(np.quantile(by_hand, 0.025), abs=0.03)
-        assert found.high == pytest.approx(np.quantile(by_hand, 0.975), abs=0.03)
+        assert found.low == pytest.approx(np.quantile(by_hand, 0.025), abs=0.04)
+        assert found.high == pytest.approx(np.quantile(by_hand, 0.975), abs=0.04)
 
     def test_of_a_mean_is_that_of_interval(self):
         hits = [int(i % 3 == 0) for i in range(50)]

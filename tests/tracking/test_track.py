@@ -1,6 +1,6 @@
+import functools
 import getpass
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,14 +9,15 @@ from harness.engine.progress import Silent
 from harness.errors import SaveError
 from harness.scale.shard import run_shard
 from harness.storage.run_folder import find_runs, read_run
+from harness.tracking import track as tracking
 from harness.tracking.mlflow_traces import MlflowTraces
-from harness.tracking.track import track
 from reports.main_table import frame
 from tests.engine.fakes import World, go, make_plan
 from tests.reports.build import built
 from tests.tracking.store import SCORE, append, artifacts, client, history, only_run, row, run_folder, runs_of, suite
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
+track = functools.partial(tracking.track, traces=0)  # test_mlflow_traces.py has them
 
 
 class TestTrack:
@@ -69,7 +70,7 @@ class TestTrack:
         assert (after.info.status, after.data.tags["state"]) == ("FINISHED", "finished")
 
     def test_under_load_nothing_is_finished_with_unfinished_numbers(self, uri, tmp_path, monkeypatch):
-        """Twelve runs, eight of them at a time, each read behind every one of its writes."""
+        """Six runs, four of them at a time, each read behind every one of its writes."""
         read, it = [], type(client(uri))
 
         def read_behind(write):
@@ -81,12 +82,12 @@ class TestTrack:
 
         for name in ("log_batch", "set_tag", "update_run", "set_terminated"):
             monkeypatch.setattr(it, name, read_behind(getattr(it, name)))
-        folders = [run_folder(tmp_path, hash8=f"{n:08}") for n in range(12)]
-        track(folders[0], uri, running=True, traces=0)
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda folder: track(folder, uri, traces=0), folders))
+        folders = [run_folder(tmp_path, hash8=f"{n:08}") for n in range(6)]
+        track(folders[0], uri, running=True)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda folder: track(folder, uri), folders))
         done = [run for run in read if "FINISHED" in (run.info.status, run.data.tags["state"].upper())]
-        assert len({run.info.run_id for run in done}) == 12 < len(done) < len(read)
+        assert len({run.info.run_id for run in done}) == 6 < len(done) < len(read)
         assert {(run.data.metrics.get(SCORE), run.data.metrics.get("n")) for run in done} == {(25.0, 8.0)}
 
     def test_twice_is_one_run_and_adds_no_point(self, uri, tmp_path):
@@ -180,10 +181,10 @@ class TestTrack:
         data = World(questions=6, documents=3).dataset()
         folders = [go(make_plan(data, limit=4), tmp_path / name).folder for name in "abcd"]
         for folder in folders:
-            track(folder, uri, traces=0)
+            track(folder, uri)
         for number in (1, 2):
             run_shard(make_plan(data), tmp_path / "b", number, 2, progress=Silent(), command=["harness", "run"])
-        track(folders[1], uri, traces=0)
+        track(folders[1], uri)
         found = sorted(runs_of(uri, data.name), key=lambda run: run.info.start_time)
         assert sorted(run.data.metrics["n"] for run in found) == [4, 4, 4, 6]
         assert len({run.info.run_name for run in found}) == 4
@@ -213,21 +214,14 @@ class TestTrack:
             shown = [name for name in json.loads(json.loads(view)["state"])[columns] if "params" in name]
             assert shown == ["params.`method.k`", "params.`seed`"]
 
-    @pytest.mark.parametrize(
-        "manifest",
-        [
-            {"packages": {"torch": "2.9"}},
-            {"dataset": {"fingerprint": "a" * 64}},
-            {"code": {"mine": "a"}},
-            {"git": {"commit": "c0ffee", "dirty": True}},
-        ],
-    )
-    def test_runs_that_differ_in_what_made_them_never_look_alike(self, manifest, uri, tmp_path):
-        for n, made in enumerate(({}, {}, manifest)):
+    def test_runs_that_differ_in_what_made_them_never_look_alike(self, uri, tmp_path):
+        changes = {"packages": {"torch": "2.9"}}, {"dataset": {"fingerprint": "a" * 64}}, {"code": {"mine": "a"}}
+        for n, made in enumerate(({}, {}, *changes, {"git": {"commit": "c0ffee", "dirty": True}})):
             track(run_folder(tmp_path / str(n), manifest=made | {"started": f"2026-01-0{n + 1}T03:04:05+00:00"}), uri)
         found = sorted(runs_of(uri), key=lambda run: int(run.info.start_time))
-        assert len({run.info.run_name for run in found}) == 3
-        assert [run.data.tags["made_with"] == found[0].data.tags["made_with"] for run in found] == [True, True, False]
+        assert len({run.info.run_name for run in found}) == 6
+        made_with = [run.data.tags["made_with"] for run in found]
+        assert (len(set(made_with)), made_with[0]) == (5, made_with[1])
         view = client(uri).get_experiment_by_name("musique").tags["mlflow.sharedViewState.harness"]
         assert "tags.`made_with`" in json.loads(json.loads(view)["state"])["selectedColumns"]
 
@@ -250,11 +244,10 @@ class TestTrack:
 
 class TestFaults:
     @pytest.mark.parametrize("bad_server", [500, 200], indirect=True)
-    def test_a_server_that_answers_nonsense(self, bad_server, tmp_path):
-        begun = time.monotonic()
+    def test_a_server_that_answers_nonsense(self, bad_server, tmp_path, monkeypatch):
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
         with pytest.raises(SaveError, match="tracking failed at http://127"):
             track(run_folder(tmp_path), bad_server)
-        assert time.monotonic() - begun < 20
 
     def test_a_file_that_is_no_database(self, tmp_path):
         (tmp_path / "mlflow.db").write_text("not a database " * 100)

@@ -8,6 +8,7 @@ from harness.storage.run_folder import read_run
 from reports.gold_rows import read_rows
 from reports.page import page
 from tests.reports.build import SCORE, answered, span, write_run
+from tests.reports.conftest import empty_drawing  # noqa: F401 - a fixture
 from tests.reports.figure_searches import step
 
 GOLD = {"answers": ["north"], "supporting": [{"document_id": "d0", "start": 0, "end": 9}], "extra": {}}

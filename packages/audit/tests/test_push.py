@@ -80,9 +80,13 @@ def bundle(tmp_path):
     return tmp_path / "bundle.zip", export(runs, tmp_path / "bundle.zip")
 
 
-def push(hub: Hub, *words: str, token: str = "right") -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_TOKEN": token, "HF_HUB_OFFLINE": "0"}
-    return subprocess.run([sys.executable, "-m", "harness", "push", *words], env=env, capture_output=True, text=True)
+@pytest.fixture
+def push(hub: Hub, bundle, command, monkeypatch):
+    """Push the bundle in this process, as a fresh one does with HF_ENDPOINT: exit code, stdout, stderr."""
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{hub.server_port}")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_TOKEN", "right")
+    return lambda *words: command("push", str(bundle[0]), "me/runs", *words)
 
 
 def test_the_card_is_made_without_reading_the_records_for_every_column(bundle, monkeypatch) -> None:
@@ -93,7 +97,9 @@ def test_the_card_is_made_without_reading_the_records_for_every_column(bundle, m
 
 def test_a_bundle_and_its_card_are_a_private_data_set(hub: Hub, bundle) -> None:
     path, digest = bundle
-    done = push(hub, str(path), "me/runs")
+    words = [sys.executable, "-m", "harness", "push", str(path), "me/runs"]
+    env = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_TOKEN": "right", "HF_HUB_OFFLINE": "0"}
+    done = subprocess.run(words, env={**os.environ, **env}, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"{hub.url}\n"), done.stderr
     (made,) = hub.created
     assert (made["name"], made["type"], made["visibility"]) == ("runs", "dataset", "private")
@@ -104,15 +110,16 @@ def test_a_bundle_and_its_card_are_a_private_data_set(hub: Hub, bundle) -> None:
     assert "musique (licence not recorded)" in card
 
 
-def test_public_is_asked_for(hub: Hub, bundle) -> None:
-    assert push(hub, str(bundle[0]), "me/runs", "--public").returncode == 0
+def test_public_is_asked_for(hub: Hub, push) -> None:
+    assert push("--public")[0] == 0
     assert hub.created[0]["visibility"] == "public"
 
 
-def test_a_wrong_token_is_a_sentence(hub: Hub, bundle) -> None:
-    done = push(hub, str(bundle[0]), "me/runs", token="wrong")
-    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1), done.stderr
-    assert "log in with: hf auth login, or set HF_TOKEN" in done.stderr
+def test_a_wrong_token_is_a_sentence(hub: Hub, push, monkeypatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "wrong")
+    code, _, message = push()
+    assert (code, len(message.splitlines())) == (3, 1), message
+    assert "log in with: hf auth login, or set HF_TOKEN" in message
     assert hub.files == {}
 
 
