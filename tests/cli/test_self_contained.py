@@ -1,14 +1,12 @@
 """A run folder is read without its data set: every verb, after the file of the rows was removed."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from harness.storage.run_folder import read_run
 from tests.reports.test_page import Page
-from tests.storage.test_old_runs import FOLDERS, OLD
 
 LONG = "Ann built the mill near Kelford. " * 40
 BACKWARDS = {"document_id": "d", "start": 5, "end": 1}
@@ -153,16 +151,3 @@ def test_gold_answers_that_somebody_damaged_are_one_sentence(scorer, gold, here,
     assert done.returncode == 2 or (done.returncode, scorer) == (0, "evidence_recall"), "flagged by the scorer itself"
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") <= 1
-
-
-@pytest.mark.parametrize("name", [name for name in FOLDERS if not name.startswith("oldest/")])
-def test_scoring_an_old_run_again_makes_it_self_contained(here, tmp_path, name):
-    folder = Path(shutil.copytree(OLD / name, tmp_path / "run"))
-    assert here("score", str(folder)).returncode == 0
-    for one in records(folder):
-        assert one["question"]
-        assert one["gold"]["answers"]
-    stored = read_run(folder)
-    texts = stored.texts(stored.records)
-    pieces = [piece for one in stored.records for piece in one["shown"]]
-    assert all(piece["text"] or piece["text_sha256"] in texts for piece in pieces if piece["end"] > piece["start"])

@@ -372,11 +372,6 @@ def test_what_is_typed_as_one_value_replaces_what_was_there_and_keeps_its_origin
     assert (text.config.dataset.answer_prefix, text.origins["dataset.answer_prefix"]) == ("The answer is:", "--set")
 
 
-def test_values_from_python_are_taken_as_they_are() -> None:
-    assert get(sets={"method.word": "3"}).config.method.params["word"] == "3"
-    assert get(sets={"method.word": Raw("3")}).config.method.params["word"] == 3
-
-
 @pytest.mark.parametrize("text", ["extends: b\n", "extends: a\n", "extends: [a]\n"])
 def test_a_preset_cannot_extend_itself(text: str, folder: Path) -> None:
     (folder / "methods" / "a.yaml").write_text(text)

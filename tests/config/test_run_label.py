@@ -72,13 +72,6 @@ def test_profile_paper_is_the_reference_and_marks_nothing() -> None:
     assert planned("pecan", *sets, profile="paper").config.method.mark == ""
 
 
-def test_pecan_under_the_paper_profile_has_the_papers_values_only() -> None:
-    sets = ("model.window=2048", "encoder=minilm", "model=pocket-llama", "model.dtype=float32")
-    params = planned("pecan", *sets, profile="paper").config.method.params
-    wanted = {"position_factor": True, "similarity_scale": "all", "repeated_points": "keep", "chunk_tokens": 300}
-    assert wanted.items() <= params.items()
-
-
 def test_each_rival_asks_for_its_summaries_in_a_prompt_of_its_own() -> None:
     """No shared prompt that was chosen for the embedded model: docs/methods/raptor.md#raptor-summary, #memwalker-walk."""
     found = {name: planned(name).method for name in ("raptor-ct", "pecan-no-graph", "memwalker", "summary")}

@@ -81,13 +81,6 @@ def test_a_mistake_in_what_is_swept_is_one_sentence(typed: list[str], sentence: 
     assert sentence in str(error.value)
 
 
-def test_a_parameter_that_no_method_has_is_a_mistake_with_the_nearest_name() -> None:
-    with pytest.raises(
-        UserError, match=r"key 'method.worde' .*no method of this command has it. Did you mean 'method.word'"
-    ):
-        sweep.expand_runs([ECHO, OTHER], sweep.parse_axes(["method.worde=a,b"]))
-
-
 @pytest.mark.parametrize(
     ("row", "axes"),
     [

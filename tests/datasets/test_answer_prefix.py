@@ -126,14 +126,6 @@ def dataset_of(**more):
     return resolve(Choices(**{**PLAIN, **more})).config.dataset
 
 
-def test_typed_after_set_it_keeps_its_colon():
-    assert dataset_of(sets={"dataset.answer_prefix": Raw(PREFIX)}).answer_prefix == PREFIX
-    assert dataset_of(sets={"dataset.answer_prefix": Raw("Answer")}).answer_prefix == "Answer"
-    assert dataset_of(sets={"dataset.answer_prefix": Raw("null")}).answer_prefix is None
-    with pytest.raises(ConfigError, match=r"dataset\.answer_prefix='' \(--set\): string should have at least 1"):
-        dataset_of(sets={"dataset.answer_prefix": Raw("''")})
-
-
 @pytest.mark.parametrize("suite", ["pocket-longrefiner-table2", "longrefiner-table2", "pocket-longrefiner-table5"])
 def test_the_suites_ask_for_it_where_the_paper_does(suite):
     whole = suites.read_suite(suite)

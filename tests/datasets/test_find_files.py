@@ -22,7 +22,6 @@ GOOD = [
     (HOTPOT, {"split": "validation", "subset": "distractor"}, [HOTPOT[4]]),
     (HOTPOT, {"split": "train", "subset": "distractor"}, HOTPOT[2:4]),
     (ANS, {"split": "validation"}, [ANS[1]]),
-    (ANS, {"split": "dev"}, [ANS[1]]),
     (ANS, {"split": "train"}, [ANS[2]]),
     (FULL, {"split": "validation", "patterns": ["*_ans_*_dev*"]}, [ANS[1]]),
     (FULL, {"split": "validation", "subset": "full"}, [FULL[3]]),
@@ -32,7 +31,6 @@ GOOD = [
     (["README.md", "loader.py", "data.zip"], {"split": "test", "subset": "qasper"}, ["data.zip"]),
     (["rows.jsonl", "more.zip"], {"split": "test"}, ["rows.jsonl"]),
     (LONG, {"split": "test", "subset": "qasper"}, ["data/qasper.jsonl"]),
-    (LONG, {"split": "test", "subset": "musique"}, ["data/musique.jsonl"]),
     (["__MACOSX/a.jsonl", "a.jsonl"], {"split": "test"}, ["a.jsonl"]),
     (["a/contest.jsonl"], {"split": "validation"}, ["a/contest.jsonl"]),
 ]

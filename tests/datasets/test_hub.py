@@ -180,12 +180,6 @@ def test_a_page_that_is_no_hub_is_not_believed(hub):
         load(config(hub="me/mu"))
 
 
-def test_several_files_can_be_named(hub):
-    hub.add("me/two", TWO, {"a_dev.jsonl": lines([musique(1)]), "b_dev.jsonl": lines([musique(2)])})
-    data = load(config(hub="me/two", options={"files": ["b_*", "a_*"]}))
-    assert [e.question.id for e in data.examples] == ["2hop__1", "2hop__2"]
-
-
 @pytest.mark.parametrize("content", ["{", "[1]", '{"me/mu": 3}', '{"me/mu": {"revision": "main", "files": []}}'])
 def test_a_lock_file_that_is_none_is_named_not_overwritten(hub, content):
     DATASETS.lock_path.parent.mkdir()

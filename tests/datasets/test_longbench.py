@@ -52,14 +52,6 @@ def test_mistake_is_named(tmp_path, changes, field, problem):
     check_mistake(tmp_path, [longbench(1), longbench(2, **changes)], field, problem, given)
 
 
-@pytest.mark.parametrize("key", ["_id", "input", "context", "answers"])
-def test_missing_key(tmp_path, key):
-    row = longbench(1)
-    del row[key]
-    with pytest.raises(DataError, match=f"line 1, field '{key}': is missing"):
-        _load(write_lines(tmp_path / "r.jsonl", [row]))
-
-
 def _shipped(name, data):
     fields = {k: v for _, values in presets.read("datasets", f"longbench/{name}") for k, v in values.items()}
     return DatasetConfig.model_validate({**fields, "data": str(data)})

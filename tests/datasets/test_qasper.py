@@ -117,8 +117,6 @@ def _set(key, value):
 
 MISTAKES = [
     (lambda p: p.pop("id"), "id", "is missing"),
-    (_set("id", " "), "id", "is empty"),
-    (lambda p: p.pop("full_text"), "full_text", "is missing"),
     (_set("full_text", "text"), "full_text", "should be a list, is a string"),
     (_set("full_text", {"section_name": ["a"], "paragraphs": []}), "full_text", "section_name 1, paragraphs 0"),
     (lambda p: p.update(title=" ", abstract="", full_text=[]), None, "the document is empty"),
@@ -127,7 +125,6 @@ MISTAKES = [
     (lambda p: p["qas"][1].update(answers=[]), "qas[1].answers", "the question has no answer"),
     (lambda p: p["qas"][1].update(answers={"answer": [1], "worker_id": []}), "qas[1].answers", "differ in length"),
     (lambda p: p["qas"][0].update(question=""), "qas[0].question", "is empty"),
-    (lambda p: p["qas"][0].update(question_id=" "), "qas[0].question_id", "is empty"),
     (lambda p: p["qas"][0].update(question_id="q1a"), "question id", "'q1a' is also the id of the row at"),
     (lambda p: _answer(p).update(yes_no="yes"), "qas[0].answers[0].answer.yes_no", "true or false, is a string"),
     (lambda p: _answer(p).update(extractive_spans=[]), "qas[0].answers[0].answer", "is neither unanswerable nor"),

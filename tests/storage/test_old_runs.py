@@ -5,9 +5,7 @@ old_runs/ was written by these versions: `oldest`, the first commit (made-up row
 `2026-11`, the last commit before the modules moved.
 """
 
-import json
 import shutil
-import tracemalloc
 from pathlib import Path
 
 import pandas as pd
@@ -66,7 +64,12 @@ def test_one_folder(here, tmp_path, name):
         assert scored.stderr.count("\n") == 1
         return
     assert scored.returncode == 0, scored.stderr
-    before, after = run.summary["scores"], read_run(folder).summary["scores"]
+    stored = read_run(folder)  # which holds its questions, gold answers and texts from now on
+    assert all(one["question"] and one["gold"]["answers"] for one in stored.records)
+    texts = stored.texts(stored.records)
+    pieces = [piece for one in stored.records for piece in one["shown"]]
+    assert all(piece["text"] or piece["text_sha256"] in texts for piece in pieces if piece["end"] > piece["start"])
+    before, after = run.summary["scores"], stored.summary["scores"]
     assert {k: (v["mean"], v["n"]) for k, v in after.items()} == {k: (v["mean"], v["n"]) for k, v in before.items()}
 
 
@@ -86,28 +89,3 @@ def test_a_class_of_an_old_run_is_the_name_of_today():
     assert old.config["method"]["implementation"] == "methods.pecan:Pecan"
     new.config["method"]["implementation"] = "pecan"
     assert not any("implementation" in line for line in config_difference(old, new))
-
-
-def test_a_table_of_many_questions_holds_less_than_500_bytes_of_each(tmp_path):
-    """A million questions of an imported file took 2.7 GB."""
-    run = {"method": {"name": "m"}, "dataset": {"name": "d", "scorers": ["s"]}, "model": {"name": "x"}, "seed": 0}
-    (tmp_path / "run.yaml").write_text(json.dumps({"config": run}))
-    usage = {"answer": {"uncounted": 1, "tokens_in": 882, "tokens_out": 3, "seconds": 0.255}}
-    row = {
-        "document_ids": [],
-        "prediction": "p" * 99,
-        "scores": {"s": 1.0},
-        "usage": usage,
-        "shown": [],
-        "stop_reason": "",
-    }
-    row |= {"steps": [], "truncated": None, "error": None, "notes": {}, "question": "q" * 99}
-    lines = (json.dumps({"question_id": f"q{n}", **row}) + "\n" for n in range(4000))
-    (tmp_path / "records.jsonl").write_text("".join(lines))
-    tracemalloc.start()
-    run = read_run(tmp_path, hold="numbers")
-    held = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert held / 4000 < 500
-    assert [r["question_id"] for r in run.records[:2]] == ["q0", run.records[1]["question_id"]]
-    assert run.whole_records[3]["prediction"] == "p" * 99

@@ -23,55 +23,39 @@ def _home(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
 
 
-VALUES = [
-    ("/home/ann/x", "~/x"),
-    ("/home/ann", "~"),
-    ("/home/anna/x", "/home/anna/x"),
-    ("/data/home/ann/x", "/data/home/ann/x"),
-    ("see /home/ann/x", "see /home/ann/x"),
-    ("sqlite:////home/ann/x", "sqlite:////home/ann/x"),
-    ({"a": ["/home/ann/x", 3, None]}, {"a": ["~/x", 3, None]}),
-    (("/home/ann/x",), ["~/x"]),
+TEXTS = [
+    ("without_home", "/home/ann/x", "~/x"),
+    ("without_home", "/home/ann", "~"),
+    ("without_home", "/home/anna/x", "/home/anna/x"),
+    ("without_home", "/data/home/ann/x", "/data/home/ann/x"),
+    ("without_home", "see /home/ann/x", "see /home/ann/x"),
+    ("without_home", "sqlite:////home/ann/x", "sqlite:////home/ann/x"),
+    ("without_home", {"a": ["/home/ann/x", 3, None]}, {"a": ["~/x", 3, None]}),
+    ("without_home", ("/home/ann/x",), ["~/x"]),
+    ("sentence_without_home", "no file '/home/ann/x', nor /home/ann/y", "no file '~/x', nor ~/y"),
+    ("sentence_without_home", "/home/ann/x: gone", "~/x: gone"),
+    ("sentence_without_home", "at /data/home/ann/x and ../home/ann/x", "at /data/home/ann/x and ../home/ann/x"),
+    ("sentence_without_home", "/home/anna/x", "/home/anna/x"),
+    ("command_without_home", "/home/ann/x", "~/x"),
+    ("command_without_home", "--data=/home/ann/x", "--data=~/x"),
+    ("command_without_home", "model.source=/home/ann", "model.source=~"),
+    ("command_without_home", "sqlite:////home/ann/x.db", "sqlite:///~/x.db"),
+    ("command_without_home", "--mlflow=sqlite:////home/ann/x.db", "--mlflow=sqlite:///~/x.db"),
+    ("command_without_home", "/data/home/ann/x", "/data/home/ann/x"),
+    ("command_without_home", "say /home/ann/x", "say /home/ann/x"),
 ]
 
 
-@pytest.mark.parametrize(("value", "told"), VALUES)
-def test_values_that_are_paths_of_the_home_folder(value, told):
-    assert paths.without_home(value) == told
+@pytest.mark.parametrize(("function", "text", "without"), TEXTS)
+def test_the_home_folder_in_values_sentences_and_words_of_a_command(function, text, without):
+    if function == "command_without_home":
+        text, without = [text], [without]
+    assert getattr(paths, function)(text) == without
 
 
 @pytest.mark.parametrize("value", ["/home/ann/x", {"a": ["/home/ann/x", 3]}, "~x", "/data/home/ann/x", "a ~/x"])
 def test_with_home_is_the_way_back(value):
     assert paths.with_home(paths.without_home(value)) == value
-
-
-@pytest.mark.parametrize(
-    ("sentence", "told"),
-    [
-        ("no file '/home/ann/x', nor /home/ann/y", "no file '~/x', nor ~/y"),
-        ("/home/ann/x: gone", "~/x: gone"),
-        ("at /data/home/ann/x and ../home/ann/x", "at /data/home/ann/x and ../home/ann/x"),
-        ("/home/anna/x", "/home/anna/x"),
-    ],
-)
-def test_sentences(sentence, told):
-    assert paths.sentence_without_home(sentence) == told
-
-
-@pytest.mark.parametrize(
-    ("word", "told"),
-    [
-        ("/home/ann/x", "~/x"),
-        ("--data=/home/ann/x", "--data=~/x"),
-        ("model.source=/home/ann", "model.source=~"),
-        ("sqlite:////home/ann/x.db", "sqlite:///~/x.db"),
-        ("--mlflow=sqlite:////home/ann/x.db", "--mlflow=sqlite:///~/x.db"),
-        ("/data/home/ann/x", "/data/home/ann/x"),
-        ("say /home/ann/x", "say /home/ann/x"),
-    ],
-)
-def test_words_of_a_command(word, told):
-    assert paths.command_without_home([word]) == [told]
 
 
 @pytest.mark.parametrize("home", ["/", "//"])

@@ -63,9 +63,10 @@ def test_the_numbers_of_many_records_are_packed_and_those_of_the_last_try(finish
 
     (finished / "records.jsonl").write_bytes(b"".join(lines(range(1024), "") + lines((1023, 3, 64, 3), "again")))
     tracemalloc.start()
-    packed = read_run(finished, hold="numbers").records
-    held = tracemalloc.get_traced_memory()[0]
+    run = read_run(finished, hold="numbers")
+    packed, held = run.records, tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
+    assert run.whole_records[3]["prediction"] == first["prediction"]
     assert held < 200 * len(packed)
     assert list(packed) == packed[:] == [without_texts(row) for row in read_run(finished).records]
     assert [n for n, row in enumerate(packed) if row["stop_reason"]] == [3, 64, 1023]
