@@ -15,7 +15,6 @@ from harness.datasets import answer_prefix
 from harness.engine.plan import plan_choices
 from harness.engine.rescore import rescore
 from harness.engine.scoring import score_reply
-from harness.errors import ConfigError
 from harness.scorers.base import ScoreSheet
 from harness.storage.run_folder import read_run
 from harness.types import Answer, Example, Gold, Question
