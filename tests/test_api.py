@@ -204,8 +204,8 @@ def test_recorded_stops_go_to_the_methods_that_have_them() -> None:
 
 def test_a_limit_stops_a_run_and_a_higher_one_goes_on() -> None:
     with pytest.raises(LimitReached, match="--max-hours"):
-        run(max_hours=0.0001, set={"method.pause": 0.5})
-    assert run(max_hours=1, set={"method.pause": 0.5}).summary["n_total"] == 2
+        run(max_hours=0.00001, set={"method.pause": 0.1})
+    assert run(max_hours=1, set={"method.pause": 0.1}).summary["n_total"] == 2
     with pytest.raises(UserError, match="--price-per-gpu-hour P"):
         run(max_money=1)
 

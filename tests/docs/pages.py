@@ -9,12 +9,15 @@ A block says by its first line what happens to it in the tests:
     ```                        an illustration
 """
 
+import ast
 import re
 import shlex
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("harness", "methods", "reports", "packages")
 PAGES = sorted(path for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
 _BLOCK = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
 
@@ -49,6 +52,14 @@ class Block:
 def blocks(page):
     """The fenced blocks of a page in order."""
     return [Block(language, file, text) for language, file, text in _BLOCK.findall(page.read_text(encoding="utf-8"))]
+
+
+@cache
+def trees():
+    """(path, text, syntax tree) of every source file of the program."""
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+    texts = [path.read_text(encoding="utf-8") for path in paths]
+    return [(path, text, ast.parse(text)) for path, text in zip(paths, texts, strict=True)]
 
 
 def split(line):

@@ -3,12 +3,8 @@
 import ast
 import re
 
-import pytest
+from tests.docs.pages import FOLDERS, ROOT, trees
 
-from tests.docs.pages import ROOT
-
-FOLDERS = ("harness", "methods", "reports", "packages")
-SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 _FILE = re.compile(r"(?<![\w/.*<~-])((?:[\w-]+/)*[a-z_][\w-]*\.py)\b")
 # "name: what it is" at the beginning of a paragraph or behind a semicolon, as the project lists parameters.
 _PARAMETER = re.compile(r"(?:^|; )([a-z][a-z0-9_]*(?:, [a-z][a-z0-9_]*)*): (?=[a-zA-Z(\"])")
@@ -24,25 +20,23 @@ def documented(tree):
                 yield node, text
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_files_that_docstrings_and_comments_name_exist(folder):
-    known = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}
+def test_files_that_docstrings_and_comments_name_exist():
+    folders = (*FOLDERS, "tests", "bench", "configs")
+    known = {path.relative_to(ROOT).as_posix() for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    known |= {path.name for path in ROOT.glob("*.py")}
+    ends = {path[at:] for path in known for at in (0, *(m.end() for m in re.finditer("/", path)))}
     gone = []
-    for path in (path for path in SOURCES if path.is_relative_to(ROOT / folder)):
-        text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
+    for path, text, tree in trees():
         said = "\n".join([*(text for _, text in documented(tree)), *re.findall(r"#.*", text)])
         named = {name for name in _FILE.findall(said) if not _ELSEWHERE.search(name)}
-        own = {name for name in named if any(other == name or other.endswith(f"/{name}") for other in known)}
-        gone += [f"{path.relative_to(ROOT)}: {name}" for name in sorted(named - own)]
+        gone += [f"{path.relative_to(ROOT)}: {name}" for name in sorted(named - ends)]
     assert not gone, "\n".join(gone)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_parameters_that_docstrings_explain_exist(folder):
+def test_parameters_that_docstrings_explain_exist():
     gone = []
-    for path in (path for path in SOURCES if path.is_relative_to(ROOT / folder)):
-        for node, text in documented(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, _, tree in trees():
+        for node, text in documented(tree):
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
             a = node.args

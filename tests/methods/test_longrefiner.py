@@ -295,23 +295,23 @@ def test_what_scores_decides_which_encoder_is_needed(monkeypatch, tmp_path):
 PRESETS = [name for name in presets.names("methods") if name.startswith("longrefiner")]
 
 
+def resolved(name, profile):
+    return resolve(Choices(method=name, dataset="nq", profile=profile)).config
+
+
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets_are_scaled_down_for_the_pocket_model(name):
-    params = plan(name).config.method.params
+def test_the_pocket_profile_scales_down_and_that_of_the_paper_names_the_base_of_its_adapters(name):
+    params = resolved(name, "pocket").method.params
     assert params["budget"] == 300
     assert params["scoring"] in ("dense", "bm25")
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_papers_profile_refines_with_the_base_of_the_papers_adapters(name):
-    roles = resolve(Choices(method=name, dataset="nq", profile="paper")).config.roles
+    roles = resolved(name, "paper").roles
     refined = not name.startswith("longrefiner-rival") and name != "longrefiner-no-structuring"
     named = {role: model.name for role, model in roles.items()}
     assert named == ({"refiner": "Qwen2.5-3B-Instruct"} if refined else {})
 
 
 def test_ablations_change_what_they_say():
-    full = plan("longrefiner").config.method.params
+    full = resolved("longrefiner", "pocket").method.params
     for name, change in {
         "no-analysis": {"weight": 0.5},
         "no-structuring": {"structuring": False},
@@ -324,4 +324,4 @@ def test_ablations_change_what_they_say():
             "budget_of": "refiner",
         },
     }.items():
-        assert plan(f"longrefiner-{name}").config.method.params == {**full, **change}
+        assert resolved(f"longrefiner-{name}", "pocket").method.params == {**full, **change}

@@ -29,7 +29,7 @@ def test_raptor_clusters_points_as_its_program_does():
     """parthsarthi03/raptor at 2e3e83e: three groups of points, two of which touch, are two components."""
     dice = np.random.default_rng(3)
     points = np.concatenate([dice.normal(centre, 0.6, (40, 3)) for centre in (0, 1.2, 4)])
-    groups = _mixture_clusters(points, RaptorConfig())
+    groups = _mixture_clusters(points, RaptorConfig(components=8))
     assert [(len(group), int(group.sum())) for group in groups] == [(80, 3160), (40, 3980)]
 
 

@@ -2,8 +2,9 @@
 
 import contextlib
 import os
+import subprocess
+import sys
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +23,6 @@ from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
 from methods.raptor.config import RaptorConfig
 from methods.raptor.tree import cache_compiled, clusters, cut_in_order
-from tests import forked
 from tests.methods.conftest import FakeTools
 from tests.methods.raptor_tree import Vectors, fingerprint, index_of, text_of
 
@@ -96,7 +96,8 @@ def blobs(*sizes):
 
 
 def test_groups_far_apart_are_found():
-    found = clusters(blobs(40, 30, 50), [1] * 120, 3500, RaptorConfig(reduction="pca", dimensions=2))
+    config = RaptorConfig(reduction="pca", dimensions=2, components=6)
+    found = clusters(blobs(40, 30, 50), [1] * 120, 3500, config)
     assert sorted(found) == [list(range(40)), list(range(40, 70)), list(range(70, 120))]
 
 
@@ -148,7 +149,7 @@ def test_few_chunks_have_no_summaries(count):
 
 @pytest.mark.parametrize("text", [text_of(12), text_of(60), "The same words. " * 40])
 def test_a_tree_is_whole_and_ends(text):
-    index, tools = index_of(text, layers=5)
+    index, tools = index_of(text, layers=5, components=6)
     graph = Graph.from_index(index)
     leaves = [i for i, level in enumerate(graph.level) if level == 1]
     assert index["embeddings"].shape[0] == len(graph.text)
@@ -211,9 +212,10 @@ def test_umap_has_the_seed_and_one_thread(monkeypatch):
 
 # numba compiles UMAP anew in every process, for 13 s of processor time.
 @pytest.mark.parametrize("reduction", ["pca", *(["umap"] if os.environ.get("HARNESS_THOROUGH") else [])])
-def test_every_process_makes_the_same_tree(reduction, tmp_path):
-    run = forked.start("tests.methods.raptor_tree", [reduction], Path.cwd(), tmp_path / "printed", os.environ)
-    _, other, _ = run.end()
+def test_every_process_makes_the_same_tree(reduction):
+    # Without forked.py: starting its server, which imports torch, takes longer than this process.
+    words = [sys.executable, "-m", "tests.methods.raptor_tree", reduction]
+    other = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     made, _ = index_of(text_of(40), reduction=reduction, layers=2)
     assert other.split() == [fingerprint(made), str(max(made["level"])), str(made["level"].count(2))]
     assert 2 in made["level"]

@@ -34,7 +34,7 @@ def answer(method, tools=None, text=TEXT, question=QUESTION):
     return [text[s.start : s.end] for s in found.shown], found
 
 
-@pytest.mark.parametrize("piece", ["x", ".", "\n", "x ", ".\n", '!" ', "\u3002", "\n ", "e.g.", "U.S. ", "J. "])
+@pytest.mark.parametrize("piece", ["x", ".\n", '!" ', "\u3002", "U.S. "])
 def test_a_text_of_200000_characters_takes_linear_time(piece):
     text = piece * (200_000 // len(piece))
     model = FakeTools(REPLY).model()
