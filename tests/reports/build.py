@@ -90,16 +90,16 @@ def write_run(
     (folder / "run.yaml").write_text(
         yaml.safe_dump({"config": whole, "origins": {"seed": "default"} | (origins or {})})
     )
-    told = {"command": ["harness", "run"], "started": "2026-01-02T03:04:05+00:00", "method": method, "hash": hash8}
+    made = {"command": ["harness", "run"], "started": "2026-01-02T03:04:05+00:00", "method": method, "hash": hash8}
     used = {role: {"weights": role} for role in ("encoder", "reranker") if whole.get(role)}
-    told |= {
+    made |= {
         "models": {"reader": {"weights": model}} | used,
         "dataset": {"fingerprint": "f" * 64},
         "scorers": {SCORE: "1"},
     }
-    told |= {"git": {"commit": "c0ffee", "dirty": False}, "packages": {"longdoc-harness": "0.1.0"}, "warnings": []}
-    told |= manifest or {}
-    (folder / "manifest.json").write_text(json.dumps(told))
+    made |= {"git": {"commit": "c0ffee", "dirty": False}, "packages": {"longdoc-harness": "0.1.0"}, "warnings": []}
+    made |= manifest or {}
+    (folder / "manifest.json").write_text(json.dumps(made))
     (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     (folder / "documents.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
     (folder / "summary.json").write_text(json.dumps({"state": "finished"} if summary is None else summary))

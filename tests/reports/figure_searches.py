@@ -37,8 +37,8 @@ def own_rows(gold):
 
 def step(number, **changes):
     """The step that visits node `number`; its search has cost (number + 1) TFLOPs, an answer a tenth."""
-    told = {"tokens": 10, "flops": flops(number + 1), "shown": span("d0", number, number + 1)}
-    return plain_step("visit", number, **told) | changes
+    fields = {"tokens": 10, "flops": flops(number + 1), "shown": span("d0", number, number + 1)}
+    return plain_step("visit", number, **fields) | changes
 
 
 def searched(
@@ -51,18 +51,18 @@ def searched(
         scores = {"greedy_yes": float(greedy[i])} if greedy else {}
         found = {"answer": answers[i], "answer_flops": flops(0.1)} if answers else {}
         steps.append(step(i, action="study" if i > stop else "visit", p_yes=p, scores=scores, **found))
-    told = answers[stop] if answers else f"answer at {stop}"
+    answer = answers[stop] if answers else f"answer at {stop}"
     spent = {"search": usage(stop + 1.0), "answer": usage(0.1)}
     if answers:
         spent["study"] = usage(9.0)
     shown = [s["shown"] for s in steps[: stop + 1]]
-    return record(number, 0.5, steps=steps, prediction=told, usage=spent, shown=shown) | more
+    return record(number, 0.5, steps=steps, prediction=answer, usage=spent, shown=shown) | more
 
 
 def settings(t_n=1, t_p=0.5, **params):
     """Settings of a run with this stop rule."""
-    told = {"t_n": t_n, "t_p": t_p, **params}
-    return {"method": {"name": "pecan", "implementation": "pecan", "view": "document", "params": told}}
+    parameters = {"t_n": t_n, "t_p": t_p, **params}
+    return {"method": {"name": "pecan", "implementation": "pecan", "view": "document", "params": parameters}}
 
 
 def recording(own, most=None):

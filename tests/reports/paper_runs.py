@@ -43,7 +43,7 @@ def contents(config, method):
         role: public_releases._published_facts()["models"].get(last_part(str(one.get("source") or "")))
         for role, one in models.items()
     }
-    sent = {role: {"text": told["opening"], "ids": told["ids"]} for role, told in published.items() if told}
+    sent = {role: {"text": facts["opening"], "ids": facts["ids"]} for role, facts in published.items() if facts}
     return {"models": known, "shapes": shapes, "dataset": {"revision": "0" * 40}, "first_prompts": sent}
 
 
@@ -71,9 +71,9 @@ def paper_run(root, preset, dataset, rows, *, sets=None, config=None, manifest=N
     files: documents and hash8 of build.write_run."""
     plain, method, prompts = settings(preset, dataset, sets)
     whole = changed(plain, config or {})
-    told = changed({"prompts": prompts, **contents(whole, method)}, manifest or {})
+    manifest = changed({"prompts": prompts, **contents(whole, method)}, manifest or {})
     name, called = whole["dataset"]["name"], whole["method"]["name"]
-    written = write_run(root, rows, dataset=name, method=called, settings=whole, manifest=told, **files)
+    written = write_run(root, rows, dataset=name, method=called, settings=whole, manifest=manifest, **files)
     return read_run(written)
 
 

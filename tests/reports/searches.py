@@ -62,9 +62,9 @@ def keep(root, value=None, key=None):
 def searched(root, key, **changes):
     """A run of one question q0 on document d0 with the steps above; other names are fields of its record."""
     line = {"document_id": "d0", "key": key, "status": "built", "usage": {}} | changes.pop("line", {})
-    told = {name: changes.pop(name) for name in ("settings", "manifest", "hash8") if name in changes}
+    parts = {name: changes.pop(name) for name in ("settings", "manifest", "hash8") if name in changes}
     one = record(0, 0.5, **{"steps": steps(), "prediction": "an answer", **changes})
-    return read_run(write_run(root, [one], documents=[line], **told))
+    return read_run(write_run(root, [one], documents=[line], **parts))
 
 
 def folder_of(root, digest):

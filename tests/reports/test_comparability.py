@@ -37,15 +37,15 @@ def test_a_run_that_must_not_be_ranked_with_the_others_says_so(scores, changes, 
     usual = [stored(tmp_path, SCORES, method=m) for m in ("full-context", "pecan")]
     assert reasons_not_to_rank([*usual, stored(tmp_path, SCORES[:2], dataset="qasper")]) == [None] * 3
     runs = [stored(tmp_path, scores, method="bm25", **changes), *usual]
-    (told, *others) = reasons_not_to_rank(runs)
-    assert told.startswith("bm25 should not be ranked with full-context: ")
-    assert reason in told
+    (sentence, *others) = reasons_not_to_rank(runs)
+    assert sentence.startswith("bm25 should not be ranked with full-context: ")
+    assert reason in sentence
     assert others == [None, None]
     table = ordered(frame(runs)).set_index("method")
-    assert told in table.loc["bm25", "notes"]
-    assert told not in table.loc["pecan", "notes"]
+    assert sentence in table.loc["bm25", "notes"]
+    assert sentence not in table.loc["pecan", "notes"]
     shown = " ".join(render_sections([(s.title, s.frame) for s in sections(ordered(frame(runs)))], "text").split())
-    assert told in shown
+    assert sentence in shown
     # One task more or less is a matter of judgement; over other questions a ratio is of nothing.
     assert math.isnan(table.loc["bm25", "ratio"]) is ("questions" in reason or "rows" in reason)
     assert table.loc["pecan", "ratio"] == 1.0
@@ -74,9 +74,9 @@ def test_a_run_of_other_questions_is_never_the_best(wide, tmp_path):
     means = frame(asked_apart(tmp_path))
     assert list(ordered(means)["method"]) == ["bm25", "pecan", "raptor"]
     found = wide_sections(wide_table(means)) if wide else sections(ordered(means))
-    told = render_sections(found, "latex")
-    assert bold(told) == ["bm25"]
-    assert "raptor: asked otherwise than most, never marked as best" in told
+    text = render_sections(found, "latex")
+    assert bold(text) == ["bm25"]
+    assert "raptor: asked otherwise than most, never marked as best" in text
 
 
 @pytest.mark.parametrize("rivals", [{"bm25": [0.0] * 8, "pecan": [0.0] * 8}, {"bm25": [0.5] * 8, "pecan": [0.9]}])
@@ -88,8 +88,8 @@ def test_of_zeros_and_of_runs_that_are_ranked_with_none_no_one_is_best(rivals, t
 def test_the_leaderboard_marks_a_run_of_other_questions(tmp_path):
     shown = page([*asked_apart(tmp_path), stored(tmp_path, [0.3], dataset="qasper")])
     board = shown[shown.index('id="leaderboard"') :]
-    told = {name: "(q)" in row for row in board.split("</tr>")[1:5] for name in ("raptor", "bm25") if name in row}
-    assert told == {"raptor": True, "bm25": False}
+    marked = {name: "(q)" in row for row in board.split("</tr>")[1:5] for name in ("raptor", "bm25") if name in row}
+    assert marked == {"raptor": True, "bm25": False}
 
 
 def test_common_is_offered_and_reduces_runs_to_the_questions_of_all(tmp_path, command):
@@ -107,8 +107,8 @@ def test_common_is_offered_and_reduces_runs_to_the_questions_of_all(tmp_path, co
 def test_common_is_refused_where_no_question_is(tmp_path, command):
     for method, number in (("bm25", 0), ("pecan", 1)):
         write_run(tmp_path, [record(number, 1.0)], method=method)
-    told = mistake(command("report", str(tmp_path), "--common"))
-    assert "--common: the runs over musique have no question in common" in told
+    message = mistake(command("report", str(tmp_path), "--common"))
+    assert "--common: the runs over musique have no question in common" in message
 
 
 def priced(root, method, costs, score=0.5):
@@ -157,9 +157,9 @@ LEGEND = (
 def test_a_line_below_the_table_says_what_costs_are_measured_by(form, tmp_path):
     runs = [stored(tmp_path, SCORES, method=m, documents=INDEX) for m in ("full-context", "pecan")]
     whole = ordered(frame(runs))
-    told = render_sections([(s.title, s.frame) for s in sections(whole)], form)
-    assert " ".join(told.split()).count(LEGEND) == 1
-    assert "without the index" in told
+    text = render_sections([(s.title, s.frame) for s in sections(whole)], form)
+    assert " ".join(text.split()).count(LEGEND) == 1
+    assert "without the index" in text
     assert "costs are per question" not in render_sections([(s.title, s.frame) for s in sections(whole, ["n"])], form)
     for plain in ("csv", "json"):
         assert "costs are per question" not in render(whole, plain)
@@ -169,5 +169,5 @@ def test_the_line_says_no_word_of_columns_without_a_value(tmp_path):
     (row,) = legended(frame([stored(tmp_path / "a", SCORES)]))["notes"]
     assert not any("ratio" in note or "per document" in note for note in row)
     (row,) = legended(frame([stored(tmp_path / "b", SCORES, documents=INDEX)]))["notes"]
-    told = "costs are per question, tokens.index and tflops.index per document; FLOPs under the convention all-params"
-    assert row[0] == f"{told}; seconds: the time of a question's own requests, without the queue"
+    line = "costs are per question, tokens.index and tflops.index per document; FLOPs under the convention all-params"
+    assert row[0] == f"{line}; seconds: the time of a question's own requests, without the queue"

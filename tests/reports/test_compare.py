@@ -104,8 +104,8 @@ class TestRefusal:
         runs = pair(tmp_path, **changes)
         with pytest.raises(UserError, match=sentence):
             compare(runs)
-        told = render(compare(runs, force=True), "text")
-        assert "compared all the same: musique: pecan and full-context" in told
+        text = render(compare(runs, force=True), "text")
+        assert "compared all the same: musique: pecan and full-context" in text
 
     def test_no_question_in_common_cannot_be_forced(self, tmp_path):
         other = read_run(write_run(tmp_path, [record(i, 0.5) for i in range(100, 104)]))
@@ -131,25 +131,25 @@ class TestConfig:
     def test_an_encoder_that_only_one_of_two_methods_has_is_left_out_in_short(self, tmp_path):
         encoder = {"encoder": {"name": "minilm", "source": "m", "pooling": "mean"}, "model": {"name": "large"}}
         ours = stored(tmp_path / "a", OURS, method="sbert", settings=encoder)
-        told = brief_difference(ours, stored(tmp_path, BASE, method="full-context"))
-        assert {line.partition(".")[0] for line in told} == {"model"}
+        lines = brief_difference(ours, stored(tmp_path, BASE, method="full-context"))
+        assert {line.partition(".")[0] for line in lines} == {"model"}
 
 
 def test_where_rows_lie_and_what_runs_on_is_no_difference_of_two_runs(tmp_path):
     def settings(place, **more):
         dataset = {"name": "musique", "format": "musique", "scorers": [SCORE], "data": f"/home/{place}/dev.jsonl"}
-        told = {"device": place, "device_map": place, "source": f"{tmp_path}/m"}
-        model = {"name": "tiny", "backend": "hf", "embedded": False, **told}
-        roles = {"builder": {"name": "b", **told}}
+        where = {"device": place, "device_map": place, "source": f"{tmp_path}/m"}
+        model = {"name": "tiny", "backend": "hf", "embedded": False, **where}
+        roles = {"builder": {"name": "b", **where}}
         encoder = {"name": "e", "device": place, "batch_size": len(place), "max_length": 9}
         return {"dataset": dataset, "model": model, "roles": roles, "encoder": encoder, "reranker": encoder} | more
 
     base = stored(tmp_path, BASE, method="bm25", settings=settings("alice"))
     ours = stored(tmp_path, OURS, method="bm25", hash8="11111111", settings=settings("bobby", limit=3))
     assert config_difference(ours, base) == []
-    for told in (side_by_side([base, ours], reference=base.path.name).render("text"), page([base, ours])):
-        assert "/home/alice" not in told
-        assert "/home/bobby" not in told
+    for text in (side_by_side([base, ours], reference=base.path.name).render("text"), page([base, ours])):
+        assert "/home/alice" not in text
+        assert "/home/bobby" not in text
     other = settings("bobby", encoder={"name": "e", "max_length": 8})
     other["model"] = {**other["model"], "dtype": "float16"}
     found = config_difference(stored(tmp_path, OURS, method="bm25", hash8="22222222", settings=other), base)
@@ -166,8 +166,8 @@ def test_a_place_in_the_home_folder_is_told_without_it(tmp_path, monkeypatch):
 
 def test_drawn_questions_are_a_setting(tmp_path):
     drawn = stored(tmp_path, OURS, settings={"sample": 8, "sample_seed": 3})
-    told = config_difference(drawn, stored(tmp_path, BASE, method="full-context"))
-    assert {"sample: 8, reference not set", "sample_seed: 3, reference not set"} <= {*told}
+    lines = config_difference(drawn, stored(tmp_path, BASE, method="full-context"))
+    assert {"sample: 8, reference not set", "sample_seed: 3, reference not set"} <= {*lines}
 
 
 @pytest.mark.parametrize(("prediction", "odd"), [("Mira", False), ("Tom", True)])

@@ -43,16 +43,16 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_default_is_the_papers_and_another_can_be_chosen(name, call):
     arguments, column = COMMANDS[name]
-    told = {}
+    shown = {}
     for chosen in ([], ["--convention", DEFAULT], ["--convention", "full"]):
         code, out, err = call(*arguments, *chosen, "--format", "json")
         assert (code, err.count("error")) == (0, 0), err
-        told[" ".join(chosen)] = json.loads(out)
-    assert told[""] == told[f"--convention {DEFAULT}"]
-    plain, full = ([row[column] for row in rows if row[column]] for rows in (told[""], told["--convention full"]))
+        shown[" ".join(chosen)] = json.loads(out)
+    assert shown[""] == shown[f"--convention {DEFAULT}"]
+    plain, full = ([row[column] for row in rows if row[column]] for rows in (shown[""], shown["--convention full"]))
     assert plain
     assert full == pytest.approx([2 * value for value in plain])
-    assert {row["convention"] for row in told["--convention full"]} == {"full"}
+    assert {row["convention"] for row in shown["--convention full"]} == {"full"}
     for chosen in (DEFAULT, "full"):
         text = " ".join(call(*arguments, "--convention", chosen)[1].split())
         assert f"FLOPs under the convention {chosen}" in text
@@ -107,14 +107,14 @@ def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path):
            for i, p in enumerate((0.2, 0.6, 0.9))]  # fmt: skip
     old[2]["action"] = "study"
     row = {**searched(0, [0.2, 0.6], stop=1), "steps": old, "prediction": "a"}
-    told = recording(Rule(1, 0.5), Rule(2, 0.5))
-    assert told.stop(row, Rule(2, 0.5), "full").flops == pytest.approx(3.1 * TERA)
-    later = told.stop(row, Rule(2, 0.5))
+    replay = recording(Rule(1, 0.5), Rule(2, 0.5))
+    assert replay.stop(row, Rule(2, 0.5), "full").flops == pytest.approx(3.1 * TERA)
+    later = replay.stop(row, Rule(2, 0.5))
     assert (later.answer, later.flops) == ("a", None)
-    assert told.stop(row, Rule(1, 0.5)).flops == pytest.approx(2.1 * TERA), "measured, so under all four"
+    assert replay.stop(row, Rule(1, 0.5)).flops == pytest.approx(2.1 * TERA), "measured, so under all four"
     assert full_only_notes([row], "full") == []
     run = searched_run(tmp_path, [row], settings=settings(t_n=1, record_stops=2))
-    table = frame([Scored(run, told, rules_to_show(told, 2, [0.5]), {("q0", 2): 1.0})])
+    table = frame([Scored(run, replay, rules_to_show(replay, 2, [0.5]), {("q0", 2): 1.0})])
     (note,) = {note for notes in table["notes"] for note in notes if "--convention full" in note}
     assert note.startswith("this run kept the FLOPs of its steps under the convention full alone")
     assert re.search("kept the FLOPs", page([run]))

@@ -14,12 +14,12 @@ def example(*supports, documents=("d0",)):
 
 class TestEvidence:
     @pytest.mark.parametrize(
-        ("place", "told"),
+        ("place", "expected"),
         [((0, 5), "no"), ((4, 6), "yes"), ((5, 9), "yes"), ((8, 20), "yes"), ((9, 13), "no")],
     )
-    def test_a_span_that_overlaps_a_supporting_part(self, place, told):
+    def test_a_span_that_overlaps_a_supporting_part(self, place, expected):
         shown = span("d0", *place)
-        assert evidence(shown, example(Support("d0", 5, 9))) == told
+        assert evidence(shown, example(Support("d0", 5, 9))) == expected
         assert evidence(shown | {"document_id": "d1"}, example(Support("d0", 5, 9))) == "no"
         assert evidence(shown, example()) == "-"
         assert evidence(shown, None) == "-"
@@ -30,8 +30,8 @@ class TestEvidence:
         assert evidence(shown, example(Support("d0", 5, 9))) == "source"
         assert evidence(shown, example(Support("d0", 6, 9))) == "no"
 
-    def rows(self, told, **texts):
-        return Rows({"q0": told}, {name: Document(name, text) for name, text in texts.items()})
+    def rows(self, asked, **texts):
+        return Rows({"q0": asked}, {name: Document(name, text) for name, text in texts.items()})
 
     def test_supporting_nodes_visited_or_not(self, tmp_path):
         run = searched(tmp_path, "0" * 64)

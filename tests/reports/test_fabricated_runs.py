@@ -49,8 +49,8 @@ def honest(tmp_path_factory):
 def fabricated(run, config=None, manifest=None, failed=0):
     """A copy with changes at dotted paths, whose first questions failed."""
     rows = [{**row, **LOST} for row in run.records[:failed]] + run.records[failed:]
-    told = changed(run.config, config or {}), changed(run.manifest, manifest or {})
-    return replace(run, config=told[0], manifest=told[1], records=rows)
+    parts = changed(run.config, config or {}), changed(run.manifest, manifest or {})
+    return replace(run, config=parts[0], manifest=parts[1], records=rows)
 
 
 def local(source):
@@ -87,7 +87,9 @@ def test_an_honest_run_has_a_mark_beside_its_verdict(honest, changes, mark):
 )
 def test_what_runs_behind_a_server_is_not_checked(honest, source, reasons):
     found = differences(value(), fabricated(honest["bm25"], {"model.backend": "endpoint", "model.source": source}))
-    assert [told.startswith(start) for told, start in zip(found.reasons, reasons, strict=True)] == [True] * len(reasons)
+    assert [reason.startswith(start) for reason, start in zip(found.reasons, reasons, strict=True)] == [True] * len(
+        reasons
+    )
     assert reasons or found.unchecked == ["weights", "precision", "chat template"]
 
 
@@ -120,11 +122,11 @@ def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):
     names = [{"question_id": e.question.id, "document_ids": [*e.question.document_ids]} for e in plan.dataset.examples]
     each = zip(names, plan.dataset.examples, strict=True)
     rows = [with_texts(record(0, 1.0, **own), example, plan.dataset.documents)[0] for own, example in each]
-    told = {
+    parts = {
         "settings": plan.config.model_dump(mode="json"),
         "manifest": {"dataset": {"fingerprint": plan.dataset.fingerprint}},
     }
-    run = read_run(write_run(tmp_path, rows, dataset="pocket/musique", **told))
+    run = read_run(write_run(tmp_path, rows, dataset="pocket/musique", **parts))
     assert other_texts(run) == 0
     rows[0]["gold"]["answers"], rows[1]["question"] = ["Tom"], "Is it Tom?"
     assert other_texts(replace(run, records=rows)) == 2
@@ -137,7 +139,7 @@ def test_another_way_to_run_the_model_has_no_verdict(honest, config):
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "reason"),
     [
         ({"model.temperature": 0.7}, "model: the reader's temperature is 0.7, the paper's is 0.0"),
         ({"model.top_p": 0.9}, "model: the reader's top_p is 0.9, the paper's is 1.0"),
@@ -145,8 +147,8 @@ def test_another_way_to_run_the_model_has_no_verdict(honest, config):
         ({"sample": 2400, "sample_seed": 7}, "sample: about 2400 questions drawn with seed 7, the paper has all"),
     ],
 )
-def test_sampled_answers_and_questions_have_no_verdict(honest, config, told):
-    assert differences(value(), fabricated(honest["bm25"], config)).reasons == [told]
+def test_sampled_answers_and_questions_have_no_verdict(honest, config, reason):
+    assert differences(value(), fabricated(honest["bm25"], config)).reasons == [reason]
 
 
 @pytest.mark.parametrize("state", ["interrupted", "running"])
@@ -175,14 +177,14 @@ def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest, tmp_path)
     save(folder, [WORDS * 3], seed=1, **{**SIZES, "hidden_size": 32, "num_hidden_layers": 1})
     sets = {"model.dtype": "bfloat16", "model.window": 1024, "dataset.tokens": 300}
     plan = plan_choices(Choices(method="bm25", dataset="pocket/musique", model=str(folder), limit=1, sets=sets))
-    told = describe(plan)
-    manifest = {name: told[name] for name in ("models", "shapes")}
+    description = describe(plan)
+    manifest = {name: description[name] for name in ("models", "shapes")}
     found = differences(value(), fabricated(honest["bm25"], {"model.source": str(folder)}, manifest))
     assert any("other sizes than Llama-3.1-8B-Instruct" in reason for reason in found.reasons), found.reasons
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "expected"),
     [
         ("sentence-transformers/multi-qa-mpnet-base-cos-v1", None),
         ("/models/multi-qa-mpnet-base-cos-v1", None),
@@ -193,10 +195,10 @@ def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest, tmp_path)
         ),
     ],
 )
-def test_an_encoder_is_known_by_its_whole_id_and_its_sizes(honest, source, told):
+def test_an_encoder_is_known_by_its_whole_id_and_its_sizes(honest, source, expected):
     sizes = {"shapes.encoder": {"layers": 6, "width": 384}} if "MiniLM" in source else {}
     found = differences(value("sbert"), fabricated(honest["sbert"], {"encoder.source": source}, sizes)).reasons
-    assert [reason.startswith(told or "-") for reason in found] == [True] * (told is not None)
+    assert [reason.startswith(expected or "-") for reason in found] == [True] * (expected is not None)
 
 
 def test_a_file_of_retrieved_documents_is_not_checked(honest):
@@ -216,9 +218,9 @@ def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path):
     run = paper_run(tmp_path, "pecan", "musique", official())
     own = [v for v in load() if v.entry.preset == "pecan" and v.rules[0].dataset == "musique"]
     printed = next(v for v in own if v.entry.per_document)
-    for count, told in ((2417, []), (3, ["run: the cost of 3 of 2417 indexes is known"])):
+    for count, reasons in ((2417, []), (3, ["run: the cost of 3 of 2417 indexes is known"])):
         run.documents[:] = [{"document_id": f"d{i}", "status": "built", "usage": {}} for i in range(count)]
-        assert differences(printed, run).reasons == told
+        assert differences(printed, run).reasons == reasons
 
 
 GOLD = {"answers": ["Mira"], "supporting": [], "extra": {}}
@@ -226,7 +228,7 @@ NAME = "musique.answer_f1"
 
 
 @pytest.mark.parametrize(
-    ("first", "told", "whole"),
+    ("first", "sentence", "whole"),
     [
         ({}, None, True),
         ({"prediction": "Tom"}, f"1 of 2 scores {NAME} are not those of the stored answers", True),
@@ -234,11 +236,11 @@ NAME = "musique.answer_f1"
         ({"gold": {"answers": 1}}, f"{NAME} cannot score the stored answer of '2hop__0_0' again: ", False),
     ],
 )
-def test_scores_are_computed_again_from_the_stored_answers(honest, first, told, whole):
+def test_scores_are_computed_again_from_the_stored_answers(honest, first, sentence, whole):
     rows = [{**row, "gold": GOLD, "prediction": "Mira", "scores": {NAME: 1.0}} for row in honest["bm25"].records[:2]]
     problem, checked = rescored(replace(honest["bm25"], records=[{**rows[0], **first}, rows[1]]), NAME)
-    assert (problem is None, checked) == (told is None, whole)
-    assert told is None or problem.startswith(told)
+    assert (problem is None, checked) == (sentence is None, whole)
+    assert sentence is None or problem.startswith(sentence)
 
 
 @pytest.mark.parametrize(("counts", "edited"), [([1, 2], True), (None, False)])
@@ -254,13 +256,13 @@ def test_counts_of_a_score_of_the_corpus_are_computed_again(honest, counts, edit
 
 def test_runs_that_differ_in_the_seed_alone_are_told(honest):
     runs = [replace(fabricated(honest["bm25"], {"seed": n}), path=Path(f"r--{n}")) for n in range(3)]
-    told = "one of 3 runs that differ only in the seed (0, 1, 2): report all of them, not the best"
-    assert frame(runs, [value()])["notes"].map(lambda notes: told in notes).tolist() == [True] * 3
+    note = "one of 3 runs that differ only in the seed (0, 1, 2): report all of them, not the best"
+    assert frame(runs, [value()])["notes"].map(lambda notes: note in notes).tolist() == [True] * 3
     assert only_in_seed([runs[0], honest["sbert"]]) == [None, None]
 
 
 @pytest.mark.parametrize(
-    ("manifest", "told"),
+    ("manifest", "note"),
     [
         ({"git": {"commit": "d" * 40, "dirty": False}}, "commit ddddddd (most runs: c0ffee)"),
         ({"packages": {"longdoc-harness": "0.1.1"}}, "longdoc-harness 0.1.1 (most runs: 0.1.0)"),
@@ -271,11 +273,11 @@ def test_runs_that_differ_in_the_seed_alone_are_told(honest):
         ({"dataset": {"revision": "0" * 40, "fingerprint": "e" * 64}}, "other rows of the data set"),
     ],
 )
-def test_another_version_than_most_runs_is_told_beside_the_verdict(honest, manifest, told):
+def test_another_version_than_most_runs_is_told_beside_the_verdict(honest, manifest, note):
     runs = [replace(honest["bm25"], path=Path(f"r--{n}")) for n in range(2)]
     runs.append(replace(fabricated(honest["bm25"], {}, manifest), path=Path("r--9")))
     notes = frame(runs, [value()])["notes"].map(" ".join)
-    assert [told in one for one in notes] == [False, False, True]
+    assert [note in one for one in notes] == [False, False, True]
 
 
 def test_edited_gold_answers_are_told_beside_the_verdict(honest):

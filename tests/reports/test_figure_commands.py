@@ -60,8 +60,10 @@ def test_formats_and_folders_that_do_not_exist(words, call):
     assert "no format ends in '.gif'" in mistake(call(*words, "results", "--out", "a.gif"))
     assert "unknown format 'sgv'. Did you mean 'svg'" in mistake(call(*words, "results", "--format", "sgv"))
     assert "there is no folder 'nowhere'" in mistake(call(*words, "nowhere"))
-    told = "has no drawing" if words[-1] == "tokens" else "--format pdf needs a file to write to; add --out FILE.pdf"
-    assert told in mistake(call(*words, "results", "--format", "pdf"))
+    sentence = (
+        "has no drawing" if words[-1] == "tokens" else "--format pdf needs a file to write to; add --out FILE.pdf"
+    )
+    assert sentence in mistake(call(*words, "results", "--format", "pdf"))
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -72,8 +74,8 @@ def test_a_folder_may_have_the_name_of_a_figure(name, call):
 
 @pytest.mark.parametrize("words", SCORED, ids=" ".join)
 def test_an_unknown_score_is_one_sentence(words, call):
-    told = mistake(call(*words, "results", "--score", "f2", *(["--x", "model"] if words[-1] == "sweep" else [])))
-    assert "unknown score 'f2'" in told or "no run has both a score" in told
+    message = mistake(call(*words, "results", "--score", "f2", *(["--x", "model"] if words[-1] == "sweep" else [])))
+    assert "unknown score 'f2'" in message or "no run has both a score" in message
 
 
 def test_a_damaged_run_is_left_out_and_the_exit_code_says_so(call):

@@ -40,14 +40,14 @@ def recording(root, extra=None, **changes):
     return searched_run(root, [*rows, *(extra or [])], settings=made, **changes)
 
 
-def told(run):
+def rule_of(run):
     return recorded_rule(run, Rule)
 
 
 def judged(run, *choices):
-    rules = rules_to_show(told(run), *choices)
-    stops = stops_to_score(run, told(run), rules)
-    return Scored(run, told(run), rules, {k: float(stop.answer == GOLD[k[0]]) for k, stop in stops.items()})
+    rules = rules_to_show(rule_of(run), *choices)
+    stops = stops_to_score(run, rule_of(run), rules)
+    return Scored(run, rule_of(run), rules, {k: float(stop.answer == GOLD[k[0]]) for k, stop in stops.items()})
 
 
 def rows_of(run, *choices):
@@ -107,8 +107,8 @@ def test_an_error_that_ended_a_recording_is_named(tmp_path):
     assert found[1, 0.5]["covered"] == 3
     notes = found[4, 0.5]["notes"]
     assert notes[0] == "not covered: an error ended the recording before t_n = 4, t_p = 0.5 in 1 of 3 questions"
-    told = "not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with"
-    assert notes[1].startswith(told)
+    note = "not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with"
+    assert notes[1].startswith(note)
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_stops_recorded_in_half_precision_with_questions_in_flight_say_so(tmp_pa
 
 
 def test_the_grid_of_a_run(tmp_path):
-    one = told(recording(tmp_path / "a"))
+    one = rule_of(recording(tmp_path / "a"))
     assert {rule.t_p for rule in rules_to_show(one)} == {0.1, 0.2, 0.3, 0.4, 0.5}
     assert {rule.t_n for rule in rules_to_show(one)} == set(range(1, 9))
     assert rules_to_show(one, 2, [0.9]) == (Rule(1, 0.5), Rule(1, 0.9), Rule(2, 0.5), Rule(2, 0.9))
-    wide = told(recording(tmp_path / "b", settings=settings(record_stops=2, record_t_p=0.97)))
+    wide = rule_of(recording(tmp_path / "b", settings=settings(record_stops=2, record_t_p=0.97)))
     assert max(rule.t_p or 0 for rule in rules_to_show(wide)) == 0.97
-    assert rules_to_show(told(recording(tmp_path / "c", settings=settings()))) == (Rule(1, 0.5),)
-    greedy = told(recording(tmp_path / "d", settings=settings(record_stops=2, verdict="greedy")))
+    assert rules_to_show(rule_of(recording(tmp_path / "c", settings=settings()))) == (Rule(1, 0.5),)
+    greedy = rule_of(recording(tmp_path / "d", settings=settings(record_stops=2, verdict="greedy")))
     assert rules_to_show(greedy, 2) == (Rule(1, None), Rule(2, None))
 
 

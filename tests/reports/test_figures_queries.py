@@ -122,9 +122,9 @@ def test_the_command_tokens(call, tmp_path):
     )  # fmt: skip
     model = {"name": "scripted", "backend": "scripted", "script": "model.yaml"}
     made = {"dataset": config.model_dump(mode="json"), "model": model}
-    told = {"dataset": {"fingerprint": load(config).fingerprint}}
+    manifest = {"dataset": {"fingerprint": load(config).fingerprint}}
     rows = [record(i, 0.5, question_id=f"row-{i}", document_ids=[f"row-{i}"]) for i in range(2)]
-    run = searched_run(tmp_path / "results", rows, dataset="squares", settings=made, manifest=told)
+    run = searched_run(tmp_path / "results", rows, dataset="squares", settings=made, manifest=manifest)
     code, out, err = call("tokens", "--format", "json")
     assert (code, err) == (0, "")
     # "Squares\nThe square of 2 is 4.": 7 words; "what is the square of 2?": 6; the answer: 1.

@@ -25,14 +25,14 @@ def asked(**params):
     tools = FakeTools(REPLIES, probes(*P_YES), attention)
     tools.meter = Counted("answer")
     answer, _, _ = search([], tools, **params)
-    told = {"question_id": "q", "document_ids": ["d"], "scores": {}, "error": None, "usage": tools.meter.usage()}
-    return {**told, "prediction": answer.text, **{k: asdict(answer)[k] for k in ("steps", "shown", "stop_reason")}}
+    head = {"question_id": "q", "document_ids": ["d"], "scores": {}, "error": None, "usage": tools.meter.usage()}
+    return {**head, "prediction": answer.text, **{k: asdict(answer)[k] for k in ("steps", "shown", "stop_reason")}}
 
 
 def test_every_replayed_stop_is_that_of_a_real_run():
     record = asked(record_stops=3, record_t_p=0.8)
-    told = recording(Rule(1, 0.5), Rule(3, 0.8))
-    own = told.stop(record, Rule(1, 0.5))
+    replay = recording(Rule(1, 0.5), Rule(3, 0.8))
+    own = replay.stop(record, Rule(1, 0.5))
     headline = record["steps"][own.step]
     # The two ways to the cost of the run's own stop: what was measured, and what the steps say.
     assert own.flops == headline["flops"][DEFAULT] + headline["answer_flops"][DEFAULT] > 0
@@ -40,11 +40,11 @@ def test_every_replayed_stop_is_that_of_a_real_run():
     for t_n in (1, 2, 3):
         for t_p in (0.1, 0.3, 0.5, 0.8):
             real = asked(t_n=t_n, t_p=t_p)
-            stop = told.stop(record, Rule(t_n, t_p))
+            stop = replay.stop(record, Rule(t_n, t_p))
             assert stop.answer == real["prediction"]
             for convention in CONVENTIONS:
                 spent = sum(real["usage"][phase]["flops"][convention] for phase in ("search", "answer"))
-                counted = told.stop(record, Rule(t_n, t_p), convention)
+                counted = replay.stop(record, Rule(t_n, t_p), convention)
                 assert counted.flops == pytest.approx(spent, rel=1e-12)
             probed = sum(step["probe_flops"].get(DEFAULT, 0.0) for step in stop.steps(record))
             assert probed == pytest.approx(real["usage"]["search"]["probes"]["flops"][DEFAULT])
@@ -70,8 +70,8 @@ def test_with_the_embedded_model_through_the_command(tmp_path, monkeypatch, comm
     # p_yes is above a t_p of 0 after every node, so that each t_n stops one node later.
     folder = run("recorded", t_p=0.0, record_stops=3)
     assert any(step["action"] == "study" for record in read_run(folder).records for step in record["steps"])
-    told = json.loads(command("report", "curves", "recorded", "--format", "json", "--t-n", "3")[1])
-    replayed = {row["t_n"]: row for row in told if row["t_p"] == 0}
+    table = json.loads(command("report", "curves", "recorded", "--format", "json", "--t-n", "3")[1])
+    replayed = {row["t_n"]: row for row in table if row["t_p"] == 0}
     for t_n in (2, 3):
         real = read_run(run(f"real{t_n}", t_p=0.0, t_n=t_n))
         f1 = [r["scores"]["longbench.qa_f1_score"] for r in real.records]

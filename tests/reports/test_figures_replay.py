@@ -52,38 +52,38 @@ def test_stops_worked_by_hand(rule, most, place):
 
 def test_a_plain_run_holds_its_own_stop_and_no_other_answer():
     plain = searched(0, P_YES[:4], stop=3)
-    told = recording(Rule(2, 0.5), Rule(2, 0.5))
-    own = told.stop(plain, Rule(2, 0.5))
+    replay = recording(Rule(2, 0.5), Rule(2, 0.5))
+    own = replay.stop(plain, Rule(2, 0.5))
     assert (own.answer, own.flops, own.own) == ("answer at 3", pytest.approx(4.1 * TERA), True)
-    assert told.stop(plain, Rule(1, 0.5)) is None  # the place is known, what it would have answered is not
-    assert told.stop(plain, Rule(1, 0.8)) == own  # another rule with the same stop
-    assert told.stop(plain, Rule(3, 0.5)) is None
+    assert replay.stop(plain, Rule(1, 0.5)) is None  # the place is known, what it would have answered is not
+    assert replay.stop(plain, Rule(1, 0.8)) == own  # another rule with the same stop
+    assert replay.stop(plain, Rule(3, 0.5)) is None
     # It had one Yes of two, so the window or the graph ended it: a stricter rule would have ended there too.
-    assert told.stop(searched(0, P_YES[:3], stop=2), Rule(3, 0.5)) is not None
+    assert replay.stop(searched(0, P_YES[:3], stop=2), Rule(3, 0.5)) is not None
 
 
 def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_it():
     ended = {**step(5, action="study", node=None), "note": "recording ended after 5 probes: MemoryError"}
-    told = recording(OWN, Rule(4, 0.5))
+    replay = recording(OWN, Rule(4, 0.5))
     broken = {**WHOLE, "steps": [*WHOLE["steps"], ended]}
     for rule in (OWN, Rule(2, 0.5), Rule(3, 0.5), Rule(1, 0.8)):
-        assert told.stop(broken, rule) == told.stop(WHOLE, rule) is not None
+        assert replay.stop(broken, rule) == replay.stop(WHOLE, rule) is not None
     # Without the error, three of four Yes mean that the window or the graph ended the search.
-    assert told.stop(WHOLE, Rule(4, 0.5)) is not None
-    assert told.stop(broken, Rule(4, 0.5)) is None
+    assert replay.stop(WHOLE, Rule(4, 0.5)) is not None
+    assert replay.stop(broken, Rule(4, 0.5)) is None
     # An error before the run's own stop: nothing was recorded behind it, and not what an earlier stop would answer.
     own = {**WHOLE, "steps": [{**WHOLE["steps"][0], "answer": None}, WHOLE["steps"][1], ended]}
-    assert told.stop(own, OWN) is not None
-    assert [told.stop(own, rule) for rule in (Rule(1, 0.1), Rule(2, 0.5))] == [None, None]
+    assert replay.stop(own, OWN) is not None
+    assert [replay.stop(own, rule) for rule in (Rule(1, 0.1), Rule(2, 0.5))] == [None, None]
 
 
 def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop_only():
     spent = {p: {**u, "uncounted": 1} for p, u in WHOLE["usage"].items()}
-    told = recording(OWN, Rule(3, 0.5))
+    replay = recording(OWN, Rule(3, 0.5))
     for rule in (OWN, Rule(2, 0.5)):
-        assert told.stop({**WHOLE, "usage": spent}, rule).flops is None
-    assert told.stop(record(0, 0.5), Rule(2, 0.5)) is None
-    assert told.stop(record(0, 0.5), OWN) is not None
+        assert replay.stop({**WHOLE, "usage": spent}, rule).flops is None
+    assert replay.stop(record(0, 0.5), Rule(2, 0.5)) is None
+    assert replay.stop(record(0, 0.5), OWN) is not None
 
 
 def test_a_text_over_several_documents_is_its_parts_again():

@@ -19,8 +19,8 @@ def run(root, number, *scores, cost=1.0, method="bm25", **params):
     own = config("musique", method, "tiny", {})["method"] | {"params": params}
     records = [record(i, s, usage={"search": usage(cost), "answer": usage(0.5)}) for i, s in enumerate(scores * 2)]
     origins = {f"method.params.{name}": "--set" for name in params}
-    told = {"method": method, "hash8": f"{number:08}", "settings": {"method": own}, "origins": origins}
-    return read_run(write_run(root, records, **told))
+    names = {"method": method, "hash8": f"{number:08}", "settings": {"method": own}, "origins": origins}
+    return read_run(write_run(root, records, **names))
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def test_another_setting_that_differs_makes_lines_of_its_own(tmp_path):
 
 def test_two_runs_at_one_value_are_told_apart(tmp_path):
     runs = [run(tmp_path, i, 0.5, k=k) for i, k in enumerate((1, 3, 3))]
-    told = [f"bm25 (2026-01-02 03:04, 0000000{i})" for i in (1, 2)]
-    assert frame(runs, K)["method"].tolist() == ["bm25", *told]
+    labels = [f"bm25 (2026-01-02 03:04, 0000000{i})" for i in (1, 2)]
+    assert frame(runs, K)["method"].tolist() == ["bm25", *labels]
 
 
 def test_values_that_are_no_numbers_stand_side_by_side(tmp_path):

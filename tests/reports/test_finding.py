@@ -81,9 +81,9 @@ def test_without_a_score_there_is_no_best(tmp_path):
 
 def test_runs_that_must_not_be_compared_are_not_called_alike(tmp_path):
     found = runs(tmp_path, ("pecan", HIGH, 4.0), ("bm25", ALIKE, 1.0))
-    told = finding(frame(found), found, comparable=False)
-    assert told.startswith("pecan is the best of 2")
-    assert told.endswith("scores 5.0 points less on 20 questions.")
+    sentence = finding(frame(found), found, comparable=False)
+    assert sentence.startswith("pecan is the best of 2")
+    assert sentence.endswith("scores 5.0 points less on 20 questions.")
 
 
 def test_a_page_opens_with_title_description_and_the_sentence(tmp_path):

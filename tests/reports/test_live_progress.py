@@ -14,9 +14,9 @@ from tests.reports.build import SCORE, built, record, write_run
 def running(root, *, begun=60.0, starts=1, **changes):
     """A run of eight questions that began `begun` seconds ago, none answered yet."""
     at = (datetime.now(UTC) - timedelta(seconds=begun)).isoformat(timespec="seconds")
-    told = {"started": at, "starts": [{"started": at, "state": "running"}] * starts}
+    start = {"started": at, "starts": [{"started": at, "state": "running"}] * starts}
     dataset = {"fingerprint": "f" * 64, "questions": 8}
-    return write_run(root, [], summary={}, manifest={**told, "dataset": dataset}, **changes)
+    return write_run(root, [], summary={}, manifest={**start, "dataset": dataset}, **changes)
 
 
 def append(folder, *rows, name="records.jsonl"):

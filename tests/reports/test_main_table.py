@@ -35,12 +35,12 @@ class TestScores:
         assert row[SCORE] == pytest.approx(mean)
         assert any("1 of 8 questions failed" in note for note in row["notes"])
 
-    @pytest.mark.parametrize(("other", "told"), [(record(1, None), False), (record(2, 0.0), True)])
-    def test_a_question_without_the_score_is_left_out_and_told_if_it_was_answered(self, tmp_path, other, told):
+    @pytest.mark.parametrize(("other", "noted"), [(record(1, None), False), (record(2, 0.0), True)])
+    def test_a_question_without_the_score_is_left_out_and_told_if_it_was_answered(self, tmp_path, other, noted):
         rows = [record(0, 1.0, scores={SCORE: 1.0, "em": 1.0}), other]
         row = row_of(frame([read_run(write_run(tmp_path, rows))]), "pecan")
         assert (row["em"], row[SCORE]) == (1.0, 0.5)
-        assert ("em is missing for 1 of the answered questions and left out for them" in row["notes"]) is told
+        assert ("em is missing for 1 of the answered questions and left out for them" in row["notes"]) is noted
 
     def test_scores_that_are_missing_alike_are_told_in_one_sentence(self, tmp_path):
         rows = [record(0, 1.0, scores={SCORE: 1.0, "em": 1.0, "hit": 1.0}), record(1, 1.0), record(2, 1.0)]
@@ -121,7 +121,7 @@ class TestCosts:
         other = row_of(table, "bm25")
         assert math.isnan(other["tflops.probes"])
         assert not any("probes" in note for note in other["notes"])
-        # Where a model's shape is unknown, tokens are all that can be told.
+        # Where a model's shape is unknown, tokens are all that is known.
         rows[0]["usage"]["search"] = usage(0.0, uncounted=4) | {"probes": probed}
         row = row_of(frame([read_run(write_run(tmp_path, rows, hash8="89abcdef"))]), "pecan")
         assert (row["tokens.probes"], math.isnan(row["tflops.probes"])) == (15.0, True)
@@ -156,8 +156,8 @@ class TestCosts:
 
         runs = [run("full-context", 1.0, 1.0), run("pecan", 0.91, 1.06), run("bm25", 0.5, 0.9)]
         table = frame(runs)
-        told = "FLOPs without the index, beside full-context: 9.0 % cheaper under all-params, 6.0 % dearer under causal"
-        assert told in row_of(table, "pecan")["notes"]
+        note = "FLOPs without the index, beside full-context: 9.0 % cheaper under all-params, 6.0 % dearer under causal"
+        assert note in row_of(table, "pecan")["notes"]
         assert not any("causal" in note for name in ("full-context", "bm25") for note in row_of(table, name)["notes"])
         turned = row_of(frame(runs, convention="causal"), "pecan")["notes"]
         assert any("6.0 % dearer under causal, 9.0 %" in note for note in turned)
@@ -195,8 +195,8 @@ class TestNotes:
         versions = ({SCORE: "1"}, {SCORE: "2"})
         runs = [stored(tmp_path / v[SCORE], SCORES, method=v[SCORE], manifest={"scorers": v}) for v in versions]
         for chosen, there in ((runs[:1], []), (runs, ["1", "2"])):
-            told = render(frame(chosen), form).replace("\\_", "_")
-            assert [v for v in ("1", "2") if f"{SCORE} {v}" in told] == there
+            text = render(frame(chosen), form).replace("\\_", "_")
+            assert [v for v in ("1", "2") if f"{SCORE} {v}" in text] == there
 
 
 class TestRows:

@@ -88,8 +88,8 @@ def test_what_rounds_to_nothing_is_noted_in_the_tables_of_the_data_sets_alone(tm
     shares = ("2 of 1558 texts (0 %) were cut", "2 of 8 texts (25 %) were cut")
     runs = [replace(stored(tmp_path, HIGH, dataset=name), notes=shares) for name in ("musique", "qasper")]
     (row,) = wide_table(frame(runs)).to_dict("records")
-    told = " ".join(row["notes"])
-    assert [share in told for share in shares] == [False, True]
+    notes = " ".join(row["notes"])
+    assert [share in notes for share in shares] == [False, True]
 
 
 def test_a_reference_marks_what_differs_from_it(tmp_path, command):
@@ -98,8 +98,8 @@ def test_a_reference_marks_what_differs_from_it(tmp_path, command):
         stored(tmp_path, scores, method=method)
     code, out, _ = command("report", str(tmp_path), "--wide", "--reference", "bm25")
     assert (code, "mean" in out.splitlines()[1]) == (0, False), "of one data set"
-    told = [line.split()[:2] for line in out.splitlines()[2:5]]
-    assert told == [["bm25", "100.0"], ["raptor", "95.8"], ["pecan", "0.0†"]]
+    cells = [line.split()[:2] for line in out.splitlines()[2:5]]
+    assert cells == [["bm25", "100.0"], ["raptor", "95.8"], ["pecan", "0.0†"]]
     assert "†: differs from bm25, p < 0.05 (paired sign flips by document, Holm over 2 tests)" in out
     rows = json.loads(command("report", str(tmp_path), "--wide", "--reference", "bm25", "--format", "json")[1])
     small = {row["method"]: row["musique.p"] is not None and row["musique.p"] < 0.05 for row in rows}

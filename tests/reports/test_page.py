@@ -172,8 +172,8 @@ class TestContents:
         source = page(two(tmp_path), title="My runs")
         assert source.index("Score against cost") < source.index("About these runs"), "results come first"
         found = Page(source)
-        for told in ("My runs", "musique · tiny", "Score against cost", "Paired differences: musique", "Questions"):
-            assert told in found.text
+        for part in ("My runs", "musique · tiny", "Score against cost", "Paired differences: musique", "Questions"):
+            assert part in found.text
         assert "1 of 3 questions failed (scored 0)" in found.text
         kinds = [str(a.get("class")) for tag, a in found.tags if tag == "div"]
         assert [kind for kind in kinds if kind.startswith("on-")] == ["on-wide", "on-narrow"]
@@ -406,12 +406,12 @@ class TestReplay:
         (data,) = Page(page([playable(tmp_path, monkeypatch)])).data
         (tmp_path / "data.json").write_text(json.dumps(data))
         scripts = [str(ROOT / "reports/templates" / name) for name in ("page.js", "save.js", "player.js")]
-        told = subprocess.run(
+        done = subprocess.run(
             ["node", str(ROOT / "tests/reports/play.js"), str(tmp_path / "data.json"), *scripts],
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-        assert told.returncode == 0, told.stderr
-        seen = json.loads(told.stdout)
+        assert done.returncode == 0, done.stderr
+        seen = json.loads(done.stdout)
         assert seen["first"] == {"step": "Step 0 of 6: start · node #6, level 3 · P(Yes) 0.1 · 5 tokens", "text": "all of it",
                                  "visited": ["6:0"], "later": [], "current": [6], "taken": 0}  # fmt: skip
         later = seen["right, right"]

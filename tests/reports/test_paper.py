@@ -148,8 +148,8 @@ class TestCosts:
         for r in rows.records:
             r["usage"] = {"answer": usage(0.0, uncounted=1)}
         table = frame([rows], values()).set_index(["row", "metric"])
-        told = "metric: the run has no FLOPs, its model has no known sizes"
-        assert table.loc[("BM25 top-5", "TFLOPs"), "notes"] == (told,)
+        note = "metric: the run has no FLOPs, its model has no known sizes"
+        assert table.loc[("BM25 top-5", "TFLOPs"), "notes"] == (note,)
 
 
 def test_runs_that_nobody_printed_have_no_row(tmp_path):

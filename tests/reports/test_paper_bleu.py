@@ -109,8 +109,8 @@ class TestInterval:
         """Bootstrap by hand: documents drawn anew, BLEU computed from their texts each time."""
         answers, generator = texts(120), np.random.default_rng(7)
         clusters = [str(i // 2) for i in range(120)]
-        told = [counts(text, [GOLD]) for text in answers]
-        found = corpus_interval(lambda sums: scorers.corpus_score(ONE, sums), told, clusters)
+        counted = [counts(text, [GOLD]) for text in answers]
+        found = corpus_interval(lambda sums: scorers.corpus_score(ONE, sums), counted, clusters)
         by_hand = []
         for _ in range(60):
             drawn = [i for d in generator.integers(0, 60, 60) for i in (2 * d, 2 * d + 1)]
@@ -172,8 +172,8 @@ class TestReports:
         assert row["ours"] == pytest.approx(100 * facts.corpus(run, ALL).mean)
         assert row["ours.low"] < row["ours"] < row["ours.high"]
         assert row["verdict"].split(" (")[0] in ("equivalent", "differs", "undecided")
-        told = {v.rules[0].dataset for v in load() if v.metric.corpus}
-        assert told == {"narrativeqa", "qasper", "musique", "hotpotqa"}
+        names = {v.rules[0].dataset for v in load() if v.metric.corpus}
+        assert names == {"narrativeqa", "qasper", "musique", "hotpotqa"}
         lines = {v.line for v in load() if v.metric.corpus}
         assert len(lines) == 4 * (13 + 5)
 

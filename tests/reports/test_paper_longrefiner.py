@@ -24,7 +24,7 @@ def run(root, *, mean=0.544, n=1000, preset="longrefiner", dataset="nq", models=
     """
     rows = [record(2 * i, None, scores=dict.fromkeys((ACC, F1), float(i < mean * n)), error=None) for i in range(n)]
     changed = {"refiner": {"adapters": TASKS}} if models is None else models
-    manifest = {f"models.{role}.{key}": one for role, told in changed.items() for key, one in told.items()}
+    manifest = {f"models.{role}.{key}": one for role, fields in changed.items() for key, one in fields.items()}
     return paper_run(root, preset, dataset, rows, sets={**REFINED, **(sets or {})}, config=config, manifest=manifest)
 
 
@@ -54,8 +54,8 @@ class TestReasons:
     def test_another_reader_in_table_5(self, tmp_path):
         found = run(tmp_path, mean=0.506, sets={"model": SEVEN})
         assert row(found, table="Table 5")["notes"] == ()
-        told = "model: the reader is Qwen2.5-7B-Instruct, the paper's is Llama-3.1-8B-Instruct"
-        assert row(found)["notes"] == (told,)
+        note = "model: the reader is Qwen2.5-7B-Instruct, the paper's is Llama-3.1-8B-Instruct"
+        assert row(found)["notes"] == (note,)
 
     @pytest.mark.parametrize(
         ("changes", "reason"),
@@ -98,9 +98,9 @@ class TestReasons:
     def test_models_of_compression(self, tmp_path, preset, method, given, reason):
         role = "builder" if preset == "meta-chunking" else "compressor"
         sets = {f"roles.{role}": given} if given else {}
-        told = row(run(tmp_path, preset=preset, models={"reader": {}, role: {}}, sets=sets), method=method)["notes"]
-        assert len(told) == (reason is not None)
-        assert reason is None or reason in told[0]
+        notes = row(run(tmp_path, preset=preset, models={"reader": {}, role: {}}, sets=sets), method=method)["notes"]
+        assert len(notes) == (reason is not None)
+        assert reason is None or reason in notes[0]
 
     def test_an_encoder_in_place_of_the_presets_own(self, tmp_path):
         """The name in tables says so; what is compared is the encoder that the method uses."""
@@ -130,8 +130,8 @@ class TestScoringModels:
 
         assert notes(tmp_path) == ()
         other = {"method.params.scoring": "dense"} if role is None else {role: {"name": "other"}}
-        (told,) = notes(tmp_path / "b", other)
-        assert told.startswith(reason)
+        (note,) = notes(tmp_path / "b", other)
+        assert note.startswith(reason)
 
 
 class TestShipped:
@@ -145,13 +145,13 @@ class TestShipped:
     )
     def test_means_are_those_of_table_2(self, table, row_, of):
         """So the labels mean what mapping.yaml says, and EM in table 3 is Acc."""
-        told = {(v.entry.method, v.rules[0].dataset, v.metric.score == F1): v.printed for v in load()
+        printed = {(v.entry.method, v.rules[0].dataset, v.metric.score == F1): v.printed for v in load()
                 if v.entry.table.startswith("Table 2 (generator")}  # fmt: skip
         places = [v for v in load() if v.paper.name == "LongRefiner" and v.entry.table.startswith(table)]
         places = [value for value in places if value.entry.method == row_]
         assert len(places) >= 3
         for value in places:
-            own = [told[of, rule.dataset, value.metric.score == F1] for rule in value.rules]
+            own = [printed[of, rule.dataset, value.metric.score == F1] for rule in value.rules]
             assert sum(own) / len(own) == pytest.approx(value.printed, abs=0.0501)
 
     def test_what_is_mapped_is_what_the_readme_says(self):

@@ -23,7 +23,7 @@ WANTED = Model("Llama-3.1-8B-Instruct", {}, "meta-llama/Llama-3.1-8B-Instruct", 
 HUB = {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": "0" * 40}
 
 
-def told(weights, shape=None, prompts=None, model=None, **sent):
+def run_of(weights, shape=None, prompts=None, model=None, **sent):
     manifest = {"models": {"reader": {"weights": weights, **(model or {})}}, "shapes": {"reader": shape}}
     manifest |= {"prompts": {"answer": "Read. {text}\nAnswer:", **(prompts or {})}}
     if sent:
@@ -34,25 +34,25 @@ def told(weights, shape=None, prompts=None, model=None, **sent):
 @pytest.mark.parametrize(
     ("run", "reason", "unchecked"),
     [
-        (told(HUB), "", ["weights", "chat template"]),
-        (told({**HUB, "hub": "Meta-Llama/Meta-Llama-3.1-8B-Instruct"}), "", ["weights", "chat template"]),
-        (told({**HUB, "hub": "me/Llama-3.1-8B-Instruct"}), "me/Llama-3.1-8B-Instruct, the paper's is meta-llama/", []),
-        (told({"files": "ab"}, SHAPE), "", ["weights", "chat template"]),
-        (told({"files": "ab"}, {**SHAPE, "layers": 1}), r"other sizes .*layers 1 instead of 32", ["weights", "chat template"]),
-        (told({"files": "ab"}), "sizes are not recorded", ["weights", "chat template"]),
-        (told({"gguf": "ab"}, SHAPE), "quantised file", []),
-        (told(None), "not recorded", []),
-        (told(HUB, model={"quantised": "gptq, 4 bits"}), r"weights are quantised \(gptq, 4 bits\)", []),
-        (told(HUB, text=f"{OPENING}{USER}Read. x\nAnswer:{CLOSING}"), "", ["weights"]),
-        (told(HUB, text=f"{OPENING}{USER}Read. x\nAnswer: Think first.{CLOSING}"), r"it adds .*Think first", ["weights"]),
-        (told(HUB, text=f"<s>[INST] Read. x\nAnswer:{CLOSING}"), "its first prompt begins", ["weights"]),
-        (told(HUB, text=f"{OPENING}{USER}Read. x\nAnswer:{CLOSING}", ids=[1, 2, 3]), r"tokenizer .*\[1, 2, 3\]", ["weights"]),
-        (told(HUB, text=f"{OPENING}You are careful.{USER}Read. x\nAnswer:{CLOSING}"), "stands 'You are careful", ["weights"]),
-        (told(HUB, text=f"{OPENING}{USER}Be right. Read. x\nAnswer:{CLOSING}"), "stands .*Be right", ["weights"]),
-        (told(HUB, prompts={"answer, system": "Be kind."}, text=f"{OPENING}Be kind.{USER}Read. x\nAnswer:{CLOSING}"),
+        (run_of(HUB), "", ["weights", "chat template"]),
+        (run_of({**HUB, "hub": "Meta-Llama/Meta-Llama-3.1-8B-Instruct"}), "", ["weights", "chat template"]),
+        (run_of({**HUB, "hub": "me/Llama-3.1-8B-Instruct"}), "me/Llama-3.1-8B-Instruct, the paper's is meta-llama/", []),
+        (run_of({"files": "ab"}, SHAPE), "", ["weights", "chat template"]),
+        (run_of({"files": "ab"}, {**SHAPE, "layers": 1}), r"other sizes .*layers 1 instead of 32", ["weights", "chat template"]),
+        (run_of({"files": "ab"}), "sizes are not recorded", ["weights", "chat template"]),
+        (run_of({"gguf": "ab"}, SHAPE), "quantised file", []),
+        (run_of(None), "not recorded", []),
+        (run_of(HUB, model={"quantised": "gptq, 4 bits"}), r"weights are quantised \(gptq, 4 bits\)", []),
+        (run_of(HUB, text=f"{OPENING}{USER}Read. x\nAnswer:{CLOSING}"), "", ["weights"]),
+        (run_of(HUB, text=f"{OPENING}{USER}Read. x\nAnswer: Think first.{CLOSING}"), r"it adds .*Think first", ["weights"]),
+        (run_of(HUB, text=f"<s>[INST] Read. x\nAnswer:{CLOSING}"), "its first prompt begins", ["weights"]),
+        (run_of(HUB, text=f"{OPENING}{USER}Read. x\nAnswer:{CLOSING}", ids=[1, 2, 3]), r"tokenizer .*\[1, 2, 3\]", ["weights"]),
+        (run_of(HUB, text=f"{OPENING}You are careful.{USER}Read. x\nAnswer:{CLOSING}"), "stands 'You are careful", ["weights"]),
+        (run_of(HUB, text=f"{OPENING}{USER}Be right. Read. x\nAnswer:{CLOSING}"), "stands .*Be right", ["weights"]),
+        (run_of(HUB, prompts={"answer, system": "Be kind."}, text=f"{OPENING}Be kind.{USER}Read. x\nAnswer:{CLOSING}"),
          "", ["weights"]),
-        (told(HUB, text=f"{OPENING}{USER}a search that goes on"), "", ["weights"]),
-        (told(HUB, text=f"{OPENING}You are careful.{USER}a search that goes on"), "stands 'You are careful", ["weights"]),
+        (run_of(HUB, text=f"{OPENING}{USER}a search that goes on"), "", ["weights"]),
+        (run_of(HUB, text=f"{OPENING}You are careful.{USER}a search that goes on"), "stands 'You are careful", ["weights"]),
     ],
 )  # fmt: skip
 def test_a_model_is_known_by_its_content(run, reason, unchecked):
@@ -99,7 +99,7 @@ def test_the_official_rows_are_compared(tmp_path):
 )  # fmt: skip
 def test_other_rows_and_lost_answers_are_refused(tmp_path, rows, reason):
     found = reasons(tmp_path, rows)
-    assert any(re.search(reason, told) for told in found), found
+    assert any(re.search(reason, sentence) for sentence in found), found
 
 
 @pytest.mark.parametrize(

@@ -43,15 +43,15 @@ def run(root, dataset, scores, method="qrmem", requests=4):
     """A question for each of the scores' values, two on a document."""
     count = len(next(iter(scores.values())))
     spent = {"answer": {**usage(1.0), "requests": requests}, "index": {**usage(1.0), "requests": 50}}
-    told = [{name: values[i] for name, values in scores.items()} for i in range(count)]
-    rows = [record(i, None, scores=own, usage=spent, error=None) for i, own in enumerate(told)]
+    scored = [{name: values[i] for name, values in scores.items()} for i in range(count)]
+    rows = [record(i, None, scores=own, usage=spent, error=None) for i, own in enumerate(scored)]
     model = {"name": "gpt-3.5-turbo", "backend": "endpoint", "embedded": False}
     return paper_run(root, method, dataset, rows, config={"model": model, "dataset.scorers": list(scores)})
 
 
 def test_shares_of_one_are_told_in_points_and_empty_cells_are_none():
-    told = {(v.entry.method, v.label): (v.printed, v.digits, v.rules[0].dataset) for v in values()}
-    assert told == {
+    printed = {(v.entry.method, v.label): (v.printed, v.digits, v.rules[0].dataset) for v in values()}
+    assert printed == {
         ("TE", "Acc"): (69.36, 2, "quality"),
         ("KN", "Acc"): (72.07, 2, "quality"),
         ("KN", "EM (contained)"): (42.0, 2, "longbench/musique"),  # the paper's own meaning of the label

@@ -29,13 +29,13 @@ def test_the_suites_for_the_papers_data_have_the_papers_settings(part, dataset, 
     config["method"]["params"] = method.config.model_dump(mode="json")
     own = [v for v in load() if v.entry.table.startswith("Table 2 (generator") and v.entry.preset == preset]
     one = next(v for v in own if v.rules[0].dataset == dataset)
-    told = contents(config, method)
+    described = contents(config, method)
     for role, names in one.entry.adapters.items():
-        told["models"][role]["adapters"] = dict.fromkeys(names, "x")
+        described["models"][role]["adapters"] = dict.fromkeys(names, "x")
     run = paper_run(tmp_path, preset, dataset, [record(0, 0.5)], sets=sets, manifest={"prompts": method.prompts()})
     run.config.clear()
     run.config.update(config)
-    run.manifest.update(told)
+    run.manifest.update(described)
     found = [r for r in differences(one, run).reasons if not r.startswith(("sample: 1 questions", "metric: "))]
     assert [reason for reason in found if not any(known in reason for known in OPEN)] == []
 

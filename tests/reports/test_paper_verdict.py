@@ -52,8 +52,8 @@ class TestVerdict:
     )
     def test_margin_and_printed_digit(self, apart, narrow, wide, word):
         """28.7 stands for 28.65 to 28.75, so the region is 26.65 to 30.75."""
-        told = verdict(SCORE, ours(SCORE.printed + apart, narrow, wide), 1000)
-        kind, _, rest = told.partition(" (")
+        sentence = verdict(SCORE, ours(SCORE.printed + apart, narrow, wide), 1000)
+        kind, _, rest = sentence.partition(" (")
         assert kind == word.partition(" (")[0]
         assert rest == word.partition(" (")[2] or rest.startswith("about ")
 
@@ -69,8 +69,8 @@ class TestVerdict:
             found = _with_intervals(
                 lambda level, of=labels: corpus_interval(sum, [[1.0]] * 4, list(of), level=level), 1.0
             )
-            told = "undecided (no interval: too few documents, or no spread among them)"
-            assert verdict(SCORE, found, 4) == told
+            sentence = "undecided (no interval: too few documents, or no spread among them)"
+            assert verdict(SCORE, found, 4) == sentence
 
     def test_about_how_many_questions(self):
         """Twice as narrow takes four times as many: 2.05 is the reach, so 4.1 has to be halved."""
@@ -78,9 +78,9 @@ class TestVerdict:
 
     @given(st.floats(-10, 10), st.floats(0, 10), st.floats(1, 3))
     def test_never_both(self, apart, half, wider):
-        told = equivalence((apart - half, apart + half), (apart - half * wider, apart + half * wider), (-2.0, 2.0))
-        assert (told == "equivalent") == (abs(apart) + half <= 2.0 or (apart - half >= -2.0 and apart + half <= 2.0))
-        assert told != "different" or abs(apart) > 2.0
+        word = equivalence((apart - half, apart + half), (apart - half * wider, apart + half * wider), (-2.0, 2.0))
+        assert (word == "equivalent") == (abs(apart) + half <= 2.0 or (apart - half >= -2.0 and apart + half <= 2.0))
+        assert word != "different" or abs(apart) > 2.0
 
     def test_the_error_of_both_verdicts_is_kept(self):
         """At the very margin, 5 % of samples are called equivalent and 2.5 % different, whatever their size."""

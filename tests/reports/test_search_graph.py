@@ -42,8 +42,8 @@ class TestReadGraph:
         assert (found.graph, found.problem) == (made(), None)
         monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "d"))
         gone = read_graph(run, run.records[0])
-        told = "(HARNESS_CACHE or HARNESS_HOME names another one)."
-        said = f"The index of d0 is not in the cache {tmp_path / 'd'} any more {told}"
+        fix = "(HARNESS_CACHE or HARNESS_HOME names another one)."
+        said = f"The index of d0 is not in the cache {tmp_path / 'd'} any more {fix}"
         assert (gone.graph, gone.problem) == (None, said)
 
     @pytest.mark.parametrize("key", ["", "../../etc", "0" * 63, "*" * 64])
@@ -101,27 +101,27 @@ class TestReadGraph:
 
 class TestLayout:
     def test_places_worked_by_hand(self):
-        told = draw_graph(made())
-        assert (told["width"], told["height"], told["left_out"]) == (848, 432, 1)
-        assert [(x, y) for x, y, *_ in told["spots"]] == [
+        drawing = draw_graph(made())
+        assert (drawing["width"], drawing["height"], drawing["left_out"]) == (848, 432, 1)
+        assert [(x, y) for x, y, *_ in drawing["spots"]] == [
             (167, 388), (357, 388), (547, 388), (737, 388), (262, 236), (642, 236), (452, 84),
         ]  # fmt: skip
-        assert told["spots"][6] == [452, 84, 178, 56]
-        assert told["bands"] == [["level 3", 84], ["level 2", 236], ["chunks", 388]]
-        assert [e[2] for e in told["edges"]] == [0.3, 0.36, 0.5, 0.5, 0.6, 0.7]
+        assert drawing["spots"][6] == [452, 84, 178, 56]
+        assert drawing["bands"] == [["level 3", 84], ["level 2", 236], ["chunks", 388]]
+        assert [e[2] for e in drawing["edges"]] == [0.3, 0.36, 0.5, 0.5, 0.6, 0.7]
         # (.3 - .05) / .65 = .385: the third of six shades, 0.6 + 4.4 * .385 pixels
-        assert [told["edges"][i] for i in (0, -1)] == [[6, 5, 0.3, 2, 2.3], [6, 4, 0.7, 5, 5.0]]
-        assert told["nodes"][0] == [1, "zero", ["zero"]]
+        assert [drawing["edges"][i] for i in (0, -1)] == [[6, 5, 0.3, 2, 2.3], [6, 4, 0.7, 5, 5.0]]
+        assert drawing["nodes"][0] == [1, "zero", ["zero"]]
 
     @settings(max_examples=25, deadline=None)
     @given(st.integers(1, 1500))
     def test_nodes_of_a_row_never_touch_and_keep_their_order(self, n):
-        told = draw_graph(Graph(("x",) * n, (1,) * n, ()))
-        spots = told["spots"]
+        drawing = draw_graph(Graph(("x",) * n, (1,) * n, ()))
+        spots = drawing["spots"]
         assert all(a[0] < b[0] for a, b in itertools.pairwise(spots))
         assert spots[0][0] - spots[0][2] / 2 > 0
-        assert spots[-1][0] + max(spots[-1][2] / 2, 9) <= told["width"]
-        assert all(0 < y < told["height"] for _, y, *_ in spots)
+        assert spots[-1][0] + max(spots[-1][2] / 2, 9) <= drawing["width"]
+        assert all(0 < y < drawing["height"] for _, y, *_ in spots)
         for i, a in enumerate(spots):
             for b in spots[i + 1 : i + 10]:
                 assert abs(a[0] - b[0]) >= max(a[2], 2 * 9) or abs(a[1] - b[1]) >= 2 * 9
@@ -143,5 +143,5 @@ class TestLayout:
 
 class TestMoves:
     def test_a_move_to_node_zero_from_step_zero_loses_nothing(self):
-        told = without_empty(node=0, parent=0, p_yes=0.0, edge=None, note="", later=False)
-        assert told == {"node": 0, "parent": 0, "p_yes": 0.0}
+        kept = without_empty(node=0, parent=0, p_yes=0.0, edge=None, note="", later=False)
+        assert kept == {"node": 0, "parent": 0, "p_yes": 0.0}

@@ -30,9 +30,9 @@ class TestWalk:
     def test_a_chain_of_twelve_hundred_nodes(self):
         n = 1200
         graph = Graph(("x",) * n, tuple(range(n, 0, -1)), tuple((i, i + 1, 1.0) for i in range(n - 1)))
-        told = forest(trace_moves([{"action": "v", "node": i} for i in range(n)], graph))
-        assert [m.number for _, m in told] == list(range(n))
-        assert told[-1][0] == "   " * (n - 2) + "└─ "
+        lines = forest(trace_moves([{"action": "v", "node": i} for i in range(n)], graph))
+        assert [m.number for _, m in lines] == list(range(n))
+        assert lines[-1][0] == "   " * (n - 2) + "└─ "
 
     @settings(max_examples=60, deadline=None)
     @given(

@@ -55,6 +55,6 @@ def visits(dataset, *nodes):
 
 def test_runs_that_visited_the_same_nodes_in_every_question_are_named_together():
     runs = [visits("x", [1, 2], [3]), visits("x", [2, 1], [3]), visits("x", [1, 2], [4]), visits("y", [1, 2], [3])]
-    told = ["a, b visited the same nodes in every question"]
-    assert same_nodes_notes(runs, ["a", "b", "c", "d"]) == [told, told, [], []]
+    notes = ["a, b visited the same nodes in every question"]
+    assert same_nodes_notes(runs, ["a", "b", "c", "d"]) == [notes, notes, [], []]
     assert same_nodes_notes([visits("x", []), visits("x", [])], ["a", "b"]) == [[], []], "a method without a search"

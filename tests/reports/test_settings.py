@@ -64,10 +64,10 @@ def test_which_columns_are_settings():
 def edited(root, number, value, code, **manifest):
     """A run of one's own method with the hash of its code, where a default is told only if the user set it."""
     own = config("musique", "overlap", "tiny", {})["method"] | {"params": {"n": value, "stem": True}}
-    told = {"code": {"overlap": code}} | manifest
+    description = {"code": {"overlap": code}} | manifest
     settings_, origins = {"method": own}, {"method.params.n": "--set"}
     names = {"method": "overlap", "hash8": f"0000000{number}"}
-    return stored(root, (0.5, 1.0), **names, settings=settings_, manifest=told, origins=origins)
+    return stored(root, (0.5, 1.0), **names, settings=settings_, manifest=description, origins=origins)
 
 
 def test_every_run_of_a_method_says_its_code_where_that_was_edited(tmp_path):
@@ -145,7 +145,7 @@ def test_a_label_as_printed_is_a_reference(tmp_path, command):
 
 
 @pytest.mark.parametrize(
-    ("verb", "option", "printed", "other", "told"),
+    ("verb", "option", "printed", "other", "sentence"),
     [
         ("report", "--reference", "bm25 k=3", "bm25 k=4", "'bm25 k=4'. Did you mean 'bm25 k=3' or 'bm25 k=1'?"),
         ("report --html p.html", "--reference", "bm25 k=3", "bm25 k=4", "unknown reference 'bm25 k=4'"),
@@ -158,9 +158,9 @@ def test_a_label_as_printed_is_a_reference(tmp_path, command):
     ],
 )
 def test_a_name_as_printed_is_taken_and_another_refused_with_the_list(
-    verb, option, printed, other, told, tmp_path, command, monkeypatch
+    verb, option, printed, other, sentence, tmp_path, command, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     swept(tmp_path / "runs")
     assert command(*verb.split(), "runs", option, printed)[0] == 0
-    assert told in mistake(command(*verb.split(), "runs", option, other))
+    assert sentence in mistake(command(*verb.split(), "runs", option, other))

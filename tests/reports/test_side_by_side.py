@@ -49,24 +49,24 @@ class TestText:
             stored(tmp_path, OURS, method="pecan-k9", settings={"method": ablation}),
             stored(tmp_path, OURS, method="bm25"),
         ]
-        told = side_by_side(runs).render("text")
-        assert "pecan-k9 differs from pecan in method.params.k: 9, reference 5\n" in told
-        assert "bm25 differs" not in told  # its name says so
+        text = side_by_side(runs).render("text")
+        assert "pecan-k9 differs from pecan in method.params.k: 9, reference 5\n" in text
+        assert "bm25 differs" not in text  # its name says so
 
     @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
     def test_two_data_sets_are_two_pairs_of_tables(self, tmp_path, form):
         runs = three(tmp_path) + [stored(tmp_path, OURS, dataset="qasper", method=m) for m in ("bm25", "full-context")]
-        told = side_by_side(runs).render(form).replace("\\", "")
+        text = side_by_side(runs).render(form).replace("\\", "")
         for title in ("musique · tiny", "qasper · tiny", "qasper: longbench.qa_f1 minus that of full-context"):
-            assert title.replace(" · ", ", " if form == "latex" else " · ") in told
-        assert "Holm over 3 comparisons" in told
+            assert title.replace(" · ", ", " if form == "latex" else " · ") in text
+        assert "Holm over 3 comparisons" in text
 
     def test_a_title_cannot_leave_its_line(self, tmp_path):
         settings = {"dataset": {"name": "mu\n\\input{x}<b>", "format": "f", "scorers": [SCORE]}}
         runs = [stored(tmp_path, OURS, settings=settings)]
-        told = side_by_side(runs).render("latex")
-        assert r"\caption{mu \textbackslash{}input\{x\}\textless{}b\textgreater{}, tiny. " in told
-        assert r"\label{tab:mu-input-x-b-tiny}" in told
+        text = side_by_side(runs).render("latex")
+        assert r"\caption{mu \textbackslash{}input\{x\}\textless{}b\textgreater{}, tiny. " in text
+        assert r"\label{tab:mu-input-x-b-tiny}" in text
         assert side_by_side(runs).render("markdown").startswith("### mu \\\\input{x}&lt;b&gt; · tiny\n")
 
 

@@ -26,7 +26,7 @@ def test_docstring_shows_what_is_printed():
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "told"),
+    ("column", "value", "expected"),
     [
         ("mean", 0.41251, "41.3"),
         ("mean", -0.0001, "0.0"),
@@ -45,9 +45,9 @@ def test_docstring_shows_what_is_printed():
         ("seconds", 12.345, "12.3"),
     ],
 )
-def test_numbers(column, value, told):
+def test_numbers(column, value, expected):
     cells = render(table(**{column: [value]}), "markdown").splitlines()[2].strip("| ").split(" | ")
-    assert cells[-1] == told
+    assert cells[-1] == expected
 
 
 def test_intervals_need_both_ends_and_gaps_are_dashes():
@@ -60,8 +60,8 @@ def test_intervals_need_both_ends_and_gaps_are_dashes():
 
 def test_footnotes_are_numbered_once_and_common_ones_carry_no_mark():
     frame = pd.DataFrame({"m": list("xyz"), "notes": [("all", "two"), ("all", "one", "two"), ("all",)]})
-    told = ["m  notes", "x  [1]", "y  [1], [2]", "z", "", "all", "[1] two", "[2] one"]
-    assert render(frame, "text").splitlines() == told
+    lines = ["m  notes", "x  [1]", "y  [1], [2]", "z", "", "all", "[1] two", "[2] one"]
+    assert render(frame, "text").splitlines() == lines
 
 
 class TestEscapes:

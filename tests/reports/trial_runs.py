@@ -9,9 +9,9 @@ F1 = "longbench.qa_f1_score"
 
 def ask(updates, answer=None, *, action="ask", **scores):
     """The last step of a trial; a recorded answer costs a tenth of a TFLOP, one of a verdict (answers=1) nothing."""
-    told = {"updates": float(updates), "replies": 1.0, "answers": 0.0, **scores}
-    spent = {} if answer is None or told["answers"] else flops(0.1)
-    return step(updates, node=None, action=action, shown=None, scores=told, answer=answer, answer_flops=spent)
+    numbers = {"updates": float(updates), "replies": 1.0, "answers": 0.0, **scores}
+    spent = {} if answer is None or numbers["answers"] else flops(0.1)
+    return step(updates, node=None, action=action, shown=None, scores=numbers, answer=answer, answer_flops=spent)
 
 
 # Maximum 1, recorded up to 2. q0 answers after one update; q1 does not, and would after two; q2 failed.
@@ -28,8 +28,8 @@ RECORDS = [found(0, Q0, "a", 1.0), found(2, Q1, "wrong", 0.0), record(4, None, s
 
 
 def settings(**params):
-    told = {"max_trials": 1, "record_stops": 2, **params}
-    return {"method": {"name": "qrmem", "implementation": "qrmem", "view": "document", "params": told}}
+    parameters = {"max_trials": 1, "record_stops": 2, **params}
+    return {"method": {"name": "qrmem", "implementation": "qrmem", "view": "document", "params": parameters}}
 
 
 def stored(root, records=RECORDS, **params):

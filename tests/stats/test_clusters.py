@@ -77,7 +77,7 @@ class TestReports:
         assert not [note for note in (*row["notes"], *table["notes"][0]) if "document" in note]
 
     def test_what_clusters_do_is_told_in_every_table(self, tmp_path) -> None:
-        for documents, told in ((CHAIN, "no interval"), (SKEWED, "one of 11 clusters: intervals are wide")):
-            runs = two_runs(tmp_path / told[:3], documents, 0.1)
-            assert any(note.endswith(told) for note in frame(runs)["notes"][0])
-            assert len([note for note in compare(runs).iloc[0]["notes"] if note.endswith(told)]) == 2
+        for documents, ending in ((CHAIN, "no interval"), (SKEWED, "one of 11 clusters: intervals are wide")):
+            runs = two_runs(tmp_path / ending[:3], documents, 0.1)
+            assert any(note.endswith(ending) for note in frame(runs)["notes"][0])
+            assert len([note for note in compare(runs).iloc[0]["notes"] if note.endswith(ending)]) == 2

@@ -60,11 +60,11 @@ def rankings(true: Floats, questions: int, trials: int, seed: int = 0, alpha: fl
         for trial in np.flatnonzero(most >= needed):
             extend_ranking(better[trial], evidence[trial], alpha)
     above = true[:, None] - true > 1e-9
-    told = better[:, above]
+    ranked = better[:, above]
     return Rankings(
         float((better & ~above).any(axis=(1, 2)).mean()),
-        float(told.mean()) if above.any() else math.nan,
-        float(told.all(axis=1).mean()) if above.any() else math.nan,
+        float(ranked.mean()) if above.any() else math.nan,
+        float(ranked.all(axis=1).mean()) if above.any() else math.nan,
         1 - asked / (trials * methods * questions),
     )
 
@@ -117,14 +117,14 @@ def main() -> None:
     for halves, (clusters, most, finite) in product(
         (False, True), ((200, 1, 0), (1000, 1, 0), (167, 11, 0), (1000, 1, 1))
     ):
-        rng, told = (
+        rng, label = (
             np.random.default_rng(1),
             f"pair, {clusters} documents of 1 to {most}, {'table' if finite else 'population'}",
         )
         for gap in (0.0, 0.05, 0.1):
             sizes = rng.integers(1, most + 1, (clusters, trials)).astype(float)
             shares = (f"{share:.3f}" for share in races(gap, sizes, halves, bool(finite)))
-            print(f"{told}, {'0, 0.5, 1' if halves else '0, 1'}, {gap}:", *shares, flush=True)
+            print(f"{label}, {'0, 0.5, 1' if halves else '0, 1'}, {gap}:", *shares, flush=True)
     for documents, questions in ((100, 1), (100, 5), (400, 1), (400, 5)):
         shares = (called_equivalent(apart, documents, questions, trials) for apart in (0.05, 0.0))
         print(f"copies, {documents} documents of 1 to {questions}:", *(f"{s:.4f}" for s in shares), flush=True)

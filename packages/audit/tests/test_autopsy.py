@@ -16,8 +16,8 @@ GOLD = {"answers": ["north"], "supporting": [{"document_id": "d0", "start": 0, "
 
 def row(number, score, recall=1.0, **changes):
     scores = {SCORE: score or 0.0} | ({} if recall is None else {"evidence_recall": recall})
-    told = {"prediction": "south", "shown": [span("d0", 0, 9, "the north")], "scores": scores}
-    return answered(number, score, GOLD, **{**told, **changes})
+    fields = {"prediction": "south", "shown": [span("d0", 0, 9, "the north")], "scores": scores}
+    return answered(number, score, GOLD, **{**fields, **changes})
 
 
 def probe(answer, action="visit"):
@@ -127,10 +127,10 @@ def test_the_command_names_what_is_missing(folders, tmp_path, capsys, monkeypatc
     from harness.cli.main import _run_command
 
     assert _run_command(["autopsy", str(folders[0]), "--examples", "1"]) == 0
-    told = capsys.readouterr()
-    assert "stopped too late" in told.out
-    assert "musique · pecan · scorer: q3" in told.out
-    assert "harness run -m oracle-evidence,closed-book -d musique --model gpt2 --out" in told.err
+    printed = capsys.readouterr()
+    assert "stopped too late" in printed.out
+    assert "musique · pecan · scorer: q3" in printed.out
+    assert "harness run -m oracle-evidence,closed-book -d musique --model gpt2 --out" in printed.err
     assert _run_command(["autopsy", str(folders[1])]) == 2
     assert _run_command(["autopsy", str(folders[0]), "--lost-below", "0"]) == 2
     out = tmp_path / "lost.svg"

@@ -45,8 +45,8 @@ def test_names_years_and_numbers_are_replaced_alike_everywhere():
         "on 3 May 1823 (the 1820s)."
     )
     assert document.passages[0].title == f"{velmark} Mill"
-    told = f"Did {ada} {velmark}, not {velmark.upper()} or {velmark.lower()}, build it in 1795?"
-    assert example.question.text == told
+    text = f"Did {ada} {velmark}, not {velmark.upper()} or {velmark.lower()}, build it in 1795?"
+    assert example.question.text == text
     assert example.gold.answers[2] == "4,140"
     assert example.gold.extra == {"seen": velmark}
     mark = example.gold.supporting[0]

@@ -73,8 +73,8 @@ def test_means_by_hand_with_what_failed_and_what_cannot_be_recalled(tmp_path):
     examples = {**EXAMPLES, "q7": Example(Question("q7", "?", ("d7",)), Gold(("yes",)))}
     table = frame([measured(run_of(tmp_path), Rows(examples, DOCUMENTS))])
     columns = ["tokens.from", "tokens.mean", "tokens.to", "mean", "answer_recall", "n"]
-    told = {row["length"]: tuple(row[name] for name in columns) for row in table.to_dict("records")}
-    assert told == {
+    found = {row["length"]: tuple(row[name] for name in columns) for row in table.to_dict("records")}
+    assert found == {
         "up to 2": (2, 2.0, 2, 0.5, 1.0, 2),
         "3": (3, 3.0, 3, 0.5, 1.0, 2),
         "4 to 5": (5, 5.0, 5, 0.5, 0.5, 2),  # a failed question scores 0 and was shown nothing
@@ -183,7 +183,7 @@ def test_table_json_and_drawing(call, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "sentence"),
     [
         (["results", "--edges", "0,5"], "--edges 0,5: should be numbers of tokens, separated by commas"),
         (["results", "--edges", "9,5"], "--edges 9,5: should rise from edge to edge"),
@@ -192,8 +192,8 @@ def test_table_json_and_drawing(call, tmp_path):
         (["failed"], "no question of these runs has a score"),
     ],
 )
-def test_mistakes_are_one_sentence(arguments, told, call, tmp_path):
+def test_mistakes_are_one_sentence(arguments, sentence, call, tmp_path):
     run_of(tmp_path / "results")
     run_of(tmp_path / "far", model="far")
     run_of(tmp_path / "failed", (None, None), settings={"failed": "skip"})
-    assert told in mistake(call(*arguments))
+    assert sentence in mistake(call(*arguments))

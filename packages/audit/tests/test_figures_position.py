@@ -15,8 +15,8 @@ from tests.reports.build import SCORE, mistake, record, stored, write_run
 
 
 def example(number, *spans, documents=None):
-    told = documents or (f"d{number // 2}",)
-    return Example(Question(f"q{number}", "?", told), Gold(("a",), tuple(Support(*s) for s in spans)))
+    names = documents or (f"d{number // 2}",)
+    return Example(Question(f"q{number}", "?", names), Gold(("a",), tuple(Support(*s) for s in spans)))
 
 
 def texts(**lengths):
@@ -45,8 +45,8 @@ def test_places_by_hand(spans, centres, where, distance):
 
 
 def test_several_documents_are_one_text_in_order_with_a_blank_line_between():
-    told = example(0, ("b", 0, 10), documents=("a", "b"))
-    found = support_position(told, Rows(documents=texts(a=48, b=50)))
+    asked = example(0, ("b", 0, 10), documents=("a", "b"))
+    found = support_position(asked, Rows(documents=texts(a=48, b=50)))
     assert found.centres == (0.55,)  # (48 + 2 + 5) / 100
     turned = support_position(example(0, ("b", 0, 10), documents=("b", "a")), Rows(documents=texts(a=48, b=50)))
     assert turned == SupportPosition((0.05,))
@@ -54,7 +54,7 @@ def test_several_documents_are_one_text_in_order_with_a_blank_line_between():
 
 
 def rows_of(spans):
-    examples = {f"q{n}": example(n, *((f"d{n // 2}", a, b) for a, b in told)) for n, told in spans.items()}
+    examples = {f"q{n}": example(n, *((f"d{n // 2}", a, b) for a, b in places)) for n, places in spans.items()}
     return Rows(examples, texts(d0=90, d1=90, d2=90, d3=90))
 
 
@@ -66,8 +66,8 @@ SCORES = [1.0, 0.5, 0.25, None, 0.75, 0.25, 1.0]
 def test_means_by_hand_with_what_failed_and_what_is_left_out(tmp_path):
     run = stored(tmp_path, SCORES)
     table = frame([(run, rows_of(SPANS))])
-    told = {(r["study"], r["part"]): (r["mean"], r["n"], r["failed"]) for r in table.to_dict("records")}
-    assert told == {
+    found = {(r["study"], r["part"]): (r["mean"], r["n"], r["failed"]) for r in table.to_dict("records")}
+    assert found == {
         ("where", "head"): (0.75, 2, 0),
         ("where", "middle"): (0.25, 1, 0),
         ("where", "tail"): (0.0, 1, 1),  # a failed question scores 0
@@ -100,11 +100,11 @@ def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path):
         (over("tail", "00000004", [0.5, None], tokens=8), tail),
     ]
     table = frame(runs)
-    told = [
+    found = [
         (r["placed"], r["method"], r["part"], r["mean"], r["n"], r["failed"], len(r["run"].split(" + ")))
         for r in table[table["study"] == "where"].to_dict("records")
     ]
-    assert told == [
+    assert found == [
         (True, "pecan dataset.tokens=9", "head", 0.75, 2, 0, 1),
         (True, "pecan dataset.tokens=9", "tail", 0.25, 1, 0, 1),
         (True, "pecan dataset.tokens=9", APART, 0.75, 1, 0, 1),
@@ -166,7 +166,7 @@ def test_table_csv_and_drawing(call, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "sentence"),
     [
         (["results", "--parts", "1"], "--parts"),
         (["gone"], "the rows are gone; name the file of the rows with --data"),
@@ -174,8 +174,8 @@ def test_table_csv_and_drawing(call, tmp_path, monkeypatch):
         ([], "RUN"),
     ],
 )
-def test_mistakes_are_one_sentence(arguments, told, call, tmp_path, monkeypatch):
+def test_mistakes_are_one_sentence(arguments, sentence, call, tmp_path, monkeypatch):
     monkeypatch.setattr(rows_module, "rows_of", known(rows_of(SPANS)))
     stored(tmp_path / "results", SCORES)
     write_run(tmp_path / "gone", [record(0, 0.5)], dataset="qasper")
-    assert told in mistake(call(*arguments))
+    assert sentence in mistake(call(*arguments))

@@ -12,18 +12,18 @@ from tests.reports.build import SCORE, record, usage, write_run
 
 def asked(number, search, answer, retries=0, score=0.5):
     """Question q<number> with so many requests."""
-    told = {"search": {**usage(1.0), "requests": search}, "answer": {**usage(0.5), "requests": answer}}
+    spent = {"search": {**usage(1.0), "requests": search}, "answer": {**usage(0.5), "requests": answer}}
     # An encoder was asked twice as well, which is no request to a model that replies.
-    told["search"] |= {"requests": search + 2, "encoder_requests": 2}
-    told["search"]["retries"] = retries
-    told["study"] = {**usage(1.0), "requests": 99}
-    return record(number, score, usage=told)
+    spent["search"] |= {"requests": search + 2, "encoder_requests": 2}
+    spent["search"]["retries"] = retries
+    spent["study"] = {**usage(1.0), "requests": 99}
+    return record(number, score, usage=spent)
 
 
 def built(document, requests, question=None, status="built"):
-    told = {"document_id": document, "key": "k", "status": status}
-    told["usage"] = {"index": {**usage(2.0), "requests": requests, "retries": 1}}
-    return told | ({"question_id": question} if question else {})
+    line = {"document_id": document, "key": "k", "status": status}
+    line["usage"] = {"index": {**usage(2.0), "requests": requests, "retries": 1}}
+    return line | ({"question_id": question} if question else {})
 
 
 def run(root, records, documents, method="qrmem"):
@@ -52,9 +52,9 @@ def test_what_an_encoder_reads_is_no_request():
     meter = Meter("search")
     for kind in ("prefill", "embed", "rerank", "probe"):
         meter.record(Event("r", "m", "search", kind, 5, requests=1), None)
-    told = meter.usage()
-    assert (told["search"]["requests"], told["search"]["encoder_requests"]) == (4, 2)
-    assert requests_of(told, "search", "answer") == 2
+    spent = meter.usage()
+    assert (spent["search"]["requests"], spent["search"]["encoder_requests"]) == (4, 2)
+    assert requests_of(spent, "search", "answer") == 2
 
 
 def test_an_index_that_questions_share_and_none_at_all(tmp_path):
@@ -85,10 +85,10 @@ def test_the_drawings(tmp_path):
     # 9 requests a document are shared by 1, 2, 4 and 8 queries; a memory of a question by none.
     costs = {line.name: [p.y for p in line.points] for line in share.lines}
     assert costs == {"qrmem": [28.0] * 4, "memwalker": [12.0, 7.5, 5.25, 4.125], "bm25": [1.0] * 4}
-    ((title, told),) = figure(runs, score=None).sections or ()
+    ((title, shown),) = figure(runs, score=None).sections or ()
     assert title == "musique · tiny · requests a question"
-    assert list(told["method"]) == ["bm25", "qrmem", "memwalker"], "best score first"
-    assert SCORE in told.columns
+    assert list(shown["method"]) == ["bm25", "qrmem", "memwalker"], "best score first"
+    assert SCORE in shown.columns
     many = [run(tmp_path / f"m{i}", [asked(0, 0, i + 1)], [], f"m{i}") for i in range(7)]
     assert [panel.title for panel in panels(frame(many))] == ["musique · tiny (1 of 2)", "musique · tiny (2 of 2)"]
 

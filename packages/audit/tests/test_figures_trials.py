@@ -81,9 +81,9 @@ def test_the_table_by_hand(tmp_path):
     assert [r["mean"] for r in rows] == pytest.approx([0.0, 1 / 3, 2 / 3])
     assert [r["requests"] for r in rows] == pytest.approx([2.0, 3.0, 2.5])
     assert [r["tflops"] for r in rows] == pytest.approx([1.1, 1.5, 2.25])
-    ((title, told),) = sections(table)
+    ((title, shown),) = sections(table)
     assert title == "musique · qrmem · tiny · over max trials"
-    assert list(told["trials"]) == [0, 1, 2]
+    assert list(shown["trials"]) == [0, 1, 2]
     (panel,) = panels(table)
     assert [p.y for p in panel.lines[0].points] == pytest.approx([0.0, 100 / 3, 200 / 3])
     assert [line.right for line in panel.lines] == [False, True]
@@ -107,19 +107,19 @@ def test_runs_that_differ_in_their_maximum_are_one_curve(tmp_path):
     second = stored(tmp_path / "b", other, max_trials=2, record_stops=None)
     parts = [Scored(first, TOLD, rules(3), VALUES), Scored(second, recorded_up_to(2, 2), rules(3), {})]
     table = frame(parts, F1)
-    ((_, told),) = sections(table)
+    ((_, shown),) = sections(table)
     # The second run's own maximum comes before what the first one recorded of it.
-    assert list(told["trials"]) == [0, 1, 2]
-    assert list(told[F1]) == pytest.approx([0.0, 1 / 3, 0.5])
+    assert list(shown["trials"]) == [0, 1, 2]
+    assert list(shown[F1]) == pytest.approx([0.0, 1 / 3, 0.5])
 
 
 @pytest.fixture
 def call(tmp_path, monkeypatch, command):
     """Run the command beside results/ with a run over rows.jsonl."""
     monkeypatch.chdir(tmp_path)
-    data, told = own_rows({"q0": "a", "q2": "b", "q4": "q4"})
+    data, manifest = own_rows({"q0": "a", "q2": "b", "q4": "q4"})
     kept = [{**r, "document_ids": [r["question_id"]]} for r in RECORDS]
-    write_run(tmp_path / "results", kept, dataset="mine", method="qrmem", settings=settings() | data, manifest=told)
+    write_run(tmp_path / "results", kept, dataset="mine", method="qrmem", settings=settings() | data, manifest=manifest)
     write_run(tmp_path / "plain", [record(0, 0.5)])
 
     return partial(command, "study", "trials")

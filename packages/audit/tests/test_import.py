@@ -70,10 +70,10 @@ def sample(number: int, **changes):
 
 def log(samples, **changes):
     # The errors are those of 1, 2/3, 0, 1 and of 1, 1, 0, 1: sqrt(1/4 * sum((x - mean)^2) / 3).
-    told = [("f1", "mean", 2 / 3, 0.23570226039551584), ("match", "accuracy", 0.75, 0.2499999999999999)]
+    means = [("f1", "mean", 2 / 3, 0.23570226039551584), ("match", "accuracy", 0.75, 0.2499999999999999)]
     scores = [
         {"name": name, "scorer": name, "metrics": {metric: {"value": mean}, "stderr": {"value": error}}}
-        for name, metric, mean, error in told
+        for name, metric, mean, error in means
     ]
     head = {"model": "mock/mock-1", "task": "mill", "dataset": {"name": "mills", "samples": 4}}
     return {
@@ -135,8 +135,8 @@ def lm_eval(root: Path) -> Path:
     scored = {"metrics": [["qa_f1", "bleu"]] * 4, "qa_f1": f1, "bleu": [["x", "y"]] * 4}
     date = "2026-01-02T03-04-05.123456"
     results = {"mills": {"alias": "mills", "qa_f1,none": 0.7, "qa_f1_stderr,none": 0.1}}
-    told = {"results": results, "n-shot": {"mills": 0}, "model_name": "mock", "lm_eval_version": "0.4.13"}
-    lines(root / f"results_{date}.json", [told])
+    whole = {"results": results, "n-shot": {"mills": 0}, "model_name": "mock", "lm_eval_version": "0.4.13"}
+    lines(root / f"results_{date}.json", [whole])
     return lines(
         root / f"samples_mills_{date}.jsonl", rows(doc_id=[0, 1, 2, 3], doc=doc, target=GOLD, **answered, **scored)
     )
@@ -246,8 +246,8 @@ def unscored(number: int, **changes):
 def nan_log(root: Path, printed: float = 1 / 3) -> Path:
     # The mean of 1, 0, 0 and its error sqrt(1/3 * sum((x - mean)^2) / 2), as Inspect 0.3.285 prints them.
     metrics = {"mean": {"value": printed}, "stderr": {"value": printed}}
-    told = [{"name": "f1", "scorer": "f1", "reducer": None, "metrics": metrics}]
-    return inspect(root, [unscored(n) for n in range(4)], results={"total_samples": 4, "scores": told})
+    scores = [{"name": "f1", "scorer": "f1", "reducer": None, "metrics": metrics}]
+    return inspect(root, [unscored(n) for n in range(4)], results={"total_samples": 4, "scores": scores})
 
 
 def nan_samples(root: Path) -> Path:
@@ -299,8 +299,8 @@ def test_several_filters_of_lm_eval_are_one_answer_with_a_score_each(command: Co
     for mark, values in (("strict", [1.0, 0.0, 0.0, 0.0]), ("flexible", [1.0, 1.0, 0.0, 1.0])):
         found += [{**row, "filter": mark, "qa_f1": value} for row, value in zip(made, values, strict=True)]
     means = {"qa_f1,strict": 0.25, "qa_f1_stderr,strict": 0.25, "qa_f1,flexible": 0.75, "qa_f1_stderr,flexible": 0.25}
-    told = {"results": {"mills": {"alias": "mills", **means}}, "n-shot": {"mills": 0}, "model_name": "mock"}
-    lines(path.with_name("results_2026-01-02T03-04-05.123456.json"), [told])
+    whole = {"results": {"mills": {"alias": "mills", **means}}, "n-shot": {"mills": 0}, "model_name": "mock"}
+    lines(path.with_name("results_2026-01-02T03-04-05.123456.json"), [whole])
     _, said, _ = command("import", str(lines(path, found)), "--from", "lm-eval", "--out", str(tmp_path / "results"))
     assert "logged.qa_f1,strict    0.25 ± 0.25  of 4  as printed there" in said
     assert "logged.qa_f1,flexible  0.75 ± 0.25  of 4  as printed there" in said
@@ -317,11 +317,11 @@ def epochs(root: Path) -> Path:
     # 0.5, 1/3, 0.5 and 0.5
     metrics = {"mean": {"value": 11 / 24}, "stderr": {"value": 1 / 24}}
     best = {"mean": {"value": 1.0}, "stderr": {"value": 0.0}}
-    told = [
+    scores = [
         {"name": "f1", "scorer": "f1", "reducer": "mean", "metrics": metrics},
         {"name": "f1", "scorer": "f1", "reducer": "max", "metrics": best},
     ]
-    path = inspect(root, [*(sample(n) for n in range(4)), *seconds], results={"total_samples": 8, "scores": told})
+    path = inspect(root, [*(sample(n) for n in range(4)), *seconds], results={"total_samples": 8, "scores": scores})
     value = json.loads(path.read_text())
     value["eval"]["config"] = {"epochs": 2}
     path.write_text(json.dumps(value))
@@ -378,8 +378,8 @@ def test_options_reach_the_scorers_and_a_letter_is_the_option_it_stands_for(targ
     replies = [{**OUTPUT, "choices": [{"message": {"content": letter}}]} for letter in "BC"]
     options = ["Ann", "at Bo's", "Cy"]
     choices = [{"label": letter, "text": text} for letter, text in zip("ABC", options, strict=True)]
-    told = {"choices": choices if objects else options, "target": target}
-    made = [sample(n, output=replies[n], **told) for n in range(2)]
+    metadata = {"choices": choices if objects else options, "target": target}
+    made = [sample(n, output=replies[n], **metadata) for n in range(2)]
     scorer = "infinitebench.choice" if label else "longbench.classification_score"
     run = imported("inspect", inspect(tmp_path, made), tmp_path / "results", None, None, [scorer])
     gold = run.records[0]["gold"]
@@ -486,13 +486,13 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_named_and_nothing_is_imported(case: str, command: Command, tmp_path: Path) -> None:
-    tool, make, told = BAD[case]
+    tool, make, sentence = BAD[case]
     good = inspect(tmp_path / "good")
     files = [str(good), str(make(tmp_path))] if tool == "inspect" else [str(make(tmp_path))]
     code, _, said = command("import", *files, "--from", tool, "--out", str(tmp_path / "results"))
     assert code == 2
     assert said.startswith("error: ")
-    assert told in said
+    assert sentence in said
     assert not (tmp_path / "results").exists()
 
 

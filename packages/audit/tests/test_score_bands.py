@@ -18,8 +18,8 @@ def run(root, method, answers, *, extra=None, **more):
     rows = []
     for n, answer in enumerate(answers):
         gold = {"answers": [GOLD], "supporting": [], "extra": extra or {}}
-        told = {"prediction": answer or "", "scores": {F1: _f1(answer)}}
-        rows.append(answered(n, None if answer is None else 0.0, gold, **told))
+        fields = {"prediction": answer or "", "scores": {F1: _f1(answer)}}
+        rows.append(answered(n, None if answer is None else 0.0, gold, **fields))
     dataset = {"name": "musique", "format": "retrieved", "scorers": [F1]}
     settings = {"dataset": dataset} | more
     return read_run(write_run(root, rows, method=method, settings=settings, manifest={"scorers": {F1: "1"}}))

@@ -131,5 +131,5 @@ def test_the_command_and_the_page(tmp_path, command):
 
 def test_a_big_page_leaves_it_to_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr(stability, "_RESCORED", 5)
-    told = "tells whether the ranking of 120 answers is stable"
-    assert told in page([run(tmp_path, "good", 55), run(tmp_path, "bad", 5)])
+    sentence = "tells whether the ranking of 120 answers is stable"
+    assert sentence in page([run(tmp_path, "good", 55), run(tmp_path, "bad", 5)])
