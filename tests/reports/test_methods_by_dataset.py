@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from harness.errors import UnknownName
+from harness.storage.run_folder import read_run
 from reports.main_table import frame
 from reports.methods_by_dataset import sections, wide_table
 from reports.table_formats import render_sections
@@ -44,8 +45,6 @@ def test_the_interval_of_the_mean_adds_the_distances_in_squares(table):
 def test_a_score_that_a_data_set_lacks_is_a_gap(tmp_path):
     only = [record(i, 1.0, scores={SCORE: 1.0, "musique.answer_f1": 0.5}) for i in range(4)]
     write_run(tmp_path, only, dataset="musique")
-    from harness.storage.run_folder import read_run
-
     runs = [read_run(tmp_path / "musique" / "pecan--tiny--0123abcd"), stored(tmp_path, HIGH, dataset="qasper")]
     (row,) = wide_table(frame(runs), "musique.answer_f1").to_dict("records")
     assert (row["musique"], "no mean: no such score on qasper" in row["notes"]) == (0.5, True)

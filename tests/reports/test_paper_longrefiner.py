@@ -84,54 +84,12 @@ class TestReasons:
         closed = run(tmp_path, mean=0.359, preset="naive-generation", models={"reader": {}}, sets={"dataset.top": 3})
         assert row(closed, method="Naive Generation")["notes"] == ()
 
-    @pytest.mark.parametrize(
-        ("preset", "method", "given", "reason"),
-        [
-            ("selective-context", "Selective-Context", None, None),
-            ("selective-context", "Selective-Context", "phi-2", "compressor is phi-2, the paper's is gpt2"),
-            ("longllmlingua-2k", "LongLLMLingua", "phi-2", "compressor is phi-2, the paper's is Llama-2-7b-hf"),
-            ("longllmlingua-2k", "LongLLMLingua", None, None),
-            ("meta-chunking", "Meta-Chunking", None, None),
-            ("meta-chunking", "Meta-Chunking", "phi-2", "the builder is phi-2, the paper's is Qwen2-1"),
-        ],
-    )
-    def test_models_of_compression(self, tmp_path, preset, method, given, reason):
-        role = "builder" if preset == "meta-chunking" else "compressor"
-        sets = {f"roles.{role}": given} if given else {}
-        notes = row(run(tmp_path, preset=preset, models={"reader": {}, role: {}}, sets=sets), method=method)["notes"]
-        assert len(notes) == (reason is not None)
-        assert reason is None or reason in notes[0]
-
     def test_an_encoder_in_place_of_the_presets_own(self, tmp_path):
         """The name in tables says so; what is compared is the encoder that the method uses."""
         found = run(tmp_path, sets={"method.scoring": "dense"}, config={"method.name": "longrefiner[minilm]"})
         assert row(found)["notes"][0] == "method: scoring is dense, the paper's is reranker"
         labelled = run(tmp_path / "b", config={"method.name": "longrefiner [pocket]"})
         assert row(labelled)["notes"] == ()
-
-
-class TestScoringModels:
-    """Table 4 differs in what scores alone."""
-
-    @pytest.mark.parametrize(
-        ("preset", "method", "role", "reason"),
-        [
-            ("longrefiner-bm25", "BM25", None, "method: scoring is dense, the paper's is bm25"),
-            ("longrefiner-e5", "E5", "encoder", "encoder: other, the paper's is e5-base-v2"),
-            ("longrefiner-sbert", "SBERT", "encoder", "encoder: other, the paper's is multi-qa-mpnet-base-cos-v1"),
-            ("longrefiner-bce-reranker", "Bce-reranker", "reranker", "reranker: other, the paper's is bce-reranker-b"),
-        ],
-    )
-    def test_is_checked(self, tmp_path, preset, method, role, reason):
-        def notes(root, config=None):
-            runs = [run(root, preset=preset, n=20, dataset=name, config=config) for name in ("nq", "triviaqa", "popqa")]
-            (only,) = frame(runs, values("Table 4", method)).to_dict("records")
-            return tuple(note for note in only["notes"] if not note.startswith(("sample", "known")))
-
-        assert notes(tmp_path) == ()
-        other = {"method.params.scoring": "dense"} if role is None else {role: {"name": "other"}}
-        (note,) = notes(tmp_path / "b", other)
-        assert note.startswith(reason)
 
 
 class TestShipped:

@@ -1,6 +1,7 @@
 """What a run's rows and models are by content; tests/reports/test_fabricated_runs.py judges whole runs."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from reports.paper.comparable import differences
 from reports.paper.preset import Model
 from reports.paper.printed import load
 from tests.reports.build import record, usage
-from tests.reports.paper_runs import paper_run
+from tests.reports.paper_runs import changed, paper_run
 
 F1 = "longbench.qa_f1_score"
 OPENING = public_releases._published_facts()["llama"]["opening"]
@@ -32,7 +33,7 @@ def run_of(weights, shape=None, prompts=None, model=None, **sent):
 
 
 @pytest.mark.parametrize(
-    ("run", "reason", "unchecked"),
+    ("made", "reason", "unchecked"),
     [
         (run_of(HUB), "", ["weights", "chat template"]),
         (run_of({**HUB, "hub": "Meta-Llama/Meta-Llama-3.1-8B-Instruct"}), "", ["weights", "chat template"]),
@@ -55,8 +56,8 @@ def run_of(weights, shape=None, prompts=None, model=None, **sent):
         (run_of(HUB, text=f"{OPENING}You are careful.{USER}a search that goes on"), "stands 'You are careful", ["weights"]),
     ],
 )  # fmt: skip
-def test_a_model_is_known_by_its_content(run, reason, unchecked):
-    found = public_releases.model_differences(run, "reader", WANTED)
+def test_a_model_is_known_by_its_content(made, reason, unchecked):
+    found = public_releases.model_differences(made, "reader", WANTED)
     assert found.unchecked == unchecked
     assert [bool(re.search(reason, sentence)) for sentence in found.reasons] == [True] * bool(reason)
 
@@ -74,14 +75,15 @@ def official(n=2417):
     return [question(i, 2 if i < 1252 else 3 if i < 2012 else 4) for i in range(n)]
 
 
-def reasons(tmp_path, rows, metric="F1", **changes):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return paper_run(tmp_path_factory.mktemp("official"), "bm25", "musique", official())
+
+
+def reasons(run, rows, **manifest):
     own = [v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique"]
-    value = next(v for v in own if v.label == metric)
-    return differences(value, paper_run(tmp_path, "bm25", "musique", rows, **changes)).reasons
-
-
-def test_the_official_rows_are_compared(tmp_path):
-    assert reasons(tmp_path, official()) == []
+    value = next(v for v in own if v.label == "F1")
+    return differences(value, replace(run, records=rows, manifest=changed(run.manifest, manifest))).reasons
 
 
 @pytest.mark.parametrize(
@@ -97,21 +99,21 @@ def test_the_official_rows_are_compared(tmp_path):
          f"1209 of 2417 questions have no {F1}"),
     ],
 )  # fmt: skip
-def test_other_rows_and_lost_answers_are_refused(tmp_path, rows, reason):
-    found = reasons(tmp_path, rows)
+def test_other_rows_and_lost_answers_are_refused(run, rows, reason):
+    found = reasons(run, rows)
     assert any(re.search(reason, sentence) for sentence in found), found
 
 
 @pytest.mark.parametrize(
     ("manifest", "reason"),
     [
+        ({}, None),
         ({"starts": [{}, {"changed": {"models": {}}}]}, "run: a part of it was made after a change of models"),
         ({"starts": [{}, {"changed": {"git": {}}}]}, "run: a part of it was made after a change of git"),
-        ({"starts": [{}, {"changed": {"packages": {}}}]}, "run: a part of it was made after a change of packages"),
         ({"starts": [{}, {"changed": {"cpus": 4}}]}, None),
         ({"scorers": {F1: "0"}}, f"metric: version 0 of {F1} scored the run, here is 1; run: harness score RUN"),
         ({"amounts": {"k": {"run": "elsewhere/0", "questions": 2417}}}, "method: k comes from 0, which is not among these runs"),
     ],
 )  # fmt: skip
-def test_what_happened_to_the_run(tmp_path, manifest, reason):
-    assert reasons(tmp_path, official(), manifest=manifest) == ([reason] if reason else [])
+def test_what_happened_to_the_run(run, manifest, reason):
+    assert reasons(run, run.records, **manifest) == ([reason] if reason else [])

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from harness.stats.bootstrap import corpus_interval, interval
 from harness.stats.paired_tests import equivalence
-from reports.page import page
 from reports.paper import frame
 from reports.paper.measured import OwnValue, _with_intervals
 from reports.paper.printed import load
@@ -126,9 +125,3 @@ class TestMargin:
         out = command("report", "--paper", "--margin", "0.5")[1]
         assert "differs (by more than 0.5 points; weights and scores not checked)" in out
         assert "within 0.5 points of the printed value (0.5 % for costs" in out
-
-    def test_is_on_the_page(self, results, command):
-        assert command("report", "--paper", "--margin", "0.5", "--html", "p.html")[0] == 0
-        assert "differs (by more than 0.5 points; weights and scores not checked)" in (results / "p.html").read_text()
-        plain = page([paper_run(results / "b", "bm25", "musique", answers(20, F1, 0.3))])
-        assert "Printed and measured" not in plain

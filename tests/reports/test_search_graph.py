@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.compressed_json import without_empty
 from reports.search_graph import Graph, _cached_graph, parse_graph, read_graph
 from reports.search_player import draw_graph, label_lines
 from tests.reports.searches import folder_of, index, keep, made, searched, step
@@ -139,9 +138,3 @@ class TestLayout:
     )
     def test_labels(self, text, pixels, lines):
         assert label_lines(text, pixels) == lines
-
-
-class TestMoves:
-    def test_a_move_to_node_zero_from_step_zero_loses_nothing(self):
-        kept = without_empty(node=0, parent=0, p_yes=0.0, edge=None, note="", later=False)
-        assert kept == {"node": 0, "parent": 0, "p_yes": 0.0}

@@ -1,5 +1,3 @@
-import csv
-import io
 import json
 
 import pytest
@@ -73,26 +71,12 @@ class TestReport:
         (folder.parent / "x").mkdir()
         assert "no run below" in mistake(call("report", str(folder)), warnings=1)
 
-    def test_csv_is_one_table_of_every_column(self, call):
-        rows = list(csv.DictReader(io.StringIO(call("report", "results", "--format", "csv")[1])))
-        assert [r["method"] for r in rows] == ["pecan", "full-context"]
-        assert {"tokens.index", "tflops.low", f"{SCORE}.high", "scorers"} <= set(rows[0])
-
     def test_a_page_and_a_table_at_once(self, call, tmp_path):
         assert call("report", "--html", "page.html", "--questions", "3", "--out", "t.md", "--paper")[:2] == (0, "")
         source = (tmp_path / "page.html").read_text()
         assert source.startswith("<!doctype html>")
         assert "Details of 3 of 8 questions" in source
         assert "None of these runs measures" in (tmp_path / "t.md").read_text() or "GARLIC" in source
-
-    def test_paper_names_the_reasons(self, call):
-        code, out, _ = call("report", "--paper")
-        assert code == 0
-        assert "GARLIC, Table 1" in out
-        assert "not comparable" in out
-        assert "reader's sizes are not recorded; run it again" in " ".join(out.split())
-        assert "sample: 8 questions, the paper has 2417" in out
-        assert max(map(len, out.splitlines())) <= 160
 
     @pytest.mark.parametrize(("form", "begins"), [("text", ""), ("latex", "% "), ("csv", None)])
     def test_a_mean_of_the_paper_that_lacks_a_run_is_told(self, call, tmp_path, form, begins):

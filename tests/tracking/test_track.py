@@ -152,18 +152,6 @@ class TestTrack:
         assert [c.data.tags["suite"] for c in children] == ["first"] * 2
         assert (parent.info.run_name, parent.info.status) == ("first", "FINISHED")
 
-    def test_a_refilled_store_knows_the_suite_from_the_runs_own_command(self, uri, tmp_path):
-        starts = [
-            {"command": ["harness", "run", "--suite", "old"], "state": "interrupted"},
-            {"command": ["harness", "run", "--suite=first"], "state": "interrupted"},
-            {"command": ["harness", "run", "--method", "bm25"], "state": "finished"},
-        ]
-        folder = run_folder(tmp_path, manifest={"starts": starts})
-        track(folder, uri)
-        parent, children = suite(uri)
-        assert len(children) == 1
-        assert parent.info.run_name == "first"
-
     def test_the_worst_end_of_its_runs_is_the_suites(self, uri, tmp_path):
         for method, state in (("a", "finished"), ("b", "interrupted"), ("c", "finished")):
             track(run_folder(tmp_path, method=method, summary={"state": state}), uri, suite="first")
