@@ -11,6 +11,7 @@ from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from tests.made_up import musique_rows, write_rows
+from tests.reports.build import record, write_run
 
 ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
 
@@ -185,18 +186,15 @@ def test_score_refuses_other_rows_and_unknown_scorers(here, tmp_path):
 
 
 def test_score_against_cost_is_a_figure_of_one_data_set(here, tmp_path):
-    words = ["--model", "random", "--limit", "2", "--mlflow", "off", "--set", "dataset.tokens=300"]
-    for dataset, methods in (("pocket/musique", "bm25,closed-book"), ("pocket/qasper", "bm25")):
-        assert here("run", "-m", methods, "-d", dataset, *words).returncode == 0
+    for dataset, method in (("musique", "bm25"), ("musique", "closed-book"), ("qasper", "bm25")):
+        write_run(tmp_path / "results", [record(0, 1.0)], dataset=dataset, method=method)
     both = here("report", "front")
     assert (both.returncode, both.stdout) == (2, "")
-    assert "add --dataset with one of pocket/musique, pocket/qasper" in both.stderr
-    here("report", "front", "-d", "pocket/musique", "--out", "front.pdf").checked()
-    assert (tmp_path / "front.pdf").read_bytes().startswith(b"%PDF")
-    rows = json.loads(here("report", "front", "-d", "pocket/musique", "--format", "json").stdout)
+    assert "add --dataset with one of musique, qasper" in both.stderr
+    rows = json.loads(here("report", "front", "-d", "musique", "--format", "json").stdout)
     assert {row["method"]: row["mark"] for row in rows}.keys() == {"bm25", "closed-book"}
-    unknown = here("report", "front", "-d", "pocket/musik").stderr
-    assert "unknown data set of these runs 'pocket/musik'. Did you mean 'pocket/musique'" in unknown
+    unknown = here("report", "front", "-d", "musik").stderr
+    assert "unknown data set of these runs 'musik'. Did you mean 'musique'" in unknown
 
 
 def test_a_wrong_path_names_the_nearest_run(stored, here, tmp_path):

@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.config import presets, registry
@@ -119,6 +119,7 @@ def merged(below: Any, above: Any) -> Any:
     return above
 
 
+@settings(max_examples=40)
 @given(layers)
 def test_the_tree_merges_and_knows_the_origin_of_each_leaf(parts: list[dict[str, Any]]) -> None:
     tree = Tree()

@@ -157,7 +157,6 @@ REFUSED = [
     ({"hub": "me/mu", "revision": "v9"}, "has no revision 'v9'"),
     ({"hub": "not a name"}, "'not a name' is not the id of a data set on the hub"),
     ({"hub": "me/mu", "split": "test"}, "has no file for split 'test' among mu_dev.jsonl, mu_train.jsonl"),
-    ({"hub": "me/two"}, "several files for split 'validation' (a_dev.jsonl, b_dev.jsonl)"),
     ({"hub": "me/gated"}, "asks for consent first"),
     ({"hub": "me/unpinned"}, "names no commit for the data set 'me/unpinned'"),
     ({"hub": "me/scripts"}, "has no data file"),
@@ -166,7 +165,6 @@ REFUSED = [
 
 @pytest.mark.parametrize(("fields", "message"), REFUSED)
 def test_what_the_hub_does_not_have(hub, fields, message):
-    hub.add("me/two", TWO, {"a_dev.jsonl": b"", "b_dev.jsonl": b""})
     hub.add("me/scripts", TWO, {"loader.py": b""})
     hub.add("me/gated", TWO, {})
     hub.repos["me/gated"]["gated"] = True

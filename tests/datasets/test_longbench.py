@@ -34,12 +34,10 @@ def test_rows_as_used(tmp_path):
 
 MISTAKES = [
     ({"_id": None}, "_id", "should be a string, is null"),
-    ({"_id": ""}, "_id", "is empty"),
     ({"_id": "lb1"}, "question id", "'lb1' is also the id of the row at rows.jsonl, line 1"),
     ({"input": ""}, "input", "is empty"),
     ({"context": " \n"}, "context", "is empty"),
     ({"answers": []}, "answers", "the row has no answer"),
-    ({"answers": [" "]}, "answers", "the row has no answer"),
     ({"length": "12"}, "length", "should be a whole number, is a string"),
     ({"dataset": "qasper"}, "dataset", "the row is of 'qasper', not of 'musique'; give the file of 'musique'"),
     ({"context": "\ud800"}, None, "half a character"),

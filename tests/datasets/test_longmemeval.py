@@ -98,11 +98,9 @@ def test_the_score_without_a_judge(tmp_path, changes, reply, value):
 MISTAKES = [
     ({"haystack_dates": ["2023/05/20"]}, "haystack_dates", "should be a date for each of 2 sessions, are 1"),
     ({"haystack_dates": ["2023/05/20", " "]}, "haystack_dates[1]", "is empty"),
-    ({"question_date": ""}, "question_date", "is empty"),
     ({"question_type": "hop"}, "question_type", "should be one of single-session-user, "),
     ({"answer": None}, "answer", "should be a string or a number, is null"),
     ({"answer": True}, "answer", "should be a string or a number, is true"),
-    ({"answer": ""}, "answer", "is empty"),
     ({"haystack_sessions": [[], [{"role": "user"}]]}, "haystack_sessions[1][0].content", "is missing"),
     ({"question_id": "e1"}, None, "the document 'e1' has another text in an earlier row"),
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from harness_audit.position import support_position
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pocket.world.sample import KINDS, sample
 
@@ -69,6 +69,7 @@ def test_characters_count_and_not_paragraphs():
 PLACES = st.sampled_from(["head", "middle", "tail"])
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=12), st.data(), PLACES, st.floats(0, 1))
 def test_only_the_order_changes(sizes, data, where, distance):
     supporting = data.draw(st.lists(st.integers(0, len(sizes) - 1), unique=True, max_size=4))

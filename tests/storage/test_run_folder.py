@@ -7,7 +7,7 @@ import json
 import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.engine.progress import Silent
@@ -238,6 +238,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(value=json_values)
 def test_a_line_is_one_line_and_comes_back(value):
     line = json_line(value)
