@@ -1,4 +1,4 @@
-"""A program to be killed: questions in flight.  python -m tests.engine.slow_parallel_run OUT QUESTIONS SECONDS PARALLEL"""
+"""A program to be killed: questions in flight.  python -m tests.engine.slow_parallel_run OUT"""
 
 import sys
 import time
@@ -14,7 +14,7 @@ class Slow(Quiet):
     def index(self, document, tools):
         def part(n):
             def make():
-                time.sleep(float(sys.argv[3]))
+                self.pause()
                 tools.model().session().feed("part " * (n + 1))
                 return n
 
@@ -23,13 +23,12 @@ class Slow(Quiet):
         return {**super().index(document, tools), "parts": tools.map(part, range(4))}
 
 
-def main():
-    harness.llm.backend.load_model = FakeModel
-    method = Slow(Slow.Config(), pause=lambda: time.sleep(float(sys.argv[3])))
-    words = tuple("bug" if n % 7 == 3 else f"question {n}" for n in range(int(sys.argv[2])))
+def slow_plan(seconds=0.0):
+    words = tuple("bug" if n % 7 == 3 else f"question {n}" for n in range(30))
     data = World(questions=len(words), documents=5, words=words).dataset()
-    go(make_plan(data, method), Path(sys.argv[1]), parallel=int(sys.argv[4]))
+    return make_plan(data, Slow(Slow.Config(), pause=lambda: time.sleep(seconds)))
 
 
 if __name__ == "__main__":
-    main()
+    harness.llm.backend.load_model = FakeModel
+    go(slow_plan(0.05), Path(sys.argv[1]), parallel=4)

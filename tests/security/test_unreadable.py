@@ -57,30 +57,28 @@ def _cut(path):
     path.write_bytes(path.read_bytes()[:400])
 
 
-DATA = [
-    ("zip with a password", "r.zip", _zip(6, 8, 1), "has a password; unpack the archive"),
-    ("zip, unknown method", "r.zip", _zip(8, 10, 97), "is packed by a method that is not read; unpack the archive"),
-    ("zip, cut", "r.zip", _cut, "; fetch it again"),
-    ("a long name", f"{LONG}.jsonl", lambda path: None, "; give a shorter one"),
-]
+DATA = {
+    "zip with a password": ("r.zip", _zip(6, 8, 1), "has a password; unpack the archive"),
+    "zip, unknown method": ("r.zip", _zip(8, 10, 97), "is packed by a method that is not read; unpack the archive"),
+    "zip, cut": ("r.zip", _cut, "; fetch it again"),
+    "a long name": (f"{LONG}.jsonl", lambda path: None, "; give a shorter one"),
+}
 
 
-@pytest.mark.parametrize(("name", "write", "fix"), [row[1:] for row in DATA], ids=[row[0] for row in DATA])
+@pytest.mark.parametrize(("name", "write", "fix"), DATA.values(), ids=DATA)
 def test_data(name, write, fix, here, model, tmp_path):
     write(tmp_path / name)
     refused(here(*BM25, "--dataset", "musique", "--model", str(model), "--data", str(tmp_path / name)), fix)
 
 
-CONFIGURATION = [
-    ("not UTF-8", "c.yaml", lambda path: path.write_bytes(b"seed: \xff\n"), "not UTF-8 text; save it as UTF-8"),
-    ("a folder", "c.yaml", lambda path: path.mkdir(), "cannot be read (Is a directory); name another file"),
-]
+CONFIGURATION = {
+    "not UTF-8": ("c.yaml", lambda path: path.write_bytes(b"seed: \xff\n"), "not UTF-8 text; save it as UTF-8"),
+    "a folder": ("c.yaml", lambda path: path.mkdir(), "cannot be read (Is a directory); name another file"),
+}
 
 
 @pytest.mark.parametrize("flag", [["--config"], ["--set", "method.prompts="]], ids=["config", "prompts"])
-@pytest.mark.parametrize(
-    ("name", "write", "fix"), [row[1:] for row in CONFIGURATION], ids=[row[0] for row in CONFIGURATION]
-)
+@pytest.mark.parametrize(("name", "write", "fix"), CONFIGURATION.values(), ids=CONFIGURATION)
 def test_configuration(name, write, fix, flag, here, model, tmp_path):
     write(tmp_path / name)
     last = [f"{flag[-1]}{name}"] if flag[-1].endswith("=") else [flag[-1], name]
@@ -116,37 +114,37 @@ def _half(folder):
     os.truncate(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size // 2)
 
 
-MODELS = [
-    ("config.json, cut", _bytes("config.json", b'{"model_type": "llama",'), "copy the model's folder again"),
-    ("config.json, a list", _bytes("config.json", b"[1]"), "copy the model's folder again"),
-    ("config.json, not UTF-8", _bytes("config.json", b"\xff{}"), "copy the model's folder again"),
-    ("config.json, empty", _bytes("config.json", b"{}"), "has no model_type"),
-    ("no config.json", lambda folder: (folder / "config.json").unlink(), "is it a saved transformers model?"),
-    ("unknown family", _settings(model_type="nosuch"), "or name another model"),
-    ("a width of letters", _settings(hidden_size="many"), 'hidden_size="many", which is no positive'),
-    ("no heads", _settings(num_attention_heads=0), "num_attention_heads=0, which is no positive"),
-    ("a head size of letters", _settings(head_dim="x"), 'head_dim="x", which is no positive'),
-    ("a window of letters", _settings(max_position_embeddings="long"), "max_position_embeddings="),
-    ("an unknown activation", _settings(hidden_act="nosuch"), "or name another model"),
-    ("a dtype that is a list", _settings(dtype=[1]), "copy the model's folder again"),
-    ("another width", _settings(hidden_size=64), "do not belong to its config.json"),
-    ("more layers", _settings(num_hidden_layers=3), "to its config.json: 9 tensors are missing "),
-    ("no weights", _instead(lambda path: None), "has no *.safetensors file"),
-    ("weights, a folder", _instead(lambda path: path.mkdir()), "is no file, or a link to none"),
-    ("weights, a link", _instead(lambda path: path.symlink_to("/nowhere")), "is no file, or a link to none"),
-    ("weights, cut", _half, "copy the model's folder again"),
-    ("weights, empty", _bytes("model.safetensors", b""), "copy the model's folder again"),
-    ("weights, noise", _bytes("model.safetensors", bytes(range(256)) * 9), "copy the model's folder again"),
-    ("tokenizer.json, cut", _bytes("tokenizer.json", b'{"version":'), "--set model.tokenizer=FOLDER"),
-    ("no tokenizer", _without_tokenizer, "put it there or name one with --set model.tokenizer=FOLDER"),
-    ("tokenizer_config.json", _bytes("tokenizer_config.json", b"{"), "--set model.tokenizer=FOLDER"),
-    ("generation_config.json", _bytes("generation_config.json", b"[1]"), "or name another model"),
-    ("template, cut", _bytes("chat_template.jinja", b"{% for"), "model.template=FILE"),
-    ("template, not UTF-8", _bytes("chat_template.jinja", b"\xff"), "--set model.tokenizer=FOLDER"),
-]
+MODELS = {
+    "config.json, cut": (_bytes("config.json", b'{"model_type": "llama",'), "copy the model's folder again"),
+    "config.json, a list": (_bytes("config.json", b"[1]"), "copy the model's folder again"),
+    "config.json, not UTF-8": (_bytes("config.json", b"\xff{}"), "copy the model's folder again"),
+    "config.json, empty": (_bytes("config.json", b"{}"), "has no model_type"),
+    "no config.json": (lambda folder: (folder / "config.json").unlink(), "is it a saved transformers model?"),
+    "unknown family": (_settings(model_type="nosuch"), "or name another model"),
+    "a width of letters": (_settings(hidden_size="many"), 'hidden_size="many", which is no positive'),
+    "no heads": (_settings(num_attention_heads=0), "num_attention_heads=0, which is no positive"),
+    "a head size of letters": (_settings(head_dim="x"), 'head_dim="x", which is no positive'),
+    "a window of letters": (_settings(max_position_embeddings="long"), "max_position_embeddings="),
+    "an unknown activation": (_settings(hidden_act="nosuch"), "or name another model"),
+    "a dtype that is a list": (_settings(dtype=[1]), "copy the model's folder again"),
+    "another width": (_settings(hidden_size=64), "do not belong to its config.json"),
+    "more layers": (_settings(num_hidden_layers=3), "to its config.json: 9 tensors are missing "),
+    "no weights": (_instead(lambda path: None), "has no *.safetensors file"),
+    "weights, a folder": (_instead(lambda path: path.mkdir()), "is no file, or a link to none"),
+    "weights, a link": (_instead(lambda path: path.symlink_to("/nowhere")), "is no file, or a link to none"),
+    "weights, cut": (_half, "copy the model's folder again"),
+    "weights, empty": (_bytes("model.safetensors", b""), "copy the model's folder again"),
+    "weights, noise": (_bytes("model.safetensors", bytes(range(256)) * 9), "copy the model's folder again"),
+    "tokenizer.json, cut": (_bytes("tokenizer.json", b'{"version":'), "--set model.tokenizer=FOLDER"),
+    "no tokenizer": (_without_tokenizer, "put it there or name one with --set model.tokenizer=FOLDER"),
+    "tokenizer_config.json": (_bytes("tokenizer_config.json", b"{"), "--set model.tokenizer=FOLDER"),
+    "generation_config.json": (_bytes("generation_config.json", b"[1]"), "or name another model"),
+    "template, cut": (_bytes("chat_template.jinja", b"{% for"), "model.template=FILE"),
+    "template, not UTF-8": (_bytes("chat_template.jinja", b"\xff"), "--set model.tokenizer=FOLDER"),
+}
 
 
-@pytest.mark.parametrize(("spoil", "fix"), [row[1:] for row in MODELS], ids=[row[0] for row in MODELS])
+@pytest.mark.parametrize(("spoil", "fix"), MODELS.values(), ids=MODELS)
 def test_model_folders(spoil, fix, here, model, tmp_path):
     spoil(shutil.copytree(model, tmp_path / "m"))
     ended = here(*SAMPLE, "--model", "m").checked(2)
@@ -154,26 +152,16 @@ def test_model_folders(spoil, fix, here, model, tmp_path):
     refused(ended, fix)
 
 
-HOMES = [
-    ("a file", "HARNESS_HOME", "file"),
-    ("not writable", "HARNESS_HOME", "/proc/nope"),
-]
-
-
-@pytest.mark.parametrize(("name", "value"), [row[1:] for row in HOMES], ids=[row[0] for row in HOMES])
-def test_folders_of_the_environment(name, value, here, tmp_path, monkeypatch):
+@pytest.mark.parametrize("value", ["file", "/proc/nope"])
+def test_a_home_that_cannot_be_used(value, here, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(name, value)
-    refused(here(*SAMPLE, "--model", "random"), f"{name}='", "set it to a folder that you may write to")
+    monkeypatch.setenv("HARNESS_HOME", value)
+    refused(here(*SAMPLE, "--model", "random"), "HARNESS_HOME='", "set it to a folder that you may write to")
 
 
-NAMES = [
-    [*SAMPLE, "--model", f"./{LONG}"],
-    ["run", "--suite", LONG],
-    ["report", LONG],
-]
+NAMES = {"model": [*SAMPLE, "--model", f"./{LONG}"], "suite": ["run", "--suite", LONG], "report": ["report", LONG]}
 
 
-@pytest.mark.parametrize("arguments", NAMES, ids=["model", "suite", "report"])
+@pytest.mark.parametrize("arguments", NAMES.values(), ids=NAMES)
 def test_names_over_255_bytes(arguments, here):
     refused(here(*arguments))
