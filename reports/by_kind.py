@@ -18,13 +18,13 @@ from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun
 
 BY = (*KINDS, "length", "answer")
-_CHARACTERS = 4  # a token, about
+_CHARACTERS_PER_TOKEN = 4  # a token, about
 
 
 def kind(record: Mapping[str, Any], by: str) -> str | None:
-    """The kind of a record's question by "hops", "length", ...; None where data set or run do not tell."""
+    """The kind of a record's question by "hops", "length", ...; None where data set or run do not say."""
     if by == "length" and record.get("document_characters"):
-        return _range_of_two(sum(record["document_characters"]) / _CHARACTERS)
+        return _range_of_two(sum(record["document_characters"]) / _CHARACTERS_PER_TOKEN)
     gold = record.get("gold")
     if gold is None:
         return None
@@ -44,7 +44,7 @@ def _range_of_two(tokens: float) -> str:
 
 
 def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str | None]]:
-    """The kind of each of the run's questions in the order of its records, by each of the ways to divide them."""
+    """Criterion ("hops", "length", ...) -> the kind of each of the run's questions, in the order of its records."""
     labels: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
     same: dict[str | None, str | None] = {}  # a few texts, not one a question
     for record in run.whole_records:

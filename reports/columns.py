@@ -14,14 +14,14 @@ import pandas as pd
 from harness.errors import UnknownName
 from reports.settings import as_printed, settings
 
-_WHO = ("dataset", "method", "model")
+_RUN_COLUMNS = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
-_SCORES = (_BLEU, "evidence_recall", "evidence_hit", "evidence_mrr", "evidence_pages")
-_SHORT = ("tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio", "ratio.search")
-_SERVED = ("tokens.in", "tokens.out", "money", "money.run", "seconds.p50", "seconds.p95")
-_COUNTS = ("n", "documents", "failed", "truncated")
-_WHERE_ANY = ("left_out", "tokens.thinking", "texts_cut", "declined")  # shown where it is not 0 throughout
-_KEPT = ("base", "hash8", "headline", "ceiling", "apart", "convention", "scorers", "notes", "run", "changed")
+_SCORE_COLUMNS = (_BLEU, "evidence_recall", "evidence_hit", "evidence_mrr", "evidence_pages")
+_COST_COLUMNS = ("tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio", "ratio.search")
+_SERVER_COLUMNS = ("tokens.in", "tokens.out", "money", "money.run", "seconds.p50", "seconds.p95")
+_COUNT_COLUMNS = ("n", "documents", "failed", "truncated")
+_NONZERO_COLUMNS = ("left_out", "tokens.thinking", "texts_cut", "declined")  # shown where it is not 0 throughout
+_HIDDEN_COLUMNS = ("base", "hash8", "headline", "ceiling", "apart", "convention", "scorers", "notes", "run", "changed")
 PAIRED = ("method", "model", "n", "documents", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
 """Columns of a section of paired differences; its data set, score and reference stand in the title."""
 
@@ -57,19 +57,19 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
         user_scores = [c for c in known if ":" in c and not c.endswith((".low", ".high"))]
         scores = [score] if score else [*dict.fromkeys(frame["headline"]), *user_scores]
         scores += [c for name in scores for c in known if re.fullmatch(rf"{re.escape(name)}\.(vote|pass@\d+)", c)]
-        counts = [c for c in _WHERE_ANY if c in known and frame[c].any()]
+        counts = [c for c in _NONZERO_COLUMNS if c in known and frame[c].any()]
         # Where FLOPs are unknown, as behind a server, money and time say what an answer costs.
         served = list(frame["tflops"].isna()) if "tflops" in known else []
-        local = _SCORES if served and all(served) else (*_SCORES, *_SHORT)
-        short = [*local, *(_SERVED if any(served) else ())]
-        columns = [*(s for s in scores if s in known), *(c for c in short if c in known), *_COUNTS, *counts]
+        local = _SCORE_COLUMNS if served and all(served) else (*_SCORE_COLUMNS, *_COST_COLUMNS)
+        short = [*local, *(_SERVER_COLUMNS if any(served) else ())]
+        columns = [*(s for s in scores if s in known), *(c for c in short if c in known), *_COUNT_COLUMNS, *counts]
     columns = [as_printed(name, known) for name in columns]
     if unknown := [name for name in columns if name not in known]:
         whole = [name for name in known if not name.endswith((".low", ".high"))]
         see = "--all prints every column; harness score RUN --scorers NAME adds a score"
         see += "; a name with a comma goes in quotes: --columns '\"A,B\",n'" * any("," in name for name in whole)
         raise UnknownName("column", unknown[0], whole, see)
-    chosen = dict.fromkeys([*_WHO, *settings(frame), *columns, *_KEPT])
+    chosen = dict.fromkeys([*_RUN_COLUMNS, *settings(frame), *columns, *_HIDDEN_COLUMNS])
     with_ends = [part for name in chosen for part in (name, f"{name}.low", f"{name}.high") if part in known]
     return frame[list(dict.fromkeys(with_ends))]
 

@@ -67,10 +67,10 @@ def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
     gold_texts = [_gold_texts(run) for run in runs]
     for question, gold in chain.from_iterable(texts.items() for texts in gold_texts):
         golds[question][gold] += 1
-    for run, own, label, answers in zip(runs, versions, labels, gold_texts, strict=True):
+    for run, its, label, answers in zip(runs, versions, labels, gold_texts, strict=True):
         group = [m for other, m in zip(runs, versions, strict=True) if facts.run_key(other)[0] == facts.run_key(run)[0]]
         usual = max(group, key=group.count)
-        apart = [f"{key} {own[key]} (most runs: {usual[key]})" for key in own if own[key] != usual.get(key, own[key])]
+        apart = [f"{key} {its[key]} (most runs: {usual[key]})" for key in its if its[key] != usual.get(key, its[key])]
         if n_other := sum(golds[question].most_common(1)[0][0] != gold for question, gold in answers.items()):
             apart.append(f"other gold answers of {n_other} questions than most runs")
         sentences.append(f"{label} was made with {', '.join(apart)}" if apart else None)
@@ -89,9 +89,9 @@ def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
     Raises UserError where runs over the same rows have no question in common.
     """
     keys = [(facts.run_key(run)[0], facts.fingerprint(run)) for run in runs]
-    asked = [question_set(run)[1] for run in runs]
+    id_sets = [question_set(run)[1] for run in runs]
     common = {
-        key: frozenset.intersection(*(ids for ids, of in zip(asked, keys, strict=True) if of == key)) for key in keys
+        key: frozenset.intersection(*(ids for ids, of in zip(id_sets, keys, strict=True) if of == key)) for key in keys
     }
     if empty := [name for (name, _), ids in common.items() if not ids]:
         raise UserError(f"--common: the runs over {', '.join(empty)} have no question in common")
@@ -107,13 +107,13 @@ def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
-    """(questions that the whole runs share, questions of the larger one, both as a sentence).
+    """(number of questions that the whole runs share, that of the larger run, a sentence with both).
 
-    Those that an import left out count.
+    Questions that an import left out count as the run's.
     """
     runs = [r.whole or r for r in (run, base)]
     counts = [(r.manifest.get("dataset") or {}).get("questions") if facts.elsewhere(r) else None for r in runs]
-    sizes = [asked or len(r.records) for asked, r in zip(counts, runs, strict=True)]
+    sizes = [recorded or len(r.records) for recorded, r in zip(counts, runs, strict=True)]
     number = len(same_questions(*runs))
     names = " and ".join(f"{r.config['method']['name']} with {r.config['model']['name']}" for r in runs)
     shared = f"{names} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"
@@ -122,9 +122,9 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
 
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
     """Ids that stand for the same question in both, as far as both hold question and right answers."""
-    ours, theirs = (
-        {r["question_id"]: ([r.get("question")], (r.get("gold") or {}).get("answers") or ()) for r in one.whole_records}
-        for one in (run, base)
+    texts_a, texts_b = (
+        {r["question_id"]: ([r.get("question")], (r.get("gold") or {}).get("answers") or ()) for r in x.whole_records}
+        for x in (run, base)
     )
 
     def may_be_equal(*texts: Sequence[str | None]) -> bool:
@@ -132,4 +132,4 @@ def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
         known = [list(filter(None, group)) for group in texts]
         return not all(known) or any(exact(a, b) for a, b in product(*known))
 
-    return {name for name in ours.keys() & theirs.keys() if all(map(may_be_equal, ours[name], theirs[name]))}
+    return {name for name in texts_a.keys() & texts_b.keys() if all(map(may_be_equal, texts_a[name], texts_b[name]))}

@@ -55,7 +55,7 @@ from reports.rescored import rescored
 from reports.settings import code_hash, made_with
 from reports.table_formats import render, render_sections
 
-_SHARED = 0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
+_LEAST_SHARED = 0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
 _UNSET = object()
 _Checks = Mapping[tuple[int, str], tuple[str | None, bool]]
 NOT_CHECKED = "scores not checked: they could not all be computed again from the stored answers"
@@ -232,14 +232,14 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """`config_difference` in short: of two methods no parameters, and no encoder or reranker that only one of them has.
+    """`config_difference` in short: of two methods without parameters, and an encoder or reranker that only one has.
 
-    Of one method not its name, if more differs.
+    For two runs of one method, its name is left out if anything else differs.
     """
     # Runs of the first edition hold the name of the class; it counts as today's name.
-    ours, theirs = (short_name(r.config["method"]["implementation"]) for r in (run, base))
+    method, base_method = (short_name(r.config["method"]["implementation"]) for r in (run, base))
     differences = config_difference(run, base)
-    if ours == theirs:
+    if method == base_method:
         return [line for line in differences if not line.startswith("method.name:")] or differences
     parts = [part for part in ("encoder", "reranker") if bool(run.config.get(part)) != bool(base.config.get(part))]
     return [line for line in differences if line.partition(".")[0] not in ("method", *parts)]
@@ -302,7 +302,7 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
     failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
     if pair.elsewhere:
         number, larger, shared = overlap(pair.run, pair.base)
-        reasons = [] if number >= _SHARED * larger else [f"{shared}, less than {_SHARED:.0%}"]
+        reasons = [] if number >= _LEAST_SHARED * larger else [f"{shared}, less than {_LEAST_SHARED:.0%}"]
     else:
         ids, base_ids = ({r["question_id"] for r in x.records} for x in (run, base))
         seeds = [x.config.get("seed", 0) for x in (run, base)]
@@ -334,8 +334,8 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
     if versions[0] != versions[1]:
         both = " and ".join(v or "not recorded" for v in versions)
         judged = name in facts.judges(run)
-        how = "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
-        reasons.append(f"{names_of_pair} were scored by different versions of {name} ({both}); {how}")
+        remedy = "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
+        reasons.append(f"{names_of_pair} were scored by different versions of {name} ({both}); {remedy}")
     if failed != failed_base:
         reasons.append(f"{names_of_pair} treat failed questions differently (failed: {failed} and {failed_base})")
     for one, label in ((run, pair.label), (base, pair.base_label)):

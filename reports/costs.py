@@ -57,7 +57,7 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
 
     Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
     those that went through a model (read and written, without cached ones); TFLOPs are 1e12 FLOPs. Where an index
-    belongs to a question, a document's cost is that of all its indexes. A run made elsewhere tells costs of the whole
+    belongs to a question, a document's cost is that of all its indexes. A run made elsewhere has costs of the whole
     question alone, which stand under "answer"; what it lacks is an empty list.
     """
     if phase != "answer" and "imported" in run.manifest:
@@ -241,6 +241,6 @@ def full_only_notes(records: Sequence[Mapping[str, Any]], convention: str) -> li
 
 
 def spent_flops(record: Mapping[str, Any], convention: str) -> float | None:
-    """FLOPs of search and answer of a record; None where a model tells no shape."""
+    """FLOPs of search and answer of a record; None where a model's shape is unknown."""
     spent = sum_phases([record["usage"]], "search", "answer")
     return None if spent.get("uncounted") else float(spent.get("flops", {convention: 0.0})[convention])

@@ -53,8 +53,8 @@ class Length:
 
 
 LENGTHS = (Length(600, 160, 12, 80), Length(300, 120, 8, 40), Length(160, 80, 6, 24), Length(80, 60, 3, 12))
-_LISTED = 16_000_000  # characters of the list, which is unpacked when the page opens
-_SAMPLE = 24  # questions by which the length is chosen
+_LIST_CHARACTERS = 16_000_000  # characters of the list, which is unpacked when the page opens
+_SAMPLE_SIZE = 24  # questions by which the length is chosen
 _PART = 250_000  # bytes of JSON of a part: unpacked in a few milliseconds
 
 
@@ -100,11 +100,11 @@ class _Source:
         size = 0
         for question_id in ids:
             answers: list[Any] = []
-            for run, records, known in zip(self.runs, self.records, self.known, strict=True):
+            for run, records, texts in zip(self.runs, self.records, self.known, strict=True):
                 answer = None
                 if (record := records.get(question_id)) is not None:
-                    answer = _answer_json(record, known, length, self.convention)
-                    if searches and (replay := searches.replay(run, record, known.rows)) is not None:
+                    answer = _answer_json(record, texts, length, self.convention)
+                    if searches and (replay := searches.replay(run, record, texts.rows)) is not None:
                         answer["replay"] = replay
                 answers.append(answer)
             part.append(answers)
@@ -176,7 +176,7 @@ def questions(
 
 def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length:
     """The longest of LENGTHS at which the answers to `ids` take at most `size` bytes, judged by a sample of them."""
-    sample = [ids[i * len(ids) // _SAMPLE] for i in range(_SAMPLE)] if len(ids) > _SAMPLE else ids
+    sample = [ids[i * len(ids) // _SAMPLE_SIZE] for i in range(_SAMPLE_SIZE)] if len(ids) > _SAMPLE_SIZE else ids
     for length in LENGTHS[:-1]:
         need = sum(len(compress_json(part)) for part in source.parts(sample, length))
         if need * len(ids) <= 0.95 * size * len(sample):
@@ -190,14 +190,12 @@ def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str,
     gold: list[list[str] | None] = []
     options: list[list[str] | None] = []
     for question_id in ids:
-        examples = (known.rows.examples.get(question_id) for known in source.known)
-        example = next((e for e in examples if e is not None), None)
-        texts.append(None if example is None else cut_text(example.question.text, 600))
-        gold.append(None if example is None else [cut_text(a, 300) for a in example.gold.answers[:20]])
-        choices = None if example is None else example.question.options
-        options.append([cut_text(choice, 300) for choice in choices] if choices else None)
+        e = next((e for known in source.known if (e := known.rows.examples.get(question_id)) is not None), None)
+        texts.append(None if e is None else cut_text(e.question.text, 600))
+        gold.append(None if e is None else [cut_text(a, 300) for a in e.gold.answers[:20]])
+        options.append(None if e is None or not e.question.options else [cut_text(o, 300) for o in e.question.options])
     has_texts = any(text is not None for text in texts)
-    longest = min(LENGTHS[0].text, max(60, _LISTED // (len(ids) * len(source.runs))))
+    longest = min(LENGTHS[0].text, max(60, _LIST_CHARACTERS // (len(ids) * len(source.runs))))
     answers = [{r["question_id"]: cut_text(r["prediction"], longest) for r in run.whole_records} for run in source.runs]
     failed = [{r["question_id"] for r in run.records if r["error"] is not None} for run in source.runs]
     scored = [facts.scored(run, score) if score in facts.score_names(run) else None for run in source.runs]
@@ -213,24 +211,24 @@ def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str,
     }
 
 
-def _answer_json(record: dict[str, Any], known: _KnownTexts, length: Length, convention: str) -> dict[str, Any]:
+def _answer_json(record: dict[str, Any], texts: _KnownTexts, length: Length, convention: str) -> dict[str, Any]:
     """A record as an answer of the module, without what is empty; length: how much of it is kept."""
     shown, steps, error = record["shown"], record["steps"], record["error"]
-    example = known.rows.examples.get(record["question_id"])
+    example = texts.rows.examples.get(record["question_id"])
     return without_empty(
         prediction=cut_text(record["prediction"], LENGTHS[0].text),
         scores={name: round(value, 5) for name, value in record["scores"].items() if isinstance(value, int | float)},
         stop=record["stop_reason"],
         error=f"{error['type']}: {cut_text(error['message'], LENGTHS[0].text)}" if error else None,
         truncated=record["truncated"],
-        shown=[_piece_json(piece, example, known, length.text) for piece in shown[: length.shown]],
+        shown=[_piece_json(piece, example, texts, length.text) for piece in shown[: length.shown]],
         shown_total=len(shown),
-        steps=[_step_json(step, known, length.step, convention) for step in steps[: length.steps]],
+        steps=[_step_json(step, texts, length.step, convention) for step in steps[: length.steps]],
         steps_total=len(steps),
     )
 
 
-def _piece_json(piece: dict[str, Any], example: Example | None, known: _KnownTexts, longest: int) -> dict[str, Any]:
+def _piece_json(piece: dict[str, Any], example: Example | None, texts: _KnownTexts, longest: int) -> dict[str, Any]:
     """A piece of what the reader saw as the page takes it, cut to `longest`; evidence: overlaps a supporting part."""
     if piece["kind"] == "generated":
         sources = ", ".join(f"{d} {a}–{b}" for d, a, b in piece["sources"][:6])
@@ -238,10 +236,10 @@ def _piece_json(piece: dict[str, Any], example: Example | None, known: _KnownTex
     else:
         where = f"{piece['document_id']} {piece['start']}–{piece['end']}"
     supporting = piece["kind"] == "span" and evidence(piece, example) == "yes"
-    return without_empty(where=where, text=known.text(piece, longest), evidence=supporting)
+    return without_empty(where=where, text=texts.text(piece, longest), evidence=supporting)
 
 
-def _step_json(step: dict[str, Any], known: _KnownTexts, longest: int, convention: str) -> dict[str, Any]:
+def _step_json(step: dict[str, Any], texts: _KnownTexts, longest: int, convention: str) -> dict[str, Any]:
     """A step of a search as the page takes it, without what is empty; longest: characters of its text."""
     shown = step["shown"] or {}
     flops = costs.step_flops(step["flops"], convention)
@@ -253,5 +251,5 @@ def _step_json(step: dict[str, Any], known: _KnownTexts, longest: int, conventio
         scores={name: round(value, 5) for name, value in step["scores"].items()},
         tokens=step["tokens"],
         tflops=None if flops is None else round(flops / costs.TERA, 6),
-        text=cut_text(step["note"], longest) or (known.text(shown, longest) if shown else ""),
+        text=cut_text(step["note"], longest) or (texts.text(shown, longest) if shown else ""),
     )

@@ -17,12 +17,13 @@ def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
         return ""
     if example is None or not example.gold.supporting:
         return UNKNOWN
-    if shown["kind"] == "span" and _overlap([(shown["document_id"], shown["start"], shown["end"])], example):
+    if shown["kind"] == "span" and _overlaps_support([(shown["document_id"], shown["start"], shown["end"])], example):
         return "yes"
-    return "source" if _overlap(((d, a, b) for d, a, b in shown["sources"]), example) else "no"
+    return "source" if _overlaps_support(((d, a, b) for d, a, b in shown["sources"]), example) else "no"
 
 
-def _overlap(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
+def _overlaps_support(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
+    """Whether any span (document, start, end) overlaps a supporting passage of the question."""
     supporting = example.gold.supporting
     return any(s.document_id == d and s.start < end and start < s.end for d, start, end in spans for s in supporting)
 
@@ -54,6 +55,6 @@ def overlapping_spans(
         if span is None or not 0 <= span[0] <= span[1] <= len(indexed.text):
             continue
         shown = view.original(Answer("", (Shown("span", indexed.id, *span),))).shown
-        if _overlap(((s.document_id, s.start, s.end) for s in shown), example):
+        if _overlaps_support(((s.document_id, s.start, s.end) for s in shown), example):
             nodes.add(node)
     return frozenset(nodes)

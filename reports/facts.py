@@ -82,12 +82,12 @@ def datasets(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def elsewhere(run: StoredRun) -> bool:
-    """Whether another tool made the run (harness import), so that what it does not tell is not known."""
+    """Whether another tool made the run (harness import); what its log lacks is then not known."""
     return "imported" in run.manifest
 
 
 def is_ceiling(run: StoredRun) -> bool:
-    """Whether the method was handed the supporting passages alone: an upper bound, as only the gold marks tell them."""
+    """Whether the method was given the supporting passages alone: an upper bound, as only gold marks identify them."""
     return bool(run.config["method"].get("view") == "evidence")
 
 

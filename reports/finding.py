@@ -19,8 +19,8 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.compare import compare
 
-_COSTS = {"money": "money", "tflops.whole": "FLOPs", "tokens": "tokens"}
-_REAL = 0.05
+_COST_NAMES = {"money": "money", "tflops.whole": "FLOPs", "tokens": "tokens"}
+_SIGNIFICANT = 0.05
 
 
 def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) -> str:
@@ -35,7 +35,7 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) ->
     score = rows[0]["headline"]
     if not (rows := [row for row in rows if pd.notna(row[score])]):
         return f"No answer has a score ({score})."
-    cost = next((name for name in _COSTS if all(pd.notna(row[name]) and row[name] > 0 for row in rows)), "")
+    cost = next((name for name in _COST_NAMES if all(pd.notna(row[name]) and row[name] > 0 for row in rows)), "")
     rows.sort(key=lambda row: (-row[score], row[cost] if cost else 0.0))
     best = rows[0]
     failed = f", of which {best['failed']:.0f} failed and count 0" if best["failed"] else ""
@@ -56,9 +56,9 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun], comparable: bool) ->
     cheapest, clearly = min(rows, key=lambda row: row[cost]), 0.995 * best[cost]
     if cheapest[cost] > clearly:
         return f"{best['method']} is {head} and {'' if cheapest is best else 'within 1 % of '}the cheapest{end}"
-    equal = [row for row in rows[1:] if row["run"] in settled and not tested[row["run"]]["p_holm"] < _REAL]
+    equal = [row for row in rows[1:] if row["run"] in settled and not tested[row["run"]]["p_holm"] < _SIGNIFICANT]
     cheap = min([row for row in equal if row[cost] < clearly], key=lambda row: row[cost], default=cheapest)
-    share = f"takes {100 * cheap[cost] / best[cost]:.0f} % of its {_COSTS[cost]}"
+    share = f"takes {100 * cheap[cost] / best[cost]:.0f} % of its {_COST_NAMES[cost]}"
     if cheap not in equal:
         less = f"scores {100 * (best[score] - cheap[score]):.1f} points less"
         return f"{best['method']} is {head}; {cheap['method']}, the cheapest, {share} and {less}{end}"

@@ -49,7 +49,7 @@ def records(run: StoredRun) -> pd.DataFrame:
                 "steps": len(record["steps"]),
                 "stop_reason": record["stop_reason"],
                 **_cost_columns(record["usage"]),
-                "money": _money(record["usage"], run),
+                "money": _usage_money(record["usage"], run),
             }
         )
     return pd.DataFrame(rows)
@@ -60,13 +60,13 @@ def documents(run: StoredRun) -> pd.DataFrame:
     names = ("document_id", "question_id", "status")
     return pd.DataFrame(
         [
-            {**{n: row.get(n) for n in names}, **_cost_columns(row["usage"]), "money": _money(row["usage"], run)}
+            {**{n: row.get(n) for n in names}, **_cost_columns(row["usage"]), "money": _usage_money(row["usage"], run)}
             for row in run.documents
         ]
     )
 
 
-def _money(usage: Mapping[str, Mapping[str, Any]], run: StoredRun) -> float | None:
+def _usage_money(usage: Mapping[str, Mapping[str, Any]], run: StoredRun) -> float | None:
     return money(sum_phases([usage]), run.config) if is_billed(run) else None
 
 

@@ -14,7 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from harness.datasets.files import Broken, read_rows
+from harness.datasets.files import BrokenRow, read_rows
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from harness.types import JUDGES
@@ -73,8 +73,8 @@ def read_labels(path: Path) -> dict[str, str]:
         raise UserError(f"--labels {path}: cannot be read ({error.strerror})") from None
     labels = {}
     for number, row in enumerate(rows, start=1):
-        label = None if isinstance(row, Broken) else row.get("label")
-        if isinstance(row, Broken) or not row.get("question_id") or label in (None, ""):
+        label = None if isinstance(row, BrokenRow) else row.get("label")
+        if isinstance(row, BrokenRow) or not row.get("question_id") or label in (None, ""):
             raise UserError(f"--labels {path}: row {number} needs question_id and label")
         text = str(label).strip().lower()
         labels[str(row["question_id"])] = _WORDS.get(text, text)

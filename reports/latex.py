@@ -33,7 +33,7 @@ _ESCAPED = {
 _WORDS = {
     "tflops": "TFLOPs", "f1": "F1", "em": "EM", "acc": "Acc.", "rougeL": "ROUGE-L", "rouge": "ROUGE", "n": "n", "p": "p"
 }  # fmt: skip
-_PLAIN = ("score", "qa", "answer")  # words of a scorer's name that a head can do without
+_SPARE = ("score", "qa", "answer")  # words of a scorer's name that a head can do without
 _COMMAND = r"(?:\bharness [a-z]|(?<![\w-])--[a-z])"
 _STYLES = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
 
@@ -112,7 +112,7 @@ def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
         if family in ("tflops", "tokens", "ratio"):  # "TFLOPs search" for "tflops.search"
             head_text = f"{_head_word(family)} {part}".rstrip()
         else:
-            words = [word for word in re.split("[_ ]", part if dot else head) if word not in _PLAIN]
+            words = [word for word in re.split("[_ ]", part if dot else head) if word not in _SPARE]
             head_text = " ".join([*map(_head_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
         short.append(head if head in names else head_text)
     count = Counter(short)

@@ -29,11 +29,11 @@ from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
 from reports.settings import labels
 
-_SEARCH = 10.0  # seconds between two searches for new run folders, which walk the whole tree
-_QUICK, _PAUSE = 0.1, 20  # seconds that a reading may take; of what it takes beyond, until the next one
-_LISTED = 20  # questions of each list
+_SEARCH_SECONDS = 10.0  # seconds between two searches for new run folders, which walk the whole tree
+_QUICK_SECONDS, _PAUSE_FACTOR = 0.1, 20  # seconds that a reading may take; of what it takes beyond, until the next one
+_LIST_LENGTH = 20  # questions of each list
 _TEXT = 300  # characters of a question or an answer
-_KEPT = ("question_id", "document_ids", "scores", "error", "usage")
+_RECORD_KEYS = ("question_id", "document_ids", "scores", "error", "usage")
 
 
 class Live:
@@ -51,7 +51,7 @@ class Live:
 
     def state(self) -> dict[str, Any]:
         """Read what is new; return what all runs answered so far (see the module), rows and questions as texts."""
-        if time.monotonic() - self._searched > _SEARCH:
+        if time.monotonic() - self._searched > _SEARCH_SECONDS:
             self._find_runs()
         for run in self._runs.values():
             run.read()
@@ -119,7 +119,7 @@ class _FollowedRun:
                 self._documents = list({(row["document_id"], row.get("question_id")): row for row in built}.values())
                 self._describe()
                 self._stamps, self.problem = stamps, ""
-                self._due = begun + _PAUSE * max(0.0, time.monotonic() - begun - _QUICK)
+                self._due = begun + _PAUSE_FACTOR * max(0.0, time.monotonic() - begun - _QUICK_SECONDS)
         except (UserError, OSError) as error:
             self.problem = f"{self.folder}: {error}"
         self._before = len(self.records) if self._before is None else self._before
@@ -129,7 +129,7 @@ class _FollowedRun:
         return [folder / name for folder in (self.folder, *parts_in(self.folder))]
 
     def _keep_records(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Keep of each record what scores, costs and lists need; its `at` tells when the answer arrived, to sort by."""
+        """Keep of each record what scores, costs and lists need; `at`: when the answer arrived, to sort by."""
         kept: dict[str, dict[str, Any]] = {}
         for row in rows:
             error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
@@ -140,7 +140,7 @@ class _FollowedRun:
                 "answer": cut_text(f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT),
             }
             notes = {"joined": (row.get("notes") or {}).get("joined")}
-            kept[row["question_id"]] = {**{key: row[key] for key in _KEPT}, "notes": notes, "texts": texts}
+            kept[row["question_id"]] = {**{key: row[key] for key in _RECORD_KEYS}, "notes": notes, "texts": texts}
         for question_id, row in kept.items():
             before = self.records.get(question_id)
             # A run that ends is sorted: its records are read again, and nothing has arrived.
@@ -210,10 +210,10 @@ class _FollowedRun:
 
 
 def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
-    """The newest questions that failed, or that did not, at most _LISTED of all runs, as texts by column."""
+    """The newest questions that failed, or that did not, at most _LIST_LENGTH of all runs, as texts by column."""
     listed = ((run, row) for run in runs for row in run.records.values() if (row["error"] is not None) == failed)
     rows = []
-    for run, row in heapq.nlargest(_LISTED, listed, key=lambda pair: pair[1]["at"]):
+    for run, row in heapq.nlargest(_LIST_LENGTH, listed, key=lambda pair: pair[1]["at"]):
         value = row["scores"].get(facts.headline(run.stored))
         score = f"{100 * value:.1f}" if isinstance(value, int | float) else "–"
         rows.append({"method": run.label, "data set": facts.run_key(run.stored)[0], "score": score, **row["texts"]})

@@ -210,11 +210,11 @@ def _cost_ratio(
     """
     if len(bases) != 1:
         return None
-    ours, theirs = cache(run, convention, with_index), cache(bases[0], convention, with_index)
-    common = [question for question in ours if question in theirs]
-    below = sum(theirs[question] for question in common)
+    flops, base_flops = cache(run, convention, with_index), cache(bases[0], convention, with_index)
+    common = [question for question in flops if question in base_flops]
+    below = sum(base_flops[question] for question in common)
     if below <= 0:
         return None
     if len(common) < len(run.records) and run is not bases[0]:
         notes.append(f"ratio is over the {len(common)} of {len(run.records)} questions that both answered")
-    return sum(ours[question] for question in common) / below
+    return sum(flops[question] for question in common) / below

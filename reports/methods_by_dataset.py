@@ -52,8 +52,8 @@ def wide_table(
     tested = {} if differences is None else {(d["dataset"], d["run"]): d["p_holm"] for d in facts.records(differences)}
     if differences is not None:
         against = ", ".join(dict.fromkeys(differences["reference"]))
-        how = f"paired sign flips by document, Holm over {len(tested)} tests"
-        legend.append(f"†: differs from {against}, p < 0.05 ({how})")
+        test = f"paired sign flips by document, Holm over {len(tested)} tests"
+        legend.append(f"†: differs from {against}, p < 0.05 ({test})")
     rows = [_method_row(method, model, part, score, datasets, legend) for (model, method), part in groups.items()]
     for row, part in zip(rows, groups.values(), strict=True):
         row |= {f"{name}.p": tested.get((name, run["run"])) for name, run in part.items()} if tested else {}

@@ -75,7 +75,7 @@ class _Group:
     runs: list[StoredRun]
     found: SideBySide
     problem: str | None
-    how: Comparison
+    comparison: Comparison
 
 
 def page(
@@ -83,7 +83,7 @@ def page(
     *,
     title: str = "Runs",
     description: str = "",
-    how: Comparison = PLAIN,
+    comparison: Comparison = PLAIN,
     limits: Limits = LIMITS,
     written: Written | None = None,
     live: float | None = None,
@@ -99,7 +99,7 @@ def page(
     by_name: dict[str, list[StoredRun]] = {}
     for run in runs:
         by_name.setdefault(facts.run_key(run)[0], []).append(run)
-    groups = [_group(name, own, how) for name, own in sorted(by_name.items())]
+    groups = [_group(name, own, comparison) for name, own in sorted(by_name.items())]
     answers = sum(len(run.records) for run in runs)
     heads, blocks, parts = [], [], []
     for number, group in enumerate(groups):
@@ -109,16 +109,16 @@ def page(
         # By default the reference of the differences is the first run.
         base = None if differences is None else differences["reference_run"].iloc[0]
         reference = next((i for i, run in enumerate(group.runs) if run.name == base), 0)
-        rows, counted = rows_of(group.runs), how.convention or DEFAULT
-        asked = questions(group.runs, list(means["method"]), reference, rows, share, counted)
+        rows, counted = rows_of(group.runs), comparison.convention or DEFAULT
+        listed = questions(group.runs, list(means["method"]), reference, rows, share, counted)
         cost = "money" if means["tflops.whole"].isna().all() else "whole"
-        figure, files = front.to_html(front.points(means, group.runs, cost=cost), asked.head["score"])
-        heads.append(asked.head)
+        figure, files = front.to_html(front.points(means, group.runs, cost=cost), listed.head["score"])
+        heads.append(listed.head)
         whole = [(replace(run, records=run.whole_records), own) for run, own in zip(group.runs, rows, strict=True)]
         plugins = registry.plugins("harness.page_sections").values() if live is None else ()
         added = [registry.import_target(plugin)(whole) for plugin in plugins]
-        parts.append(_section(group, number, asked, figure, added))
-        compressed = {**{f"front-{form}": compress_bytes(file) for form, file in files.items()}, **asked.blocks}
+        parts.append(_section(group, number, listed, figure, added))
+        compressed = {f"front-{form}": compress_bytes(file) for form, file in files.items()} | listed.blocks
         blocks += [block(f"d{number}-{name}", text) for name, text in compressed.items()]
     live_section = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
     top = [description] * bool(description)
@@ -134,17 +134,17 @@ def page(
     return _filled_template(title, body, heads, joined(*blocks), live_section is not None)
 
 
-def _group(name: str, runs: list[StoredRun], how: Comparison) -> _Group:
+def _group(name: str, runs: list[StoredRun], comparison: Comparison) -> _Group:
     """The runs of one data set with their tables; where they cannot be compared, `problem` says why."""
-    counted, problem = how.convention or DEFAULT, None
-    reference = how.reference if len(runs) > 1 else None
+    counted, problem = comparison.convention or DEFAULT, None
+    reference = comparison.reference if len(runs) > 1 else None
     try:
-        found = side_by_side(runs, reference=reference, force=how.force, convention=counted)
+        found = side_by_side(runs, reference=reference, force=comparison.force, convention=counted)
     except UserError as e:
-        means = frame(runs, convention=counted, reference=how.reference or REFERENCE)
+        means = frame(runs, convention=counted, reference=comparison.reference or REFERENCE)
         found, problem = SideBySide(ordered(means), None), str(e)
     place = {run: i for i, run in enumerate(found.means["run"])}  # every list on the page has the table's order
-    return _Group(name, sorted(runs, key=lambda r: place[r.name]), found, problem, how)
+    return _Group(name, sorted(runs, key=lambda r: place[r.name]), found, problem, comparison)
 
 
 def _anchor(name: str) -> str:
@@ -152,12 +152,12 @@ def _anchor(name: str) -> str:
     return f"d={quote(name, safe='')}"
 
 
-def _section(group: _Group, number: int, asked: Questions, figure: Html, added: Sequence[Html | None]) -> Html:
+def _section(group: _Group, number: int, listed: Questions, figure: Html, added: Sequence[Html | None]) -> Html:
     """A data set's section, from means to questions; number: its place on the page; figure: score against cost."""
     (main,), (full,) = (sections(group.found.means, columns) for columns in (None, ()))
     printed: list[Html] = []  # published numbers beside the group's, where they were asked for
-    if (margin := group.how.margin) is not None:
-        printed_rows = paper.frame(group.runs, margin=margin, convention=group.how.convention)
+    if (margin := group.comparison.margin) is not None:
+        printed_rows = paper.frame(group.runs, margin=margin, convention=group.comparison.convention)
         for section in [] if printed_rows.empty else sections(shortened(printed_rows, "row"), ()):
             printed += [el("h3", "Printed and measured"), table(section.frame, sortable=True)]
             printed += [el("p", sentence, class_="legend") for sentence in paper.legend(margin)]
@@ -193,7 +193,7 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, added: 
         *printed,
         el("div", class_="differences", data_place=number),
         el("h3", "Questions"),
-        *(el("p", note, class_="note") for note in asked.notes),
+        *(el("p", note, class_="note") for note in listed.notes),
         el("div", class_="questions", data_place=number),
         id=_anchor(group.name),
     )

@@ -10,7 +10,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.markup import Html, el, joined
 
-_COMMANDS = 3  # shown in the head; the table of runs has all
+_COMMANDS_SHOWN = 3  # shown in the head; the table of runs has all
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Written:
 def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
     """The section about the runs: facts that hold for all of them, and a table of the runs that can be opened."""
     commands = list(dict.fromkeys(filter(None, map(_command, runs))))
-    shown = [el("code", command) for command in commands[:_COMMANDS]]
-    if len(commands) > _COMMANDS:
-        shown.append(el("span", f"and {len(commands) - _COMMANDS} more, in the table below"))
+    shown = [el("code", command) for command in commands[:_COMMANDS_SHOWN]]
+    if len(commands) > _COMMANDS_SHOWN:
+        shown.append(el("span", f"and {len(commands) - _COMMANDS_SHOWN} more, in the table below"))
     rows = [
         ("Runs", f"{_counted(len(runs), 'run')} over {_counted(len({facts.run_key(r)[0] for r in runs}), 'data set')}"),
         ("Date", _dates(runs)),

@@ -53,7 +53,7 @@ class Graph:
 
 
 @dataclass(frozen=True)
-class Found:
+class GraphResult:
     """The graph of a record; `problem` says why there is none where there should be one; key: of the cache."""
 
     graph: Graph | None = None
@@ -88,7 +88,7 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any
 
 def read_graph(
     run: StoredRun, record: Mapping[str, Any], cache: dict[str, tuple[Graph | None, str | None]] | None = None
-) -> Found:
+) -> GraphResult:
     """The graph of a record's one index. With neither graph nor problem: no step has a node, or no such one index.
 
     cache: digest -> (graph, problem) of what was read before, for the next call. A graph that the steps do not fit is
@@ -97,21 +97,21 @@ def read_graph(
     nodes = [step for step in record["steps"] if step["node"] is not None]
     lines = index_lines(run, record) if nodes else []
     if not lines and run.documents and nodes:
-        return Found(problem="documents.jsonl names no index of this question.")
+        return GraphResult(problem="documents.jsonl names no index of this question.")
     if len(lines) != 1:
-        return Found()
+        return GraphResult()
     key, name = str(lines[0].get("key")), str(lines[0]["document_id"])
     cache = {} if cache is None else cache
     if key not in cache:
         cache[key] = _cached_graph(key)
     graph, problem = cache[key]
     if problem is not None:
-        return Found(problem=f"The index of {name} {problem}.")
+        return GraphResult(problem=f"The index of {name} {problem}.")
     if graph is None:
-        return Found()
+        return GraphResult()
     if other := mismatch(graph, nodes):
-        return Found(problem=f"The index of {name} is not the one that was searched ({other}).")
-    return Found(graph, None, key)
+        return GraphResult(problem=f"The index of {name} is not the one that was searched ({other}).")
+    return GraphResult(graph, None, key)
 
 
 def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:

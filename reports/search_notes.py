@@ -13,25 +13,25 @@ _CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Sentences on searches that visited every node, probes that were ties, declined questions and cut summaries."""
     answered = [record for record in records if record["error"] is None and record["steps"]]
-    ended = sum(record["stop_reason"] == "exhausted" for record in answered)
-    asked = [p for record in answered for step in record["steps"] if (p := step.get("p_yes")) is not None]
-    ties, found = sum(p == 0.5 for p in asked), []
-    if ended:
-        found.append(f"{ended} of {len(answered)} searches ({100 * ended / len(answered):.0f} %) visited every node")
+    whole = sum(record["stop_reason"] == "exhausted" for record in answered)
+    probes = [p for record in answered for step in record["steps"] if (p := step.get("p_yes")) is not None]
+    ties, lines = sum(p == 0.5 for p in probes), []
+    if whole:
+        lines.append(f"{whole} of {len(answered)} searches ({100 * whole / len(answered):.0f} %) visited every node")
     if ties:
-        found.append(f"{ties} of {len(asked)} probes ({100 * ties / len(asked):.0f} %) are ties: P(Yes) is 0.5")
+        lines.append(f"{ties} of {len(probes)} probes ({100 * ties / len(probes):.0f} %) are ties: P(Yes) is 0.5")
     routed = sum(any(step.get("action") in ("accept", "decline") for step in record["steps"]) for record in answered)
     if routed:
         count = declined(answered)
         share = f"{count} of {routed} questions ({100 * count / routed:.0f} %)"
-        found.append(f"{share} were declined at first and answered from the whole document")
+        lines.append(f"{share} were declined at first and answered from the whole document")
     cut = {tuple(r["document_ids"]): _CUT.findall(" ".join(s.get("note") or "" for s in r["steps"])) for r in answered}
     if calls := sum(int(count) for notes in cut.values() for count, _ in notes):  # each document counts once
         limits = ", ".join(sorted({limit for notes in cut.values() for _, limit in notes}))
         where = f"in {sum(map(bool, cut.values()))} of {len(cut)} indexes"
         dropped = "an unfinished last point is dropped where there are others"
-        found.append(f"{calls} summaries, {where}, were cut at {limits} tokens; {dropped}")
-    return found
+        lines.append(f"{calls} summaries, {where}, were cut at {limits} tokens; {dropped}")
+    return lines
 
 
 def declined(records: Sequence[Mapping[str, Any]]) -> int:
@@ -55,7 +55,7 @@ def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[l
         }
         same = run.config["dataset"]["name"], len(run.records), nodes
         visited.append(same if any(nodes.values()) else None)
-    alike = [[label for label, other in zip(labels, visited, strict=True) if other == own] for own in visited]
-    several = [own is not None and len(names) > 1 for own, names in zip(visited, alike, strict=True)]
+    alike = [[label for label, other in zip(labels, visited, strict=True) if other == seen] for seen in visited]
+    several = [seen is not None and len(names) > 1 for seen, names in zip(visited, alike, strict=True)]
     text = "{} visited the same nodes in every question"
     return [[text.format(", ".join(names))] if same else [] for names, same in zip(alike, several, strict=True)]

@@ -29,18 +29,18 @@ from reports.search_graph import Graph, index_lines, read_graph
 from reports.search_moves import Move, trace_moves
 
 _MOST_MOVES = 400
-_LONGEST = 300  # characters of a node's text
-_LABEL = 14  # pixels of a box that its text leaves free
-_KEPT = 64  # graphs in memory; questions on one document follow each other
+_LONGEST_TEXT = 300  # characters of a node's text
+_LABEL_MARGIN = 14  # pixels of a box that its text leaves free
+_GRAPHS_KEPT = 64  # graphs in memory; questions on one document follow each other
 LEAST = 0.05  # edges up to this weight are left out, as in figures A1 (arXiv 2410.04790v2) and 5 (v1)
 _SHADES = 6
-_DOT, _BOX_HIGH = 4, 56  # radius of a dot, height of a box
+_DOT_RADIUS, _BOX_HEIGHT = 4, 56  # radius of a dot, height of a box
 _MARGIN, _LEFT, _TOP = 16, 72, 56
 _FULL = 1500  # the width that rows are kept within while they can be
 _BOX_LEAST, _BOX_CELL, _BOX_MOST = 90, 190, 178
 _DOT_CELL, _STAGGERS = 22, 8
-_GAP = 96
-_CHAR, _LINES = 6.2, 3  # pixels of a label's letter; lines of a label
+_ROW_GAP = 96
+_LETTER_WIDTH, _LABEL_LINES = 6.2, 3  # pixels of a label's letter; lines of a label
 
 
 class Searches:
@@ -63,7 +63,7 @@ class Searches:
         if self._full and not any(str(line.get("key")) in self._places for line in index_lines(run, record)):
             self._left += run.path in self._with_graphs
             return None
-        if len(self._read) > _KEPT:
+        if len(self._read) > _GRAPHS_KEPT:
             self._read.clear()
         result = read_graph(run, record, cache=self._read)
         self._problems += [result.problem] if result.problem else []
@@ -95,15 +95,13 @@ class Searches:
         """Sentences on searches that cannot be played, and why."""
         notes = []
         if self._problems:
-            notes.append(f"{_count_text(len(self._problems))} cannot be drawn. {self._problems[0]}")
+            count = len(self._problems)
+            notes.append(f"{count} search{'es' * (count > 1)} cannot be drawn. {self._problems[0]}")
         if self._left:
             command = "harness trace RUN QUESTION_ID --graph FILE.html plays one"
-            notes.append(f"{_count_text(self._left)} cannot be played here, so that the page stays small ({command}).")
+            searches = f"{self._left} search{'es' * (self._left > 1)}"
+            notes.append(f"{searches} cannot be played here, so that the page stays small ({command}).")
         return notes
-
-
-def _count_text(count: int) -> str:
-    return "1 search" if count == 1 else f"{count} searches"
 
 
 def draw_graph(graph: Graph) -> dict[str, Any]:
@@ -113,7 +111,7 @@ def draw_graph(graph: Graph) -> dict[str, Any]:
     nodes = []
     for level, text, (*_, box, _) in zip(graph.level, graph.text, spots, strict=True):
         line = " ".join(text.split())
-        nodes.append([level, cut_text(line, _LONGEST), label_lines(line, box - _LABEL) if box else []])
+        nodes.append([level, cut_text(line, _LONGEST_TEXT), label_lines(line, box - _LABEL_MARGIN) if box else []])
     return {
         "width": width,
         "height": height,
@@ -139,8 +137,8 @@ def _move_json(move: Move, example: Example | None) -> dict[str, Any]:
         edge=None if move.edge is None else round(move.edge, 4),
         evidence=evidence(step["shown"], example),
         later=move.later,
-        note=cut_text(step["note"], _LONGEST),
-        answer=None if step.get("answer") is None else cut_text(step["answer"], _LONGEST),
+        note=cut_text(step["note"], _LONGEST_TEXT),
+        answer=None if step.get("answer") is None else cut_text(step["answer"], _LONGEST_TEXT),
     )
 
 
@@ -158,15 +156,15 @@ def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], f
     for level, nodes in rows.items():
         cell = width / len(nodes)
         lines = 1 if boxed[level] else max(1, math.ceil(_DOT_CELL / cell))
-        high = _BOX_HIGH if boxed[level] else _DOT_CELL * lines
+        high = _BOX_HEIGHT if boxed[level] else _DOT_CELL * lines
         box = round(min(_BOX_MOST, cell - 12), 1) if boxed[level] else 0
         for i, node in enumerate(nodes):
             x = _LEFT + (i + 0.5) * cell
             middle = y + high / 2 + (i % lines - (lines - 1) / 2) * _DOT_CELL
-            spots[node] = [round(x, 1), round(middle, 1), box, _BOX_HIGH if boxed[level] else 2 * _DOT]
+            spots[node] = [round(x, 1), round(middle, 1), box, _BOX_HEIGHT if boxed[level] else 2 * _DOT_RADIUS]
         bands.append([graph.level_name(level), round(y + high / 2, 1)])
-        y += high + _GAP
-    height = (y - _GAP if rows else y) + _MARGIN
+        y += high + _ROW_GAP
+    height = (y - _ROW_GAP if rows else y) + _MARGIN
     return [spots[i] for i in range(len(graph.text))], bands, round(_LEFT + width + _MARGIN, 1), round(height, 1)
 
 
@@ -178,11 +176,11 @@ def _shade(weight: float, heaviest: float) -> tuple[int, float]:
 
 def label_lines(text: str, pixels: float) -> list[str]:
     """`text` on at most three lines that fit into `pixels`, broken at spaces if it has any; "…" ends a cut one."""
-    room = max(3, int(pixels / _CHAR))
+    room = max(3, int(pixels / _LETTER_WIDTH))
     rest = " ".join(text.split())
     lines: list[str] = []
     while (fits := _fits(rest, room)) < len(rest):
-        if len(lines) == _LINES - 1:
+        if len(lines) == _LABEL_LINES - 1:
             return [*lines, rest[: _fits(rest, room - 1)].rstrip() + "…"]
         cut = rest.rfind(" ", 1, fits + 1)
         cut = fits if cut <= 0 else cut

@@ -1,6 +1,6 @@
 """In which settings runs of one method differ: their labels in tables, and the columns of a sweep.
 
-    named(runs)     Named("bm25 k=3", "bm25", {"method.k": 3})                one for each run
+    named(runs)     RunNames("bm25 k=3", "bm25", {"method.k": 3})                one for each run
     labels(runs)    ["bm25 k=1", "bm25 k=3", "full-context"]
     settings(frame) ["method.k"]                                              the columns of a frame that hold them
 
@@ -36,11 +36,11 @@ _LEFT_OUT = re.compile(
 )
 _BY_A_PRESET = ("configs/", "$", "profile ")  # beginnings of the origins of values that no user set
 _COUNTED = re.compile(r"(\d+) settings")  # a mark of more settings than it names
-_LONGEST = 24
+_LONGEST_VALUE = 24
 
 
 @dataclass(frozen=True)
-class Named:
+class RunNames:
     """A run in tables. label: unlike that of any other run of its data set and model; base: its method, without the
     settings that vary, which are in `values`: as `--set` names them, and their values.
     """
@@ -55,7 +55,7 @@ def labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str
     return [named.label for named in name_runs(runs, ignored)]
 
 
-def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[Named]:
+def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[RunNames]:
     """Each run's names and the settings in which it differs from others of its method.
 
     ignored: settings that need not tell runs apart, "method.t_n"; runs that differ in no other have one label then.
@@ -64,7 +64,7 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
     for i, run in enumerate(runs):
         profile = (m for m in _mark_parts(run) if not (_COUNTED.fullmatch(m) or "=" in m or m.startswith("prompt ")))
         groups[str(run.config["method"]["name"]), *profile, str(run.config["model"]["name"])].append(i)
-    names: dict[int, Named] = {}
+    names: dict[int, RunNames] = {}
     for places in groups.values():
         names.update(zip(places, _name_group([runs[i] for i in places], ignored), strict=True))
     return [names[i] for i in range(len(runs))]
@@ -111,7 +111,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Named]:
+def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[RunNames]:
     """The names of runs of one method, profile and model, in their order; ignored: as in `name_runs`."""
     values = [_answer_settings(run, ignored) for run in runs]
     datasets = [str(run.config["dataset"]["name"]) for run in runs]
@@ -170,16 +170,16 @@ def made_with(run: StoredRun) -> dict[str, str]:
     """What made the run, as far as it is recorded: "rows", "commit", "weights of NAME" and each package -> version."""
     manifest = run.manifest
     git, rows = manifest.get("git") or {}, (manifest.get("dataset") or {}).get("fingerprint")
-    found = {"rows": str(rows)[:7]} if rows else {}
+    made = {"rows": str(rows)[:7]} if rows else {}
     if git.get("commit"):
-        found["commit"] = str(git["commit"])[:7] + (", changed" if git.get("dirty") else "")
+        made["commit"] = str(git["commit"])[:7] + (", changed" if git.get("dirty") else "")
     for role, identity in (manifest.get("models") or {}).items():
         used = run.config.get(role) or (run.config.get("roles") or {}).get(role) or run.config["model"]
         if weights := identity.get("weights"):
-            found[f"weights of {used['name']}"] = digest(
+            made[f"weights of {used['name']}"] = digest(
                 [weights, identity.get("query_weights"), identity.get("quantised")]
             )[:7]
-    return found | {str(name): str(version) for name, version in (manifest.get("packages") or {}).items()}
+    return made | {str(name): str(version) for name, version in (manifest.get("packages") or {}).items()}
 
 
 def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
@@ -199,41 +199,41 @@ def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
     ]
 
 
-def _with_words(name: Named, words: str) -> Named:
+def _with_words(name: RunNames, words: str) -> RunNames:
     """The name with words in brackets behind its label and base."""
     return replace(name, label=f"{name.label} ({words})", base=f"{name.base} ({words})")
 
 
-def _alike(names: Sequence[Named], datasets: Sequence[str]) -> list[list[int]]:
+def _alike(names: Sequence[RunNames], datasets: Sequence[str]) -> list[list[int]]:
     """Indices of names that look alike in a table of one data set: one label, or one base and equal settings."""
     groups_by_look: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, (name, dataset) in enumerate(zip(names, datasets, strict=True)):
         groups_by_look[dataset, name.base, canonical(name.values)].append(i)
     labels = _repeated_labels(names, datasets)
     groups = [group for group in groups_by_look.values() if len(group) > 1]
-    rest = labels - {i for group in groups for i in group}
-    return groups + ([sorted(rest)] if rest else [])
+    ungrouped = labels - {i for group in groups for i in group}
+    return groups + ([sorted(ungrouped)] if ungrouped else [])
 
 
 def _name_run(
     run: StoredRun, in_label: set[str], values: Mapping[str, Any], swept: Sequence[str], ignored: Collection[str]
-) -> Named:
+) -> RunNames:
     """The names of one run among those of its method, profile and model.
 
     in_label: settings that its label names, out of `swept`, those that vary; values: setting -> value of this run.
     """
     short = {_short_key(key) for key in (*swept, *ignored)}
-    rest = [mark for mark in _mark_parts(run) if mark.partition("=")[0] not in short]
-    rest = [mark for mark in rest if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(in_label)]
-    base = label({"name": run.config["method"]["name"], "mark": ", ".join(rest)})
+    marks = [mark for mark in _mark_parts(run) if mark.partition("=")[0] not in short]
+    marks = [mark for mark in marks if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(in_label)]
+    base = label({"name": run.config["method"]["name"], "mark": ", ".join(marks)})
     shown = [key for key in swept if key in in_label and key in values]
     texts = [value_text(values[key]) for key in shown]
-    texts = [text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..." for text in texts]
+    texts = [text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..." for text in texts]
     words = [f"{_short_key(key)}={text}" for key, text in zip(shown, texts, strict=True)]
-    return Named(" ".join([base, *words]), base, {_set_key(key): values[key] for key in swept if key in values})
+    return RunNames(" ".join([base, *words]), base, {_set_key(key): values[key] for key in swept if key in values})
 
 
-def _repeated_labels(names: Iterable[Named], datasets: Sequence[str]) -> set[int]:
+def _repeated_labels(names: Iterable[RunNames], datasets: Sequence[str]) -> set[int]:
     """Indices of names whose label another run of the same data set has too; datasets: that of each name."""
     keys = [(dataset, name.label) for dataset, name in zip(datasets, names, strict=True)]
     return {i for i, key in enumerate(keys) if keys.count(key) > 1}

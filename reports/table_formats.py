@@ -43,8 +43,8 @@ from reports.settings import is_number, is_setting
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 
 _MISSING = "–"
-_LONGEST = 150  # characters of a line below a text table
-_HIDDEN = ("base", "run", "reference_run", "hash8", "headline", "convention", "ceiling", "apart")
+_LINE_WIDTH = 150  # characters of a line below a text table
+_HIDDEN_COLUMNS = ("base", "run", "reference_run", "hash8", "headline", "convention", "ceiling", "apart")
 _SIGNIFICANT = 0.05
 _PAPERS_LEAVE_OUT = ("failed", "texts_cut", "notes")
 _FOOTNOTES = ("scorers", "changed", "notes")
@@ -119,7 +119,7 @@ class Cells:
     def __init__(self, frame: pd.DataFrame) -> None:
         names = [str(c) for c in frame.columns]
         bounds = {f"{n}.{end}" for n in names for end in ("low", "high", "p", "apart")}
-        plain = [n for n in names if n not in bounds and n not in _HIDDEN and n not in _FOOTNOTES]
+        plain = [n for n in names if n not in bounds and n not in _HIDDEN_COLUMNS and n not in _FOOTNOTES]
         gaps = frame.attrs.get("gaps", ())  # other columns without a value would be dashes; csv and json keep them
         plain = [n for n in plain if n in gaps or not all(_is_missing(v) for v in frame[n])]
         # A setting's whole numbers stay whole by the type object.
@@ -228,7 +228,7 @@ def _as_text(frame: pd.DataFrame, longest_line: float) -> str:
             parts.append([0])
         parts[-1].append(i)
     blocks = ["\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in parts]
-    longest = int(min(_LONGEST, longest_line))
+    longest = int(min(_LINE_WIDTH, longest_line))
     wrapper = textwrap.TextWrapper(longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     below = [part for line in cells.below(_one_line) for part in wrapper.wrap(line)]
     return "\n".join(["\n\n".join(blocks), *([""] if below else []), *below]) + "\n"

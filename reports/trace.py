@@ -25,8 +25,8 @@ from reports.gold_rows import Rows, read_rows
 from reports.search_graph import Graph, read_graph
 from reports.search_moves import LATER, Move, forest, trace_moves
 
-_WIDEST = 60  # characters of a step's text; JSON has all of it
-_LONGEST = 140  # of a line of a shown piece
+_STEP_WIDTH = 60  # characters of a step's text; JSON has all of it
+_PIECE_WIDTH = 140  # of a line of a shown piece
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def question_list(stored: StoredRun) -> list[str]:
     for record in ranked:
         error, value = record["error"], record["scores"].get(name)
         score = error["type"] if error else "-" if value is None else f"{100 * value:.1f}"
-        texts = (_shortened(record.get("question") or "", _WIDEST), _shortened(record["prediction"], _WIDEST))
+        texts = (_shortened(record.get("question") or "", _STEP_WIDTH), _shortened(record["prediction"], _STEP_WIDTH))
         lines.append("  ".join([f"{printable(score):>6}", printable(record["question_id"]), *filter(None, texts)]))
     return lines
 
@@ -115,7 +115,7 @@ def trace_lines(search: Search) -> list[str]:
         places = [f"{p['document_id']} [{p['start']}:{p['end']}]" if p["document_id"] else p["kind"] for p in shown]
         width = max(map(len, places), default=0)
         for n, (place, piece) in enumerate(zip(places, shown, strict=True)):
-            text = _shortened(search.rows.text(piece) or "", _LONGEST - width)
+            text = _shortened(search.rows.text(piece) or "", _PIECE_WIDTH - width)
             lines.append(f"{'' if n else 'shown':<10} {printable(place).ljust(width)}  {text}")
         lines += [] if shown else ["shown      nothing"]
     lines += [*search.notes, *search.stored.notes]
@@ -168,7 +168,7 @@ def step_lines(search: Search) -> list[str]:
                 "" if flops is None else f"{flops / TERA:.3g}",
                 *([_formatted(move.edge, ".3f"), search.evidence[move.number]] if tree else []),
                 *([_shortened(step.get("answer") or "", 24)] if answers else []),
-                _shortened(search.text(move), _WIDEST),
+                _shortened(search.text(move), _STEP_WIDTH),
             ]
             rows.append((move.later, cells))
     table = [head, *(row for _, row in rows)]
@@ -182,8 +182,8 @@ def step_lines(search: Search) -> list[str]:
     return lines if before is None else [*lines[:before], LATER, *lines[before:]]
 
 
-def _formatted(value: Any, form: str) -> str:
-    return "" if value is None else format(value, form)
+def _formatted(value: Any, format_spec: str) -> str:
+    return "" if value is None else format(value, format_spec)
 
 
 def _shortened(text: str, longest: int) -> str:

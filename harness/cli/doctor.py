@@ -113,22 +113,22 @@ def _check_machine(out: Path) -> Iterator[Check]:
     from harness.storage.hub_download import endpoint, offline
     from harness.tracking.store import unreachable
 
-    def line(name: str, text: str, state: State = "ok") -> Check:
+    def check(name: str, text: str, state: State = "ok") -> Check:
         return Check("Machine", state, name, text)
 
-    yield line("harness", f"{__version__}, Python {platform.python_version()}")
+    yield check("harness", f"{__version__}, Python {platform.python_version()}")
     threads = os.environ.get("OMP_NUM_THREADS")
     used = f"{threads} threads (OMP_NUM_THREADS)" if threads else "a model takes as many threads as its size is worth"
-    yield line("cores", f"{free_cores()} of {os.cpu_count()} are free; {used}")
+    yield check("cores", f"{free_cores()} of {os.cpu_count()} are free; {used}")
     free = available_bytes()
-    yield line("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")
+    yield check("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")
     try:
         import torch
     except ImportError:
-        yield line("GPU", "unknown without torch")
+        yield check("GPU", "unknown without torch")
     else:
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-        yield line("GPU", ", ".join(names) or "none; models run on the CPU")
+        yield check("GPU", ", ".join(names) or "none; models run on the CPU")
         try:
             from torch.nn.attention.varlen import varlen_attn
         except ImportError:  # before 2.10
@@ -137,20 +137,20 @@ def _check_machine(out: Path) -> Iterator[Check]:
             together = "seqused_k" in inspect.signature(varlen_attn).parameters
         if names and not together:
             slow = f"a call for each question in flight, where torch 2.13 makes one for all (here {torch.__version__})"
-            yield line("attention", slow, "missing")
+            yield check("attention", slow, "missing")
     if offline():
-        yield line("hub", "not asked (HF_HUB_OFFLINE)")
+        yield check("hub", "not asked (HF_HUB_OFFLINE)")
     else:
         reason = unreachable(endpoint(), 2.0)
-        yield line("hub", f"{endpoint()}{f': {reason}' if reason else ''}", "missing" if reason else "ok")
+        yield check("hub", f"{endpoint()}{f': {reason}' if reason else ''}", "missing" if reason else "ok")
     for name, folder in (("HARNESS_HOME", home()), ("converted models", user_home()), ("results", out)):
         folder = folder.expanduser().absolute()
         place = next(path for path in (folder, *folder.parents) if path.exists())
         if not place.is_dir() or not os.access(place, os.W_OK):
-            yield line(name, f"{folder} cannot be written; name another folder", "problem")
+            yield check(name, f"{folder} cannot be written; name another folder", "problem")
         else:
             disk = shutil.disk_usage(place).free
-            yield line(name, f"{folder}, {disk / 2**30:.1f} GiB free", "ok" if disk >= _LEAST_DISK else "missing")
+            yield check(name, f"{folder}, {disk / 2**30:.1f} GiB free", "ok" if disk >= _LEAST_DISK else "missing")
 
 
 def _check_packages() -> Iterator[Check]:
@@ -166,15 +166,15 @@ def _packages_of_extras() -> dict[str, list[str]]:
     """Extra of this project -> names of the packages that it adds, with those of nested extras."""
     from packaging.requirements import Requirement
 
-    def added(package: str, extra: str) -> list[Requirement]:
+    def requirements_of(package: str, extra: str) -> list[Requirement]:
         listed = map(Requirement, importlib.metadata.requires(package) or ())
         return [need for need in listed if need.marker is not None and need.marker.evaluate({"extra": extra})]
 
     names: dict[str, list[str]] = {}
     for extra in _PURPOSES:
-        for requirement in added(_DISTRIBUTION, extra):
+        for requirement in requirements_of(_DISTRIBUTION, extra):
             inner = requirement.extras if _is_installed(requirement.name) else ()
-            nested = [need.name for more in inner for need in added(requirement.name, more)]
+            nested = [need.name for more in inner for need in requirements_of(requirement.name, more)]
             names.setdefault(extra, []).extend([requirement.name, *nested])
     return names
 

@@ -13,8 +13,8 @@ from harness.cli.table_output import ENDINGS, FigureOutput, format_of, write
 from harness.errors import UnknownName, UserError
 
 T = TypeVar("T", int, float)
-_OF_TABLES = ("front", "memory", "queries", "sweep")  # figures that read what tables read
-_DRAWN = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
+_READ_TABLES = ("front", "memory", "queries", "sweep")  # figures that read what tables read
+_FORM_OF_SUFFIX = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
 
 
 def write_figure(
@@ -31,7 +31,7 @@ def write_figure(
             f"'{name}' is a figure and a folder here; its tables: harness report ./{name}, or name the folder of "
             f"runs: harness report {name} RUNS_DIR"
         )
-    runs, damaged = stored_runs(folders or [RESULTS], hold="numbers" if name in _OF_TABLES else "all")
+    runs, damaged = stored_runs(folders or [RESULTS], hold="numbers" if name in _READ_TABLES else "all")
     make_figure = importlib.import_module(f"{package}.{name}").figure
     if "warn" in inspect.signature(make_figure).parameters:
         options["warn"] = say
@@ -44,7 +44,7 @@ def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> s
 
     Raises UnknownName for an unknown format, UserError for an unknown ending or a figure that does not exist.
     """
-    chosen = form if form is not None else _DRAWN.get(Path(out).suffix.lower() if out is not None else "")
+    chosen = form if form is not None else _FORM_OF_SUFFIX.get(Path(out).suffix.lower() if out is not None else "")
     if chosen in ("svg", "pdf", "png", "html"):
         if chosen != "html" and not drawn:
             raise UserError("this is a table and has no drawing; use --format text, md, csv, latex, json or html")

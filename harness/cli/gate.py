@@ -108,6 +108,7 @@ class Gate(Hook):
 
 
 def _parse_limit(text: str) -> tuple[str, float]:
+    """("flashrag.em", 60.0) of "flashrag.em=60", as typed after --fail-under. Raises UserError."""
     score, equals, value = text.partition("=")
     try:
         least = float(value)
@@ -121,7 +122,7 @@ def _parse_limit(text: str) -> tuple[str, float]:
 def _beside_baseline(name: str, folder: Path, baseline: str, drop: float | None) -> Check:
     """Compare a run's headline score with the baseline's, question by question (reports/compare.py).
 
-    The model, too, may be what changed. Whatever else `compare` would refuse is said with the figures.
+    The models may differ too. Other reasons for which `compare` refuses two runs are added to the figures.
     """
     from harness.storage.run_folder import read_run
     from reports.compare import compare_with_baseline

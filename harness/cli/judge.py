@@ -99,7 +99,7 @@ def judge(
     if model is None:
         if sets or prompt or name or max_tokens or scale or kind != "correctness":
             raise UserError("name the model that judges with --model NAME; without it no answer is judged")
-        agreements = {folder: agreement for folder in folders if (agreement := _agreement(folder, hand_labels))}
+        agreements = {folder: agreement for folder in folders if (agreement := _agreements(folder, hand_labels))}
         if not agreements:
             raise UserError("no model has judged these runs yet; name one with --model NAME")
         for folder, pairs in agreements.items():
@@ -161,7 +161,7 @@ def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, 
     from harness.engine.judge_kinds import UNCLEAR
     from harness.engine.model_judge import EMPTY, FAILED, NO_GOLD, NO_TEXT
 
-    name, agreement = judge.name, _agreement(folder, labels)
+    name, agreement = judge.name, _agreements(folder, labels)
     counts = {
         "asked": judged.replied - judged.cached,
         "cached": judged.cached,
@@ -196,7 +196,7 @@ def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, 
         )
 
 
-def _agreement(folder: Path, labels: dict[str, str]) -> list[dict[str, Any]]:
+def _agreements(folder: Path, labels: dict[str, str]) -> list[dict[str, Any]]:
     from reports.judges import judge_agreements, label_agreements
 
     run = read_run(folder)

@@ -35,7 +35,7 @@ def list_(
                 layers = [layer for _, layer in presets.read(k, name)]
                 target = next((str(layer["implementation"]) for layer in layers[::-1] if "implementation" in layer), "")
                 module = registry.shipped(k).get(target, target).partition(":")[0]
-                family = _first_line(module) if module.startswith("methods.") else "Your own"
+                family = _module_summary(module) if module.startswith("methods.") else "Your own"
             families.setdefault(family, []).append((name.ljust(width), summary))
         parts = [f"{title}\n{columns(rows)}".lstrip("\n") for title, rows in sorted(families.items())]
         body = "\n\n".join(parts) or "(none)"
@@ -44,7 +44,7 @@ def list_(
 
 
 @cache
-def _first_line(module: str) -> str:
+def _module_summary(module: str) -> str:
     file = Path(registry.__file__).parents[2].joinpath(*module.split("."))
     source = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
     return (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or module).partition("\n")[0]

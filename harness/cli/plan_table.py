@@ -10,6 +10,7 @@
 """
 
 import json as json_
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -39,14 +40,13 @@ _AMOUNTS: dict[str, Callable[[float], str]] = {
 }
 
 
+_amounts = operator.attrgetter("tokens", "tflops", "money")  # of a Forecast, in the order of _AMOUNTS
+
+
 def _texts(amounts: Sequence[float | None]) -> list[str]:
     """The amounts of _AMOUNTS as the table shows them, "unknown" for None."""
     pairs = zip(_AMOUNTS.values(), amounts, strict=True)
     return ["unknown" if amount is None else write(amount) for write, amount in pairs]
-
-
-def _amounts(forecast: Forecast) -> tuple[float | None, ...]:
-    return forecast.tokens, forecast.tflops, forecast.money
 
 
 def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAULT) -> str:
@@ -96,9 +96,9 @@ def as_json(forecasts: Iterable[Forecast]) -> str:
     return "\n".join(json_.dumps(asdict(f) | {"questions": f.questions or None}) for f in forecasts)
 
 
-def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) -> int:
+def only_plan(runs: Sequence[Choices], options: Execution, suite: str | None) -> int:
     """--plan: print the forecast of every run that can start, the others' mistakes on stderr; returns the exit code."""
-    planned = plan_all(wanted, say, elsewhere=True)
+    planned = plan_all(runs, say, elsewhere=True)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:
@@ -110,7 +110,7 @@ def only_plan(wanted: Sequence[Choices], options: Execution, suite: str | None) 
     for missing in dict.fromkeys(missing for plan in planned.plans for missing in plan.missing):
         say(f"missing here: {missing}")
     if planned.lost:
-        say(incomplete_runs_sentence(len(wanted), planned.lost))
+        say(incomplete_runs_sentence(len(runs), planned.lost))
     return planned.code
 
 

@@ -156,7 +156,7 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
     how = Comparison(table.reference, options.force, table.convention, margin)
     written = Written(datetime.now(UTC), command)
     limits = Limits(options.questions)
-    return page(runs, title=title, description=options.description, how=how, limits=limits, written=written)
+    return page(runs, title=title, description=options.description, comparison=how, limits=limits, written=written)
 
 
 def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: tuple[TableOutput, Page, Wide]) -> str:

@@ -76,7 +76,7 @@ def reproduce(
     pages: Pages,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="A table or figure: pecan-table1; pocket-pecan-table1 is its twin."),
+        typer.Argument(metavar="NAME", help="A table or figure: pecan-table1; on made-up data: pocket-pecan-table1."),
     ] = None,
     listing: Annotated[
         bool, output("--list", "List tables and figures with what each needs and what is here; run nothing.")
@@ -126,10 +126,10 @@ def reproduce(
 
 def _suite_selection(options: RunOptions, suite: str) -> Selection:
     """The selection of a suite's runs; a small model plays every role, with its own profile in place of paper."""
-    from reports.paper.tables_and_figures import TWIN
+    from reports.paper.tables_and_figures import MADE_UP
 
     selection = Selection(**{f.name: getattr(options, f.name) for f in fields(options)}, suite=suite)
-    if options.model is None or suite.startswith(TWIN):
+    if options.model is None or suite.startswith(MADE_UP):
         return selection
     shipped = suites.read_suite(suite)
     roles = {key for part in shipped.parts or (shipped,) for key in part.sets if key.startswith("roles.")}
@@ -221,8 +221,8 @@ def _file_checks(needs: Needs) -> Iterator[Check]:
         yield check_rows(name)
     for name, place in needs.documents.items():
         here = Path(place).expanduser().exists()
-        how = f"harness retrieve --dataset {name} --corpus WIKIPEDIA --retriever e5 --top 8 --limit 1000"
-        yield Check("Files", "ok" if here else "missing", place, "on disk" if here else how)
+        command = f"harness retrieve --dataset {name} --corpus WIKIPEDIA --retriever e5 --top 8 --limit 1000"
+        yield Check("Files", "ok" if here else "missing", place, "on disk" if here else command)
     for name, config in (*needs.models.items(), *needs.encoders.items()):
         key = getattr(config, "api_key_env", None)
         if key and key not in os.environ:
@@ -235,13 +235,13 @@ def _file_checks(needs: Needs) -> Iterator[Check]:
     for place in needs.adapters:
         here = Path(place).expanduser().exists()
         out, _, _ = place.partition("/adapters/")
-        how = f"harness train longrefiner --model {Path(out).name} --out {out}"
-        yield Check("Weights", "ok" if here else "missing", place, "on disk" if here else how)
+        command = f"harness train longrefiner --model {Path(out).name} --out {out}"
+        yield Check("Weights", "ok" if here else "missing", place, "on disk" if here else command)
 
     if needs.entities:
         here = importlib.util.find_spec("stanza") is not None
-        how = "pip install 'longdoc-harness[entities]', then python -c \"import stanza; stanza.download('en')\""
-        yield Check("Packages", "ok" if here else "missing", "stanza", "names in texts (QRMeM)" if here else how)
+        command = "pip install 'longdoc-harness[entities]', then python -c \"import stanza; stanza.download('en')\""
+        yield Check("Packages", "ok" if here else "missing", "stanza", "names in texts (QRMeM)" if here else command)
 
 
 def _gpu_check(needs: Needs) -> Check:

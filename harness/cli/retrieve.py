@@ -27,7 +27,7 @@ from harness.storage.files import check_home, home
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig, EncoderConfig
-    from harness.retrieval.retrieval_run import Written
+    from harness.retrieval.retrieval_run import RetrievalResult
 
 _BM25 = "bm25"
 
@@ -84,8 +84,8 @@ def retrieve(
             say(f"warning: not read, or not in full: {', '.join(unread)}")
     # The corpus's name, and a mark of where it is: two dumps may have one name.
     path_hash = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:8]
-    place = Path(index).expanduser() if index else home() / "retrieval" / f"{_file_name(path.name)}-{path_hash}"
-    name = f"{_file_name(config.name)}-{_file_name(Path(retriever).name)}.jsonl"
+    place = Path(index).expanduser() if index else home() / "retrieval" / f"{_safe_file_name(path.name)}-{path_hash}"
+    name = f"{_safe_file_name(config.name)}-{_safe_file_name(Path(retriever).name)}.jsonl"
     target = Path(out).expanduser() if out else Path("retrieved") / name
     rows = load_questions(config, limit)
     source = {"name": config.name, "split": config.split, "data": Path(data).name if data else config.hub}
@@ -120,7 +120,7 @@ def _resolve_configs(
     return config, resolved("encoders", dataset=dataset, data=data, sets={**assignments, "encoder": retriever})
 
 
-def _file_name(name: str) -> str:
+def _safe_file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "file"
 
 
@@ -144,7 +144,7 @@ def _progress() -> Iterator[Callable[[str, int, int | None], None]]:
             bar.close()
 
 
-def _print_result(written: Written, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
+def _print_result(written: RetrievalResult, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
     """Print what was written to `target`, its recall of answers in `top` documents, and how a run uses the file."""
     recall, corpus = written.recall, written.facts["corpus"]
     words, characters = recall.share(recall.words), recall.share(recall.characters)

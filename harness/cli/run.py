@@ -4,7 +4,7 @@ runs = methods x data sets     from --method and --dataset, or from --suite
 names and keys wrong anywhere  -> nothing is run
 a run that cannot be planned   -> its mistakes on stderr, the others go on
 a run that stops midway        -> what was answered stays on disk
-the exit code is the worst     by _BY_SEVERITY; the last lines name the incomplete runs
+the exit code is the worst     by _CODES_BY_SEVERITY; the last lines name the incomplete runs
 
 Runs are planned by harness/engine/plan.py and executed by harness/engine/runner.py; run_hooks.py attaches the rest.
 """
@@ -27,7 +27,7 @@ from harness.errors import FirstFailure, HarnessError, RunWaits, UserError
 from harness.storage.files import check_home
 
 # Exit codes, the worst last; a command ends with its worst. 2 becomes 3 once any run started; 4: a check failed.
-_BY_SEVERITY = (0, 3, 4, 2, 1)
+_CODES_BY_SEVERITY = (0, 3, 4, 2, 1)
 SAVED = "interrupted; what was answered is saved"
 
 
@@ -70,7 +70,7 @@ def run_selection(
     with scaling.executor(options, command, len(plans) > 1) as execute:  # by default harness.engine.runner.run
         for number, outcome in enumerate(in_turn(plans, execute, hooks), 1):
             exit_code, why = _print_one(outcome, len(plans) > 1, options)
-            code = max(code, exit_code, key=_BY_SEVERITY.index)
+            code = max(code, exit_code, key=_CODES_BY_SEVERITY.index)
             waits = isinstance(outcome.error, RunWaits)
             started, waiting = started or (exit_code != 2 and not waits), waiting or waits
             if ran is not None and outcome.result:
@@ -84,7 +84,7 @@ def run_selection(
         say(incomplete_runs_sentence(len(runs), planned.lost))
     if waiting:
         print_resume_command("runs wait for a number from another run")
-    return max([code, *(hook.closed() for hook in hooks)], key=_BY_SEVERITY.index)
+    return max([code, *(hook.closed() for hook in hooks)], key=_CODES_BY_SEVERITY.index)
 
 
 def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int, str | None]:

@@ -8,8 +8,8 @@ from harness.config import presets
 from harness.config.resolve import resolved
 from harness.errors import CannotRun, RequestFailed, UserError
 
-_LIST = "List twenty animals, separated by commas."
-_LONG = "The old bridge lies north of the river town. " * 60 + "Where does it lie?"
+_LIST_PROMPT = "List twenty animals, separated by commas."
+_LONG_PROMPT = "The old bridge lies north of the river town. " * 60 + "Where does it lie?"
 
 
 def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterator[Check]:
@@ -32,7 +32,7 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
     if served is None:
         raise UserError(f"{url} lists no models; name one: --model NAME")
 
-    def ask(prompt: str = _LIST, **more: Any) -> Reply | str:  # the reply, or why there is none
+    def ask(prompt: str = _LIST_PROMPT, **more: Any) -> Reply | str:  # the reply, or why there is none
         body = {"messages": [{"role": "user", "content": prompt}], "max_tokens": 48, "temperature": 0.0}
         fields = {"model": served, **body, **more, **config.extra}
         try:
@@ -53,7 +53,7 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
     counted = read is not None and written is not None
     counts = f"{read} tokens read, {written} written" if counted else "none; they are counted here"
     yield line("usage counts", counted, counts)
-    again = [ask(_LONG), ask(_LONG)][1]
+    again = [ask(_LONG_PROMPT), ask(_LONG_PROMPT)][1]
     cached = 0 if isinstance(again, str) else again.tokens_cached
     flags = "it tells of none; vllm serve does with --enable-prompt-tokens-details, SGLang with --enable-cache-report"
     yield line("prefix cache", cached > 0, f"{cached} tokens of a repeated prompt were in it" if cached else flags)

@@ -168,7 +168,7 @@ def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
         for option_name, option in option_fields(config.format).items()
     }
     documents = documents_given(config.format).splitlines()
-    return {"download": presets.about(name, "download") or [], "options": options, "documents": documents}
+    return {"download": presets.dataset_note(name, "download") or [], "options": options, "documents": documents}
 
 
 def _type_in_words(annotation: Any) -> str:

@@ -15,21 +15,21 @@ INTERRUPTED = 130
 """The exit code of a command that Ctrl-C or SIGTERM ended."""
 
 
-def print_resume_command(what: str) -> None:
-    """Print `what` became of the work, then this command, which resumes it, passwords masked."""
+def print_resume_command(outcome: str) -> None:
+    """Print the `outcome` of the work, then this command, which resumes it, passwords masked."""
     command = ["harness", *sys.argv[1:]]
     shown = [masked(word) for word in command]
-    say(f"{what}. The same command resumes" + (" (replace *** by the password):" if shown != command else ":"))
+    say(f"{outcome}. The same command resumes" + (" (replace *** by the password):" if shown != command else ":"))
     say(shlex.join(shown))
 
 
-def until_interrupted(work: Callable[[], int], what: str) -> int:
-    """Call `work` and return its exit code; after Ctrl-C or SIGTERM print `what` and how to resume, and return 130."""
+def until_interrupted(work: Callable[[], int], outcome: str) -> int:
+    """Call `work` and return its exit code; after Ctrl-C or SIGTERM print `outcome`, how to resume, and return 130."""
     with interrupt_on_signals():
         try:
             return work()
         except KeyboardInterrupt:
-            print_resume_command(what)
+            print_resume_command(outcome)
             return INTERRUPTED
 
 

@@ -24,8 +24,8 @@ from harness.tracking.store import artifacts_folder, expand_home, sqlite_path
 # MLflow must not send usage data about the user's own results; it reads both names.
 TELEMETRY_OFF = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 # One process in the place of thirteen: one user, and nothing here is run by MLflow.
-_SMALL = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-_LONGEST = 120.0  # seconds until the server answers
+_NO_JOBS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+_START_TIMEOUT = 120.0  # seconds until the server answers
 _NEWEST_FIRST = """
     SELECT e.experiment_id, e.name FROM experiments e JOIN experiment_tags t USING (experiment_id)
     WHERE t.key = ? AND e.lifecycle_stage = 'active'
@@ -66,7 +66,7 @@ def ui(
     command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     if artifacts := artifacts_folder(uri):
         command += ["--artifacts-destination", str(artifacts)]
-    os.execve(command[0], command, {**os.environ, **TELEMETRY_OFF, **_SMALL})
+    os.execve(command[0], command, {**os.environ, **TELEMETRY_OFF, **_NO_JOBS})
 
 
 def _open_when_ready(port: int, page: str) -> None:
@@ -78,7 +78,7 @@ def _open_when_ready(port: int, page: str) -> None:
 
 def open_page(port: int, page: str) -> None:
     """Wait for the port on this machine, then open the page; nothing happens where there is no browser."""
-    end = time.monotonic() + _LONGEST
+    end = time.monotonic() + _START_TIMEOUT
     while time.monotonic() < end:
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", port), 1.0).close()

@@ -29,7 +29,7 @@ from harness.parallel.signals import interrupt_on_signals
 _HOST = "127.0.0.1"
 _OWN_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")  # a port forwarded by ssh may have another number
 _PAUSE, _SHARE = 20.0, 0.05  # seconds between two versions of the page at least; of the time that making them takes
-_NICE = 10  # a run on this machine comes first
+_NICENESS = 10  # a run on this machine comes first
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -51,7 +51,7 @@ def watch(
         server = _Server(port, folders)
     except OSError as error:
         raise UserError(f"port {port} cannot be used ({error.strerror}); leave out --port for a free one") from None
-    os.nice(_NICE)
+    os.nice(_NICENESS)
     try:
         with server, interrupt_on_signals():
             say(f"watching {', '.join(folders)}; for a browser on this machine (Ctrl-C ends the view, no run):")

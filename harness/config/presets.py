@@ -23,7 +23,7 @@ from harness.errors import fold as fold
 
 # Keys whose values are files or folders, or a mapping or list of them.
 _PATH_KEYS = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
-_ABOUT = ("summary", "download", "official_questions")  # keys about a preset that set nothing
+_NOTES = ("summary", "download", "official_questions")  # keys about a preset that set nothing
 _SHIPPED = Path(__file__).parents[2] / "configs"
 
 _Files = dict[str, tuple[str, str, Path | None]]
@@ -133,12 +133,12 @@ def read(kind: str, name: str, about: bool = False) -> list[Layer]:
             values = _with_full_paths(values, Path(os.environ[ENV]).absolute())
         trust(values)  # shipped, in the user's own folder, or of an installed package
         next_name = values.get("extends")
-        left_out = {"extends", *(() if about else _ABOUT), *(("name",) if layers else ())}  # a base's name in tables
+        left_out = {"extends", *(() if about else _NOTES), *(("name",) if layers else ())}  # a base's name in tables
         layers.insert(0, (shown, {key: value for key, value in values.items() if key not in left_out}))
     return layers
 
 
-def about(dataset: str, key: str) -> Any:
+def dataset_note(dataset: str, key: str) -> Any:
     """What a data set's preset, or one that it extends, says under a key that sets nothing; None where none does.
 
     "download": sentences on what to download, from where, and its size; "official_questions": of the published file.

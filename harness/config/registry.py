@@ -43,9 +43,9 @@ _trusted: set[str] = set()  # texts with a colon that the user chose; what is no
 _objects: dict[str, Any] = {}  # target -> what `register_target` was given
 
 
-def trust(*chosen: Any) -> None:
+def trust(*values: Any) -> None:
     """Allow the import of every "module:name" in these texts, or in settings of any depth; only for the user's own."""
-    for value in chosen:
+    for value in values:
         if isinstance(value, str) and ":" in value:
             _trusted.add(value)
         elif isinstance(value, dict | list | tuple):

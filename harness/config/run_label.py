@@ -19,7 +19,7 @@ from harness.method import Method
 
 _PROFILE = "profile "
 _REFERENCE = "paper"
-_NAMED = 2  # settings by name in a mark; more are counted
+_MOST_NAMED = 2  # settings by name in a mark; more are counted
 
 
 def label(method: Mapping[str, Any]) -> str:
@@ -57,7 +57,7 @@ def changes_from_preset(method: Method, choice: MethodChoice, dataset: str, set_
             text = value_text(settings_used[key])
             text = text if len(text) <= 24 else text[:21] + "..."
             setting_texts.append(key if key.startswith("prompt ") else f"{key}={text}")
-    if len(setting_texts) > _NAMED:
+    if len(setting_texts) > _MOST_NAMED:
         setting_texts = [f"{len(setting_texts)} settings"]
     return ", ".join([*dict.fromkeys(profiles), *setting_texts])
 

@@ -205,7 +205,7 @@ def build(model: type[M], tree: Tree, path: str) -> M:
     try:
         return model.model_validate(tree.values)
     except ValidationError as e:
-        texts = {_dotted(error["loc"]) for error in e.errors() if error["type"] == "string_type"} & tree.raw.keys()
+        texts = {_dotted_path(error["loc"]) for error in e.errors() if error["type"] == "string_type"} & tree.raw.keys()
     for at in texts:
         tree.merge(nested(at, tree.raw[at]), origin_of(at, tree.origins))
     try:
@@ -219,7 +219,8 @@ def as_typed(path: str) -> str:
     return re.sub(r"^method\.params\.", "method.", path)
 
 
-def _dotted(loc: tuple[int | str, ...]) -> str:
+def _dotted_path(loc: tuple[int | str, ...]) -> str:
+    """("params", "k") -> "params.k"."""
     return ".".join(map(str, loc))
 
 
@@ -227,8 +228,8 @@ def error_sentences(error: ValidationError, model: type[BaseModel], path: str, o
     """One sentence for each error in a `model`. path: goes before every key; origins: key below it -> its source."""
     sentences = []
     for e in error.errors():
-        key = as_typed(".".join([path, _dotted(e["loc"])]) if path else _dotted(e["loc"]))
-        origin = origin_of(_dotted(e["loc"]), origins, "")
+        key = as_typed(".".join([path, _dotted_path(e["loc"])]) if path else _dotted_path(e["loc"]))
+        origin = origin_of(_dotted_path(e["loc"]), origins, "")
         source = f" ({origin})" if origin else ""
         if e["type"] == "extra_forbidden":
             known = _fields_at(model, e["loc"][:-1])

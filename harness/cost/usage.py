@@ -108,12 +108,12 @@ def sent(usage: Mapping[str, Mapping[str, Any]], earlier: Mapping[str, Any] | No
     return total
 
 
-def add_usage(total: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Add the numbers of `more` to those of `total`, in place; both as `usage_of` returns them, or one phase of it.
+def add_usage(total: dict[str, Any], added: Mapping[str, Any]) -> None:
+    """Add the numbers of `added` to those of `total`, in place; both as `usage_of` returns them, or one phase of it.
 
     What is no number is left out: a run of another version may hold other keys.
     """
-    for key, value in more.items():
+    for key, value in added.items():
         if isinstance(value, dict) and isinstance(part := total.setdefault(key, {}), dict):
             add_usage(part, value)
         elif isinstance(value, (int, float)) and isinstance(before := total.get(key, 0), (int, float)):

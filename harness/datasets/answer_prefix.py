@@ -13,7 +13,7 @@ from harness.config.schema import DatasetConfig
 from harness.method import Task
 
 ASK = " Put '{prefix}' before your final answer."
-_SHOTS = ("shots", "shots_from", "shots_by", "shots_ids", "shots_seed")
+_SHOT_OPTIONS = ("shots", "shots_from", "shots_by", "shots_ids", "shots_seed")
 EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 
@@ -22,7 +22,7 @@ def task(dataset: DatasetConfig) -> Task:
     request = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
     request += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
     shots = None
-    if any(getattr(dataset, name) != DatasetConfig.model_fields[name].default for name in _SHOTS):
+    if any(getattr(dataset, name) != DatasetConfig.model_fields[name].default for name in _SHOT_OPTIONS):
         from harness.datasets.few_shot import shots_of
 
         shots = shots_of(dataset)

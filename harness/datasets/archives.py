@@ -54,7 +54,7 @@ def members(archive: Path) -> list[str]:
         if _is_zip(archive):
             with zipfile.ZipFile(archive) as zipped:
                 return [entry.filename for entry in zipped.infolist() if not entry.is_dir()]
-        with _tar(archive) as tar:
+        with _open_tar(archive) as tar:
             return [entry.name.removeprefix("./") for entry in tar if entry.isreg()]
     except (OSError, zipfile.BadZipFile, tarfile.TarError, *_BAD_GZIP) as error:
         raise _bad_archive(archive.name, archive, error) from None
@@ -100,7 +100,7 @@ def _in_zip(source: Member) -> Iterator[_Stream]:
 @contextmanager
 def _in_tar(source: Member) -> Iterator[_Stream]:
     """Open a file of a tar archive as a stream of bytes. Raises KeyError where there is no such file."""
-    with _tar(source.archive) as archive:
+    with _open_tar(source.archive) as archive:
         entry = next((e for e in archive if e.isreg() and e.name.removeprefix("./") == source.name), None)
         inner = archive.extractfile(entry) if entry is not None else None
         if inner is None:
@@ -108,7 +108,7 @@ def _in_tar(source: Member) -> Iterator[_Stream]:
         yield _unzip_by_name(inner, source.name)
 
 
-def _tar(archive: Path) -> tarfile.TarFile:
+def _open_tar(archive: Path) -> tarfile.TarFile:
     return tarfile.open(archive, "r:gz" if archive.name.lower().endswith("gz") else "r:")
 
 

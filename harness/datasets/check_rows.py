@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from harness.datasets.base import Dataset
-from harness.datasets.files import Broken, RowPlace, Rows
+from harness.datasets.files import BrokenRow, RowPlace, Rows
 from harness.datasets.find_files import Source
 from harness.datasets.formats import RowParser
 from harness.datasets.question_kinds import count_kinds
@@ -14,7 +14,7 @@ from harness.errors import DataError
 from harness.types import Document, Example
 
 
-class Checker:
+class RowChecker:
     """Checks the rows of a data set one by one: keeps counts, ids, a hash of all rows and the first bad row."""
 
     def __init__(self, parser: RowParser) -> None:
@@ -51,9 +51,9 @@ class Checker:
                     documents.setdefault(document.id, document)
         return examples, documents
 
-    def _check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | Skip:
+    def _check(self, place: RowPlace, raw: dict[str, Any] | BrokenRow) -> Group | Retrieved | Skip:
         """Parse and hash a row; return its questions and documents, or why it is left out. Raises RowError if bad."""
-        if isinstance(raw, Broken):
+        if isinstance(raw, BrokenRow):
             raise RowError(None, raw.problem)
         row = self.parser(raw)
         if isinstance(row, Skip):

@@ -108,6 +108,7 @@ def _training_rows(config: DatasetConfig) -> list[Example]:
 
 
 def _shot_text(example: Example, config: DatasetConfig) -> str:
+    """A solved example as the prompt shows it: question, lettered options, first gold answer behind its prefix."""
     options = "".join(f"\n({chr(ord('A') + n)}) {text}" for n, text in enumerate(example.question.options or ()))
     answer = " ".join(filter(None, [config.answer_prefix, example.gold.answers[0]]))
     return SHOT.format(question=example.question.text + options, answer=answer)

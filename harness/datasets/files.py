@@ -1,6 +1,6 @@
 """Bytes to rows: JSON lines, a JSON list or object, gzipped or in an archive, parquet, and tab-separated tables.
 
-    for place, row in read_rows(Path("dev.jsonl")): ...        # row: a dict, or a Broken saying why it is none
+    for place, row in read_rows(Path("dev.jsonl")): ...        # row: a dict, or a BrokenRow saying why it is none
 
 The first character distinguishes .json from .jsonl, since ".json" files of JSON lines are common. A format whose
 files may be one object, {id: row, ...}, says which keys a row of its own can start with. Blank lines, a byte-order mark
@@ -25,13 +25,13 @@ from harness.datasets.rows import RowError, type_name
 from harness.errors import CannotRun, DataError
 
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
-_SPLITS = (".dev", ".train", ".test")
-SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet", ".tsv", *_SPLITS)
-_WRAPPED = re.compile(rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"]*"|[\w.]+)\s*,\s*)*"data"\s*:\s*\[')
-_PEEK, _PIECE = 4096, 1 << 18
-_SIGN = re.compile(r"[^ \t\r\n]")
+_SPLIT_SUFFIXES = (".dev", ".train", ".test")
+SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet", ".tsv", *_SPLIT_SUFFIXES)
+_OBJECT_OF_DATA = re.compile(rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"]*"|[\w.]+)\s*,\s*)*"data"\s*:\s*\[')
+_PEEK_BYTES, _PIECE_BYTES = 4096, 1 << 18
+_NOT_SPACE = re.compile(r"[^ \t\r\n]")
 _Stream = IO[bytes]
-Rows = Iterator[tuple["RowPlace", "dict[str, Any] | Broken"]]
+Rows = Iterator[tuple["RowPlace", "dict[str, Any] | BrokenRow"]]
 T = TypeVar("T")
 
 
@@ -55,7 +55,7 @@ class RowPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenRow:
     """A line or list entry that holds no row, and why."""
 
     problem: str
@@ -85,21 +85,21 @@ def _json_problem(error: Exception) -> str:
     return f"broken JSON: {error}"
 
 
-def as_row(value: Any) -> dict[str, Any] | Broken:
-    """Return a JSON object (or a Broken) as it is, as a row; for any other value a Broken that says what it is."""
-    return (
-        value if isinstance(value, dict | Broken) else Broken(f"a row should be a JSON object, is {type_name(value)}")
-    )
+def as_row(value: Any) -> dict[str, Any] | BrokenRow:
+    """Return a JSON object (or a BrokenRow) as it is; for any other value a BrokenRow that says what it is."""
+    if isinstance(value, dict | BrokenRow):
+        return value
+    return BrokenRow(f"a row should be a JSON object, is {type_name(value)}")
 
 
-def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> dict[str, Any] | Broken:
-    """Parse one line of a JSON lines file: its row, or a Broken that says why there is none."""
+def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> dict[str, Any] | BrokenRow:
+    """Parse one line of a JSON lines file: its row, or a BrokenRow that says why there is none."""
     try:
         return as_row(decoder.decode(line.decode("utf-8")))
     except UnicodeDecodeError as error:
-        return Broken(f"not UTF-8 at byte {error.start + 1} of the line ({error.reason}); save the file as UTF-8")
+        return BrokenRow(f"not UTF-8 at byte {error.start + 1} of the line ({error.reason}); save the file as UTF-8")
     except ValueError as error:
-        return Broken(_json_problem(error))
+        return BrokenRow(_json_problem(error))
 
 
 class JsonText:
@@ -123,64 +123,64 @@ class JsonText:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 wrong = error.pos - self._at
-                if not self._read_on():
-                    raise self._error(f"broken JSON: {error.msg}", self._at + wrong) from None
+                if not self._read_more():
+                    raise self._error_at(f"broken JSON: {error.msg}", self._at + wrong) from None
                 continue
             except ValueError as error:
-                raise self._error(_json_problem(error)) from None
+                raise self._error_at(_json_problem(error)) from None
             size = end - self._at
             # The number before "e-", where the text read so far ends, goes on behind it.
-            if end + 2 < len(self._text) or not self._read_on():
+            if end + 2 < len(self._text) or not self._read_more():
                 self._at += size
                 return value
 
     def entries(self) -> Iterator[Any]:
         """Yield the entries of the list that comes next."""
-        self._expect("[")
-        more = self._peek() != "]" or self._expect("]") == ","
+        self._take("[")
+        more = self._peek() != "]" or self._take("]") == ","
         while more:
             yield self.value()
-            more = self._expect(",]") == ","
+            more = self._take(",]") == ","
 
     def pairs(self, list_key: str = "") -> Iterator[tuple[str, Any]]:
         """Yield (key, value) of the object that comes next; of a list at the key `list_key` each entry with the key."""
-        self._expect("{")
-        more, keys = self._peek() != "}" or self._expect("}") == ",", set[str]()
+        self._take("{")
+        more, keys = self._peek() != "}" or self._take("}") == ",", set[str]()
         while more:
             if self._peek() != '"':
-                raise self._error("broken JSON: Expecting property name")
+                raise self._error_at("broken JSON: Expecting property name")
             if (key := self.value()) in keys:
-                raise self._error(f"broken JSON: the key '{key}' is given twice")
+                raise self._error_at(f"broken JSON: the key '{key}' is given twice")
             keys.add(key)
-            self._expect(":")
+            self._take(":")
             values = self.entries() if key == list_key and self._peek() == "[" else [self.value()]
             yield from ((key, value) for value in values)
-            more = self._expect(",}") == ","
+            more = self._take(",}") == ","
 
     def end(self) -> None:
         """Check that nothing follows."""
         if self._peek():
-            raise self._error("broken JSON: Extra data")
+            raise self._error_at("broken JSON: Extra data")
 
     def _peek(self) -> str:
         """The next character that is no space, not consumed; "" at the end."""
         while True:
-            match = _SIGN.search(self._text, self._at)
+            match = _NOT_SPACE.search(self._text, self._at)
             self._at = match.start() if match else len(self._text)
-            if self._at < len(self._text) or not self._read_on():
+            if self._at < len(self._text) or not self._read_more():
                 return self._text[self._at : self._at + 1]
 
-    def _expect(self, signs: str) -> str:
-        """Consume the next character, which should be one of `signs`."""
+    def _take(self, signs: str) -> str:
+        """Consume the next character and return it. Raises DataError unless it is one of `signs`."""
         if (sign := self._peek()) == "" or sign not in signs:
-            raise self._error(f"broken JSON: Expecting '{signs[0]}' delimiter")
+            raise self._error_at(f"broken JSON: Expecting '{signs[0]}' delimiter")
         self._at += 1
         return sign
 
-    def _read_on(self) -> bool:
+    def _read_more(self) -> bool:
         """Read a piece, twice as long as what is held; False at the end of the file."""
-        data = self._stream.read(max(_PIECE, 2 * (len(self._text) - self._at)))
-        self._line, self._column = self._place(self._at)
+        data = self._stream.read(max(_PIECE_BYTES, 2 * (len(self._text) - self._at)))
+        self._line, self._column = self._line_and_column(self._at)
         try:
             self._text = self._text[self._at :] + self._utf8.decode(data, not data)
         except UnicodeDecodeError as error:
@@ -190,13 +190,13 @@ class JsonText:
         self._at, self._bytes = 0, self._bytes + len(data)
         return bool(data)
 
-    def _place(self, at: int) -> tuple[int, int]:
+    def _line_and_column(self, at: int) -> tuple[int, int]:
         """Line and column, from 1, of the character `at` of the text that is held."""
         lines, start = self._text.count("\n", 0, at), self._text.rfind("\n", 0, at)
         return self._line + lines, at - start if lines else self._column + at
 
-    def _error(self, problem: str, at: int | None = None) -> DataError:
-        line, column = self._place(self._at if at is None else at)
+    def _error_at(self, problem: str, at: int | None = None) -> DataError:
+        line, column = self._line_and_column(self._at if at is None else at)
         return DataError(self._name, line, None, f"{problem} (column {column})")
 
 
@@ -207,7 +207,7 @@ def _rows_by_key(pairs: Iterator[tuple[str, Any]]) -> Iterator[Any]:
             yield value
         else:
             same = value.get("id", key) == key
-            yield {**value, "id": key} if same else Broken(f"its key is '{key}' and its 'id' another")
+            yield {**value, "id": key} if same else BrokenRow(f"its key is '{key}' and its 'id' another")
 
 
 def _first_key_in(head: bytes) -> str | None:
@@ -246,7 +246,7 @@ def _read_table(name: str, stream: _Stream) -> Rows:
         for row in reader:
             place = RowPlace(name, line=reader.line_num)
             if None in row or None in row.values():
-                yield place, Broken(f"has not the {len(reader.fieldnames or ())} columns of the header")
+                yield place, BrokenRow(f"has not the {len(reader.fieldnames or ())} columns of the header")
             else:
                 yield place, dict(row)
     except (UnicodeDecodeError, csv.Error) as error:
@@ -267,7 +267,7 @@ def first_key(source: Path | Member) -> str | None:
     if file_kind(source) != "json":
         return None
     with opened(source) as stream:
-        head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
+        head = stream.read(_PEEK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
     return _first_key_in(head) if head.startswith(b"{") else None
 
 
@@ -275,7 +275,7 @@ def parse_each(rows: Rows, parse: Callable[[dict[str, Any]], T], advice: str = "
     """Yield parse(row) of each row. Raises DataError, with place and `advice`, for a broken row and a RowError."""
     for place, raw in rows:
         try:
-            if isinstance(raw, Broken):
+            if isinstance(raw, BrokenRow):
                 raise RowError(None, raw.problem)
             yield parse(raw)
         except RowError as error:
@@ -292,7 +292,7 @@ def content_digest(source: Path | Member) -> bytes:
 
 
 def read_rows(source: Path | Member, row_keys: Collection[str] = (), decoder: json.JSONDecoder = _DECODER) -> Rows:
-    """Yield (place, row) for each row of a file, in order; a Broken where a line or an entry is no row.
+    """Yield (place, row) for each row of a file, in order; a BrokenRow where a line or an entry is no row.
 
     row_keys: the keys of a row; given, a file that starts with an object whose first key is none of them holds one
     object {id: row, ...}. A file {"data": [row, ...]}, with a version or a name before it, holds that list. decoder:
@@ -308,12 +308,12 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = (), decoder: js
         if file_kind(source) == "table":
             yield from _read_table(name, stream)
             return
-        head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
+        head = stream.read(_PEEK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)
         text = JsonText(name, stream, decoder)
         if head.startswith(b"["):
             rows = text.entries()
-        elif _WRAPPED.match(head):
+        elif _OBJECT_OF_DATA.match(head):
             rows = (value for key, value in text.pairs("data") if key == "data")
         elif row_keys and head.startswith(b"{") and _first_key_in(head) not in (None, *row_keys):
             rows = _rows_by_key(text.pairs())

@@ -28,7 +28,7 @@ _SPLIT_WORDS = {  # how file names say a split; the same words Hugging Face `dat
 }
 # Parts of one file: "-00001-of-00003" in a name (older: and a hash), or a name that is a number (converted by the hub).
 _SHARD = re.compile(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?|(?<=/)\d{4}(?=\.)")
-_STRIPPED = ".htmlstripped"  # QuALITY's release has each split with HTML, and with its tags taken out by the authors
+_NO_HTML = ".htmlstripped"  # QuALITY's release has each split with HTML, and with its tags taken out by the authors
 _BY_LENGTH = sorted(SUFFIXES, key=len, reverse=True)
 _NOT_DATA = ("dataset_infos.json", "dataset_info.json", "config.json", "package.json")
 
@@ -149,6 +149,7 @@ def _choose_local_files(
 
 
 def _members_of_split(archive: Path, config: DatasetConfig, patterns: tuple[str, ...]) -> list[Member]:
+    """The files of an archive that hold the split's rows, by `choose_files`. Raises DataError."""
     names = [name for name in members(archive) if not is_archive(name)]
     chosen = _choose_local_files(names, config, patterns, archive.name, shards_only=True)
     return [Member(archive, name) for name in chosen]
@@ -188,7 +189,8 @@ def _names_split(path: str, split: str) -> bool | None:
     return False if words.intersection(w for group in _SPLIT_WORDS.values() for w in group) else None
 
 
-def _list_some(paths: Iterable[str], limit: int = 8) -> str:
+def _names_text(paths: Iterable[str], limit: int = 8) -> str:
+    """The first paths in sorted order, for messages: "a.json, b.json and 3 more"."""
     paths = sorted(paths)
     return ", ".join(paths[:limit]) + (f" and {len(paths) - limit} more" if len(paths) > limit else "")
 
@@ -200,8 +202,8 @@ def _split_files(paths: list[str], split: str) -> list[str]:
         paths = [path for path, answer in named.items() if answer]
         if not paths:
             hint = "name a file, or set dataset.split"
-            raise Ambiguous(f"has no file for split '{split}' among {_list_some(named)}; {hint}")
-    unstripped = {path.replace(_STRIPPED, "") for path in paths if _STRIPPED in path}
+            raise Ambiguous(f"has no file for split '{split}' among {_names_text(named)}; {hint}")
+    unstripped = {path.replace(_NO_HTML, "") for path in paths if _NO_HTML in path}
     return [path for path in paths if path not in unstripped]
 
 
@@ -223,26 +225,26 @@ def choose_files(
     names = [n for n in names if not any(part.startswith(".") for part in PurePosixPath(n).parts)]
     data = _data_files(names)
     if not data:
-        among = f" among {_list_some(names)}" if names else ""
+        among = f" among {_names_text(names)}" if names else ""
         raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){among}")
     if all(is_archive(n) for n in data):
         if len(data) > 1:
-            raise Ambiguous(f"has several archives ({_list_some(data)}); name one of them")
+            raise Ambiguous(f"has several archives ({_names_text(data)}); name one of them")
         return data  # which of its members are meant is another choice
     if patterns:
         chosen = [n for n in data if any(fnmatch(n, p) or fnmatch(PurePosixPath(n).name, p) for p in patterns)]
         if not chosen:
-            raise Ambiguous(f"has no file that matches {' or '.join(patterns)} among {_list_some(data)}")
+            raise Ambiguous(f"has no file that matches {' or '.join(patterns)} among {_names_text(data)}")
     else:
         chosen = data
         if subset is not None:
             chosen = _subset_files(data, subset)
             if not chosen:
                 hint = "set dataset.subset, or null where there is only one"
-                raise Ambiguous(f"has no file of subset '{subset}' among {_list_some(data)}; {hint}")
+                raise Ambiguous(f"has no file of subset '{subset}' among {_names_text(data)}; {hint}")
         chosen = _split_files(chosen, split)
     if len({next(s for s in _BY_LENGTH if n.lower().endswith(s)) for n in chosen}) > 1:
-        raise Ambiguous(f"has files of several formats ({_list_some(chosen)}); name one of them")
+        raise Ambiguous(f"has files of several formats ({_names_text(chosen)}); name one of them")
     if shards_only and not patterns and len({_SHARD.sub("", n) for n in chosen}) > 1:
-        raise Ambiguous(f"has several files for split '{split}' ({_list_some(chosen)}); name one of them")
+        raise Ambiguous(f"has several files for split '{split}' ({_names_text(chosen)}); name one of them")
     return sorted(chosen)

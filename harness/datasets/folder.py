@@ -25,7 +25,7 @@ from pydantic import Field
 
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
-from harness.datasets.check_rows import Checker
+from harness.datasets.check_rows import RowChecker
 from harness.datasets.files import RowPlace, Rows, as_row, parse_each, read_rows
 from harness.datasets.find_files import FileOptions, Source
 from harness.datasets.html_pages import page_text
@@ -234,7 +234,7 @@ class _Questions:
         page_names = [*_page_names(raw, "document"), *_page_names(raw, "documents")]
         gold_pages = _page_names(raw, "gold_pages")
         if missing := [name for name in page_names if name not in self._ids]:
-            return _no_page(missing[0])
+            return _skip_missing_page(missing[0])
         key = tuple(self._ids[name] for name in page_names)
         if key not in self._joined:
             chosen = [self._pages[name] for name in key] or list(self._pages.values())
@@ -245,13 +245,13 @@ class _Questions:
             page, hash_sign, heading = name.partition("#")
             span = spans.get(f"{self._ids.get(page, page)}{hash_sign}{heading}")
             if span is None:
-                return _no_page(name)
+                return _skip_missing_page(name)
             supporting.append(span)
         question = Question(row.id, row.question, (document.id,))
         return Group(document, (Example(question, Gold(row.answers, tuple(supporting), row.extra)),))
 
 
-def _no_page(name: str) -> Skip:
+def _skip_missing_page(name: str) -> Skip:
     return Skip(f"page '{name}' is not in the folder")
 
 
@@ -303,19 +303,19 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     if not config.data or not documents:
         raise ConfigError(["dataset folder: name both, the pages and the questions: --documents DIR --questions FILE"])
     folder, file = Path(str(documents)).expanduser(), Path(config.data)
-    for path, exists, what in ((folder, folder.is_dir(), "folder of documents"), (file, file.is_file(), "questions")):
+    for path, exists, noun in ((folder, folder.is_dir(), "folder of documents"), (file, file.is_file(), "questions")):
         if not exists:
-            raise ConfigError([f"{what}: {path} is not there"])
+            raise ConfigError([f"{noun}: {path} is not there"])
     pages, unread = read_pages(folder)
     suffixes = (*_MARKDOWN, *_PLAIN, *_HTML, _PDF)
-    checker = Checker(_Questions(pages, {page.id + suffix: page.id for page in pages for suffix in suffixes}))
+    checker = RowChecker(_Questions(pages, {page.id + suffix: page.id for page in pages for suffix in suffixes}))
     digest = hashlib.sha256()
     for page in pages:
         digest.update(canonical_line(page) + b"\n")
     checker.hash.update(digest.digest())
     examples, documents_by_id = checker.check_rows(_question_rows(file), limit)
-    what = "file was" if len(unread) == 1 else "files were"
-    note = f"{len(unread)} {what} not read, or not in full, in {folder.name}: {', '.join(unread)}" if unread else ""
+    noun = "file was" if len(unread) == 1 else "files were"
+    note = f"{len(unread)} {noun} not read, or not in full, in {folder.name}: {', '.join(unread)}" if unread else ""
     source = Source([file], file.name)
     return checker.dataset(
         config.name, source, f" with {folder.resolve().name}", examples, documents_by_id, (note,) if note else ()

@@ -12,12 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig
-from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import loader_of
 from harness.datasets.find_files import FileOptions
 from harness.datasets.place_options import LOOKED_UP, PLACED, Placement, PlaceOptions
@@ -113,10 +112,7 @@ def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[st
     parser, row_keys = _find_parser(config)
     if config.format not in (*PLACED, LOOKED_UP):
         return config, parser, row_keys, None
-    try:
-        placement, rest = split_options(config.options)
-    except ValidationError as error:
-        raise ConfigError(error_sentences(error, PlaceOptions, "dataset", {})) from None
+    placement, rest = split_options(config.options)
     if config.format == LOOKED_UP:
         from harness.datasets.longbench import support_parser
 
@@ -129,5 +125,6 @@ def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[st
 
 
 def _parse_and_place(parser: RowParser, placement: Placement, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
+    """Parse a row and move its supporting paragraphs to `placement`."""
     row = parser(raw)
     return rearrange(row, placement) if isinstance(row, Row) else row

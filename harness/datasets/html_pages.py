@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 
 _TAG = re.compile(r"<(?:!doctype html|html|body|p|br|div|h[1-6])\b[^<>]*>", re.IGNORECASE)
-_HEAD = 5000  # characters in which a page shows that it is one
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6", "title", "center")
-_TEXTS = ("p", "br", "hr", "div", "blockquote", "pre", "html", "body", "section", "article")
-_BLOCKS = frozenset({*_HEADINGS, *_TEXTS, "li", "ul", "ol", "table", "tr"})
-_SILENT = frozenset({"script", "style", "head"})
+_HEAD_LENGTH = 5000  # characters in which a page shows that it is one
+_HEADING_TAGS = ("h1", "h2", "h3", "h4", "h5", "h6", "title", "center")
+_TEXT_TAGS = ("p", "br", "hr", "div", "blockquote", "pre", "html", "body", "section", "article")
+_BLOCK_TAGS = frozenset({*_HEADING_TAGS, *_TEXT_TAGS, "li", "ul", "ol", "table", "tr"})
+_UNREAD_TAGS = frozenset({"script", "style", "head"})
 
 
 class _Text(HTMLParser):
@@ -28,11 +28,11 @@ class _Text(HTMLParser):
         self.silent = 0  # open elements whose text is not visible
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.silent += tag in _SILENT
+        self.silent += tag in _UNREAD_TAGS
         self._start_block(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        self.silent -= tag in _SILENT and self.silent > 0
+        self.silent -= tag in _UNREAD_TAGS and self.silent > 0
         self._start_block(tag)
 
     def handle_data(self, data: str) -> None:
@@ -40,13 +40,13 @@ class _Text(HTMLParser):
             self.blocks[-1].append(data)
 
     def _start_block(self, tag: str) -> None:
-        if tag in _BLOCKS and self.blocks[-1]:
+        if tag in _BLOCK_TAGS and self.blocks[-1]:
             self.blocks.append([])
 
 
 def page_text(text: str) -> str:
     """The visible text of an HTML page, its blocks separated by blank lines; other text is returned unchanged."""
-    if _TAG.search(text[:_HEAD]) is None:
+    if _TAG.search(text[:_HEAD_LENGTH]) is None:
         return text
     reader = _Text()
     reader.feed(text)

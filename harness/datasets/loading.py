@@ -25,6 +25,7 @@ def merge_equal_texts(
         return examples, documents
 
     def moved(example: Example) -> Example:
+        """The question with the documents that are kept in place of equal ones."""
         question, gold = example.question, example.gold
         ids = tuple(dict.fromkeys(kept_ids[name] for name in question.document_ids))
         supporting = tuple(replace(mark, document_id=kept_ids[mark.document_id]) for mark in gold.supporting)
@@ -52,14 +53,14 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     if (loader := loader_of(config.format)) is not None:
         made: Dataset = loader.load(config, limit)
         return made
-    from harness.datasets.check_rows import Checker
+    from harness.datasets.check_rows import RowChecker
     from harness.datasets.files import read_rows
     from harness.datasets.find_files import find_source
     from harness.datasets.formats import option_fields, parser_of
 
     known = [*option_fields(config.format)]
     config, parser, row_keys, placement = parser_of(config)
-    checker = Checker(parser)
+    checker = RowChecker(parser)
     source = find_source(config, known)
     rows = (row for file in source.files for row in read_rows(file, row_keys))
     examples, documents = checker.check_rows(rows, limit)

@@ -39,7 +39,7 @@ from harness.types import Document, Example, Gold, Question
 
 UNKNOWN = "not among the original data set's rows"
 UNLIKE = "whose supporting passages are not in the text"
-_HEAD = re.compile(r"^Passage \d+:\n", re.MULTILINE)
+_PASSAGE_HEAD = re.compile(r"^Passage \d+:\n", re.MULTILINE)
 
 
 class _LongBenchRow(StrictRow):
@@ -117,7 +117,7 @@ def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
     original = originals.get(_folded(example.question.text))
     if original is None:
         return Skip(UNKNOWN)
-    parts = [part.partition("\n") for part in _HEAD.split(text)[1:]]
+    parts = [part.partition("\n") for part in _PASSAGE_HEAD.split(text)[1:]]
     passages = tuple((title.strip(), rest.strip("\n")) for title, _, rest in parts)
     supporting = [_passage_index(passages, *original.paragraphs[index]) for index in original.supporting]
     if not supporting or None in supporting:

@@ -36,8 +36,8 @@ from harness.storage.hub_download import DATASETS, download, resolve
 from harness.types import Document, Example, Gold, Question
 
 TABLES = "narrativeqa-master.zip"
-_MEND = "; mend or remove the row"
-_SETS = {"validation": "valid", "valid": "valid", "dev": "valid", "train": "train", "test": "test"}
+_HINT = "; mend or remove the row"
+_SET_OF_SPLIT = {"validation": "valid", "valid": "valid", "dev": "valid", "train": "train", "test": "test"}
 _COLUMNS = {
     "qaps.csv": ("document_id", "set", "question", "answer1", "answer2"),
     "documents.csv": ("document_id", "set"),
@@ -110,7 +110,7 @@ def _official_folder(config: DatasetConfig) -> Path | None:
 
 def _load_official(folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None) -> Dataset:
     """Load the first `limit` questions of the official files; check all. source, commit: said in the `Dataset`."""
-    split_name = _SETS.get(config.split.lower(), config.split)
+    split_name = _SET_OF_SPLIT.get(config.split.lower(), config.split)
     rows = (row for _, row in _read_table(folder, "documents.csv"))
     story_rows = {row["document_id"]: row for row in rows if row["set"] == split_name}
     stories = stories_in(folder)
@@ -133,7 +133,7 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
                 document = examples.documents.get(document_id) or _story_document(document_id, about, stories, folder)
                 examples.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
         except RowError as error:
-            raise place.error(error.field, error.problem + _MEND) from None
+            raise place.error(error.field, error.problem + _HINT) from None
     if not order:
         why = f"has no question of the set '{split_name}' (dataset.split={config.split})"
         raise DataError("qaps.csv", None, None, why)
@@ -221,7 +221,7 @@ def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Data
     for file in source.files:
         if source.revision is None:
             hashed.update(content_digest(file))
-        for _ in parse_each(iter(()) if stories.full() else read_rows(file), partial(_parse_and_add, stories), _MEND):
+        for _ in parse_each(iter(()) if stories.full() else read_rows(file), partial(_parse_and_add, stories), _HINT):
             if stories.full():
                 break
         if stories.full() and source.revision is not None:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from harness.datasets.archives import Member, gunzipped, opened
-from harness.datasets.files import Broken, read_rows
+from harness.datasets.files import BrokenRow, read_rows
 from harness.errors import DataError
 from harness.storage.file_hash import file_hash
 from harness.storage.paths import inside
@@ -55,8 +55,8 @@ class _Folder:
         self._folders = (folder, folder / "tmp")
 
     def _path(self, document_id: str) -> Path | None:
-        name = document_id + SUFFIX
-        return next((path for place in self._folders if (path := inside(place, name)).is_file()), None)
+        file_name = document_id + SUFFIX
+        return next((path for place in self._folders if (path := inside(place, file_name)).is_file()), None)
 
     def read(self, document_id: str) -> str | None:
         """The text of a story's file, None without one. Raises DataError for one that cannot be read."""
@@ -117,7 +117,7 @@ class _Lines:
                 place, row = next(self._rows)
             except StopIteration:
                 return None
-            if isinstance(row, Broken):
+            if isinstance(row, BrokenRow):
                 raise place.error(None, row.problem)
             name, text = row.get("document_id"), row.get("text")
             if not isinstance(name, str) or not isinstance(text, str):

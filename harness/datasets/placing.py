@@ -18,15 +18,16 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
+from harness.config.yaml_tree import Tree, build
 from harness.datasets.place_options import Placement, PlaceOptions, placement
 from harness.datasets.rows import SEPARATOR, Row
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[Placement | None, dict[str, Any]]:
-    """Split dataset.options into a placement (None: no move) and the others. Raises pydantic's ValidationError."""
+    """(placement that dataset.options ask for, None: no move; the other options). Raises ConfigError."""
     values = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}
     rest = {key: value for key, value in options.items() if key not in values}
-    return placement(PlaceOptions.model_validate(values)), rest
+    return placement(build(PlaceOptions, Tree([("", values)]), "dataset")), rest
 
 
 def rearrange(row: Row, placement: Placement) -> Row:

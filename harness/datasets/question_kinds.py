@@ -17,9 +17,9 @@ from harness.stats.question_clusters import question_labels
 from harness.types import Example
 
 KINDS = ("hops", "type", "level")
-_AHEAD = 8  # documents with several questions among which the next one of a sample is chosen
-_RARE = 0.05  # p-value below which the first rows are not like the rest
-_DRAWS = 999
+_LOOKAHEAD = 8  # documents with several questions among which the next one of a sample is chosen
+_SIGNIFICANT = 0.05  # p-value below which the first rows are not like the rest
+_RESAMPLES = 999
 
 
 def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
@@ -58,7 +58,7 @@ def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
     for name in dict.fromkeys(name for name, _ in dataset.kinds):
         all_counts = {kind: count for (kind_name, kind), count in dataset.kinds.items() if kind_name == name}
         shown = {kind: counts[name, kind] for kind in all_counts}
-        if _p_value(list(shown.values()), list(all_counts.values())) < _RARE:
+        if _p_value(list(shown.values()), list(all_counts.values())) < _SIGNIFICANT:
             kind = max(all_counts, key=lambda k: abs(shown[k] / n - all_counts[k] / total))
             shares = f"{name} {kind} is {shown[kind] / n:.0%} of them, {all_counts[kind] / total:.0%} of all {total}"
             return f"the first {n} questions are not like the rest ({shares}); --sample {limit} draws from all"
@@ -75,7 +75,7 @@ def _p_value(sample_counts: Sequence[int], all_counts: Sequence[int]) -> float:
 
     counts, sample_size = np.array(all_counts), sum(sample_counts)
     expected = counts * sample_size / counts.sum()
-    draws = np.random.default_rng(0).multivariate_hypergeometric(counts, sample_size, size=_DRAWS)
+    draws = np.random.default_rng(0).multivariate_hypergeometric(counts, sample_size, size=_RESAMPLES)
     observed = np.vstack([sample_counts, draws])
     statistics = (observed * np.log(np.maximum(observed, 1) / np.maximum(expected, 1e-9))).sum(axis=1)
     return float((statistics >= statistics[0] - 1e-9).mean())
@@ -116,7 +116,7 @@ def random_sample(dataset: Dataset, dataset_format: str, number: int, seed: int)
 def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
     """Reorder `units`, the indices of examples that share a document, to keep shares of kinds near those of all.
 
-    Greedy: of the next _AHEAD units, the one that brings the shares nearest comes first.
+    Greedy: of the next _LOOKAHEAD units, the one that brings the shares nearest comes first.
     """
     remaining = [(unit, count_kinds(examples[index] for index in unit)) for unit in units]
     total = sum((unit_counts for _, unit_counts in remaining), Counter[tuple[str, str]]())
@@ -129,7 +129,7 @@ def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> 
         return sum((so_far[k] + unit_kinds[k] - (size + len(unit)) * n / number) ** 2 for k, n in total.items())
 
     while remaining:
-        unit, unit_kinds = remaining.pop(min(range(min(_AHEAD, len(remaining))), key=distance))
+        unit, unit_kinds = remaining.pop(min(range(min(_LOOKAHEAD, len(remaining))), key=distance))
         so_far, size = so_far + unit_kinds, size + len(unit)
         order.append(unit)
     return order

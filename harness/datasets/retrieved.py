@@ -12,28 +12,28 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, StrictInt, ValidationError
+from pydantic import Field, StrictInt
 
 from harness.config.schema import DatasetConfig
-from harness.config.yaml_tree import error_sentences
+from harness.config.yaml_tree import Tree, build
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
-from harness.datasets.check_rows import Checker
-from harness.datasets.files import Broken, RowPlace, Rows, as_row, first_key, json_value, parse_each, read_rows
+from harness.datasets.check_rows import RowChecker
+from harness.datasets.files import BrokenRow, RowPlace, Rows, as_row, first_key, json_value, parse_each, read_rows
 from harness.datasets.find_files import FileOptions, find_source
 from harness.datasets.open_rows import OpenRow, parse_question
-from harness.datasets.row_documents import Store, documents_in_row, open_store
+from harness.datasets.row_documents import DocumentStore, documents_in_row, open_store
 from harness.datasets.rows import NO_DOCUMENTS, Retrieved
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support
 
-_GIVE = (
+_DOCUMENTS_HINT = (
     "make a file of them with harness retrieve --dataset DATASET --corpus FILE, and give it: --set "
     "dataset.documents=FILE; or rows that bring their own (harness show DATASET names the forms)"
 )
-_PAGES = "name what was retrieved too: --set dataset.documents=[RETRIEVED,PAGES], or rows with lists of page ids"
+_PAGES_HINT = "name what was retrieved too: --set dataset.documents=[RETRIEVED,PAGES], or rows with lists of page ids"
 _SPLITS = {"validation": ("validation", "dev", "valid"), "test": ("test",), "train": ("train",)}
-_LIST = "Data"  # the key of the questions in TriviaQA's files
+_QUESTIONS_KEY = "Data"  # the key of the questions in TriviaQA's files
 
 
 class Options(FileOptions):
@@ -65,7 +65,7 @@ KILT's Wikipedia: dataset.documents=[RETRIEVED,PAGES]. PAGES is kilt_knowledgeso
 class _RowParser:
     """Parses a question and its documents. top: documents to keep (None: all); bare: give questions alone."""
 
-    store: Store | None  # None: the documents are in the rows
+    store: DocumentStore | None  # None: the documents are in the rows
     top: int | None
     bare: bool = False
     n_without: int = 0  # questions for which nothing was retrieved; they are asked all the same
@@ -85,21 +85,14 @@ class _RowParser:
         return Retrieved(documents, Example(question, Gold(row.answers, supporting, row.extra)))
 
 
-def _checked_options(config: DatasetConfig) -> Options:
-    try:
-        return Options.model_validate(config.options)
-    except ValidationError as error:
-        raise ConfigError(error_sentences(error, Options, "dataset", {})) from None
-
-
 def _read_file(file: Path | Member, split: str) -> Rows:
     """Yield the rows of a file with their places, also from TriviaQA's {"Data": [..]} and ASQA's {"dev": {id: row}}."""
     known = {name for names in _SPLITS.values() for name in names}
     head, name = first_key(file), str(file) if isinstance(file, Member) else file.name
-    if head == _LIST or head in ("Domain", "Split", "Version", "VerifiedEval"):
-        listed = json_value(file).get(_LIST)
+    if head == _QUESTIONS_KEY or head in ("Domain", "Split", "Version", "VerifiedEval"):
+        listed = json_value(file).get(_QUESTIONS_KEY)
         if not isinstance(listed, list):
-            raise DataError(name, None, _LIST, "should be the list of questions")
+            raise DataError(name, None, _QUESTIONS_KEY, "should be the list of questions")
         yield from ((RowPlace(name, row=n), as_row(row)) for n, row in enumerate(listed, start=1))
     elif head in known:
         yield from _read_split(json_value(file), name, split)
@@ -116,7 +109,7 @@ def _read_split(value: dict[str, Any], name: str, split: str) -> Rows:
         raise DataError(name, None, key_of_split, "should be an object {id: row}")
     for number, (key, row) in enumerate(value[key_of_split].items(), start=1):
         values = as_row(row)
-        yield RowPlace(name, row=number), values if isinstance(values, Broken) else {"id": key, **values}
+        yield RowPlace(name, row=number), values if isinstance(values, BrokenRow) else {"id": key, **values}
 
 
 def _evidence_folder(config: DatasetConfig) -> str | None:
@@ -130,7 +123,7 @@ def _evidence_folder(config: DatasetConfig) -> str | None:
 
 def load_questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
     """Load the first `limit` questions (None: all) without documents, for a retriever. Raises as datasets.load."""
-    options = _checked_options(config)
+    options = build(Options, Tree([("", config.options)]), "dataset")
     if options.documents or options.top:
         raise ConfigError(["dataset.documents and dataset.top: leave them out to retrieve documents"])
     source = find_source(config, tuple(Options.model_fields))
@@ -146,12 +139,12 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
     Raises as harness.datasets.load; CannotRun where the hub's rows bring no documents and none are named.
     """
-    options = _checked_options(config)
+    options = build(Options, Tree([("", config.options)]), "dataset")
     source = find_source(config, tuple(Options.model_fields))
     documents_at = options.documents or _evidence_folder(config)
     store = open_store(documents_at) if documents_at else None
     parser = _RowParser(store, options.top, options.documents == ())
-    checker = Checker(parser)
+    checker = RowChecker(parser)
     rows: Rows = (row for file in source.files for row in _read_file(file, config.split))
     if store is not None and store.sources:
         all_rows = list(rows)
@@ -160,12 +153,12 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     examples, documents = checker.check_rows(rows, limit)
     if checker.first_error is None and parser.n_without and parser.n_without == checker.rows:
         if store is not None and store.sources and not store.by_question:
-            sentence = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES}"
+            sentence = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES_HINT}"
             raise DataError(source.name, None, None, sentence)
         if store is not None:
             sentence = f"none of the {checker.rows} questions is in {store.name} by its id or its text"
             raise DataError(source.name, None, None, f"{sentence}; name the documents of this data set")
-        sentence = f"the {checker.rows} questions come without retrieved documents; {_GIVE}"
+        sentence = f"the {checker.rows} questions come without retrieved documents; {_DOCUMENTS_HINT}"
         if config.data is None:
             raise CannotRun(f"{source.name}: {sentence}")
         raise DataError(source.name, None, None, sentence)

@@ -28,9 +28,9 @@ from harness.types import Document, Passage
 
 LISTS = ("ctxs", "docs", "paragraphs", "documents", "retrieval_result")
 _IDS = ("id", "docid", "doc_id", "pid", "passage_id", "wikipedia_id")
-_MARKS = ("isgold", "is_supporting")
+_SUPPORT_KEYS = ("isgold", "is_supporting")
 _QUESTION_KEYS = ("id", "_id", "question", "query", "input")
-_TEXTS = ("contents", "text", "wiki_context")
+_TEXT_KEYS = ("contents", "text", "wiki_context")
 _PAGE_IDS = ("wikipedia_id", "id", "docid", "doc_id")
 _PAGE_KEYS = ("_id", "kilt_id", "wikipedia_id", "wikipedia_title")
 _PAGE_ID = re.compile(rb'"wikipedia_id":\s*"?(\d+)')
@@ -46,7 +46,7 @@ def _parse_entry(value: Any, name: str) -> Entry:
     if not isinstance(value, dict):
         raise RowError(name, f"should be an object, is {type_name(value)}")
     title = value.get("title") or value.get("wikipedia_title") or ""
-    key = next((k for k in _TEXTS if value.get(k) is not None), None)
+    key = next((k for k in _TEXT_KEYS if value.get(k) is not None), None)
     if key is None:
         raise RowError(f"{name}.text", "is missing (it may also be called contents)")
     text = value[key]
@@ -65,7 +65,7 @@ def _parse_entry(value: Any, name: str) -> Entry:
         text = f"{title}\n{text}"
     entry_id = next((value[k] for k in _IDS if isinstance(value.get(k), (str, int)) and str(value[k]).strip()), "doc")
     document = Document(made_id(str(entry_id), text, 8), text, title, (Passage(title, 0, len(text)),))
-    return document, any(value.get(mark) is True for mark in _MARKS)
+    return document, any(value.get(mark) is True for mark in _SUPPORT_KEYS)
 
 
 def _parse_entries(value: Any, name: str) -> list[Entry]:
@@ -87,7 +87,7 @@ def documents_in_row(raw: Mapping[str, Any]) -> list[Entry] | None:
 
 
 @dataclass
-class Store:
+class DocumentStore:
     """Documents kept apart from the questions: lists by question, pages by file name or id, or a folder of pages."""
 
     name: str
@@ -113,7 +113,7 @@ class Store:
             self.by_question[normalise_space(str(key))] = listed
 
     def read_pages(self, rows: Iterable[Any]) -> None:
-        """Read the pages of `sources` that entries name by id: those of this store or, if it has none, of `rows`."""
+        """Read the pages that entries name by id: entries of this store or, if it has none, those in `rows`."""
         lists = self.by_question.values() or [_document_list(row)[1] for row in rows if isinstance(row, Mapping)]
         pages = {page for listed in lists if isinstance(listed, list) for entry in listed if (page := _page_id(entry))}
         for path in self.sources:
@@ -167,7 +167,7 @@ class Store:
 
 def _page_id(entry: Any) -> str:
     """The page id of an entry that names a page instead of holding a text; "" for any other."""
-    if not isinstance(entry, Mapping) or any(entry.get(key) is not None for key in _TEXTS):
+    if not isinstance(entry, Mapping) or any(entry.get(key) is not None for key in _TEXT_KEYS):
         return ""
     return next((str(entry[k]) for k in _PAGE_IDS if isinstance(entry.get(k), (str, int)) and str(entry[k])), "")
 
@@ -184,13 +184,13 @@ def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
                 yield RowPlace(path.name, line=number), parse_line(line.strip())
 
 
-def open_store(places: str | Sequence[str]) -> Store:
+def open_store(places: str | Sequence[str]) -> DocumentStore:
     """Open the files of documents and of pages, or the one folder of pages, at the paths `places`. Raises DataError."""
     places = [places] if isinstance(places, str) else places
     if len(places) == 1:
         return _open_place(places[0])
     opened_stores = [_open_place(place) for place in places]
-    store = Store(" and ".join(part.name for part in opened_stores))
+    store = DocumentStore(" and ".join(part.name for part in opened_stores))
     for place, part in zip(places, opened_stores, strict=True):
         if part.folder is not None:
             raise DataError(place, None, None, "a folder of pages stands alone in dataset.documents")
@@ -200,19 +200,19 @@ def open_store(places: str | Sequence[str]) -> Store:
     return store
 
 
-def _open_place(place: str) -> Store:
+def _open_place(place: str) -> DocumentStore:
     """Open one file or folder of documents. place: its path. Raises DataError for a missing or unusable one."""
     path = Path(place).expanduser()
     if path.is_dir():
-        return Store(path.name, folder=path)
+        return DocumentStore(path.name, folder=path)
     if not path.is_file() or file_kind(path) is None:
         why = "no such file or folder" if not path.exists() else "not a data file by its name (.json, .jsonl, .parquet)"
         raise DataError(place, None, None, f"{why}; dataset.documents names the retrieved documents")
     if file_kind(path) != "json" or first_key(path) in _PAGE_KEYS:
         row = next((row for _, row in read_rows(path)), None)
         if isinstance(row, dict) and "wikipedia_title" in row and isinstance(row.get("text"), (list, dict)):
-            return Store(path.name, sources=[path])  # pages of KILT's knowledge source, by its first row
-    store = Store(path.name)
+            return DocumentStore(path.name, sources=[path])  # pages of KILT's knowledge source, by its first row
+    store = DocumentStore(path.name)
     lines = path.name.lower().endswith((".jsonl", ".jsonl.gz"))
     if not lines and first_key(path) not in (None, *_ROW_KEYS, *LISTS):
         for question, documents in json_value(path).items():

@@ -22,12 +22,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from tokenizers import Tokenizer
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
-from harness.config.yaml_tree import error_sentences
+from harness.config.yaml_tree import Tree, build
 from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
 from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS
@@ -162,7 +162,7 @@ class Niah:
         return RulerText(hay, marked, " " if self.hay == "essay" else "\n", question, answers, begins)
 
 
-def _variables(dice: random.Random, size: int, letters: int = 5) -> RulerText:
+def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> RulerText:
     """A chain of five variables (names of `letters`) among `size` sentences of noise; asked for those of its value."""
     names: list[str] = []
     while len(names) < 5:
@@ -310,7 +310,7 @@ def _text_maker(options: Options) -> tuple[Callable[[random.Random, int, int], R
         niah, essay = _NIAH[task], _essay(options) if _NIAH[task].hay == "essay" else ()
         return lambda dice, size, _: niah.make(dice, size, essay), 4
     if task == "vt":
-        return lambda dice, size, _: _variables(dice, size), 5
+        return lambda dice, size, _: _variable_tracking(dice, size), 5
     if task == "cwe":
         repeats = (30, 3) if options.tokens >= 4096 else (6, 1)
         return lambda dice, size, _: _common_words(dice, size, repeats), 11
@@ -342,21 +342,22 @@ def _example_maker(config: DatasetConfig, options: Options, count: Callable[[str
     if options.task not in ("vt", "cwe"):
         return lambda number: ""
 
-    def asked(number: int, size: int) -> tuple[RulerText, str]:
+    def example_text(number: int, size: int) -> tuple[RulerText, str]:
+        """(the text of an example, the prompt of it up to where its answer begins); size: of the text."""
         dice = random.Random(f"{options.task} {options.seed} {number} example")
         if options.task == "vt":
-            made, gap = _variables(dice, size, letters=3), "\n\n"
+            made, gap = _variable_tracking(dice, size, letters=3), "\n\n"
         else:
             made, gap = _common_words(dice, size, (10, 3) if size == 40 else (3, 1)), "\n"
         return made, f"{config.instruction}{gap}{made.text}\nQuestion: {made.question} Answer: {made.begins}"
 
     size = 40 if options.tokens >= 4096 else 20
     if options.task == "vt":
-        size = next(n for n in itertools.count(5) if count(asked(0, n + 1)[1]) > 500)
+        size = next(n for n in itertools.count(5) if count(example_text(0, n + 1)[1]) > 500)
 
     @cache
     def example(number: int) -> str:
-        made, text = asked(number, size)
+        made, text = example_text(number, size)
         if options.task == "vt":
             return f"{text} {' '.join(made.answers)}\n\n"
         return f"{text} {' '.join(f'{n}. {word}' for n, word in enumerate(made.answers, start=1))}\n"
@@ -370,27 +371,28 @@ def _longest_text(config: DatasetConfig, options: Options) -> Callable[[int], Ru
     count = _token_counter(options)
     example = _example_maker(config, options, count)
 
-    def made(number: int, size: int) -> RulerText:
+    def text_of_size(number: int, size: int) -> RulerText:
+        """The text of question `number` with `size` words, sentences or paragraphs, and its solved example."""
         text = make(random.Random(f"{options.task} {options.seed} {number}"), size, number)
         return replace(text, example=example(number))
 
-    def length(of: RulerText) -> int:
-        asked = f"{of.example}{config.instruction}\n{of.text}\n{of.question} {of.begins}".rstrip()
-        return count(asked) + config.max_answer_tokens
+    def length(made: RulerText) -> int:
+        prompt = f"{made.example}{config.instruction}\n{made.text}\n{made.question} {made.begins}".rstrip()
+        return count(prompt) + config.max_answer_tokens
 
-    if (needed := length(made(0, least))) > options.tokens:
+    if (needed := length(text_of_size(0, least))) > options.tokens:
         why = f"a text of '{options.task}' needs {needed} tokens at least with this tokenizer"
         raise ConfigError([f"dataset.tokens: {options.tokens} are too few; {why}"])
     low, high = least, least * 2
-    while high < options.tokens and length(made(0, high)) <= options.tokens:
+    while high < options.tokens and length(text_of_size(0, high)) <= options.tokens:
         low, high = high, high * 2
     while high - low > max(1, low // 200):
         middle = (low + high) // 2
-        low, high = (middle, high) if length(made(0, middle)) <= options.tokens else (low, middle)
+        low, high = (middle, high) if length(text_of_size(0, middle)) <= options.tokens else (low, middle)
 
     def fitted(number: int) -> RulerText:
         size = low
-        while length(text := made(number, size)) > options.tokens and size > least:
+        while length(text := text_of_size(number, size)) > options.tokens and size > least:
             size = max(least, size - max(1, size // 50))
         return text
 
@@ -405,10 +407,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     fields = [name for name in ("data", "hub", "subset", "revision") if getattr(config, name) is not None]
     if fields:
         raise ConfigError([f"dataset.{name}: '{config.name}' is made, not read; leave it out" for name in fields])
-    try:
-        options = Options.model_validate(config.options)
-    except ValidationError as error:
-        raise ConfigError(error_sentences(error, Options, "dataset", {})) from None
+    options = build(Options, Tree([("", config.options)]), "dataset")
     fitted = _longest_text(config, options)
     kept = options.questions if limit is None else min(limit, options.questions)
     examples, documents = [], {}

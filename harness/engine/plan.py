@@ -138,7 +138,7 @@ def _plan(r: Resolution, elsewhere: bool) -> Plan:
     if dataset is None:  # the rows are not here: none, with the official number if it is the official split
         name = r.parts["dataset"].name
         own = all(r.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
-        rows = (presets.about(name, "official_questions") or 0) if own else 0
+        rows = (presets.dataset_note(name, "official_questions") or 0) if own else 0
         dataset = Dataset(name, (), {}, "", "not on this machine", rows=rows)
     # 4. The run's name in tables says which parameters are not the preset's.
     choice = r.parts["method"]

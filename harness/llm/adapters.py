@@ -27,7 +27,7 @@ SETTINGS = "adapter_config.json"
 _PACKAGE = "package:"
 _KEY_PREFIX, _A, _B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 # Kinds of adapters of peft whose sum with the weights is not W + alpha / rank x B A.
-_NOT_PLAIN = ("use_dora", "fan_in_fan_out", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern")
+_UNSUPPORTED_SETTINGS = ("use_dora", "fan_in_fan_out", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern")
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -49,9 +49,8 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
         raise CannotRun(f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'")
     settings, shapes = _read_adapter(name, folder)
     for sentence in _misfits(settings, shapes, _base_shapes(base.folder)):
-        raise _base_error(
-            name, folder, str(settings.get("base_model_name_or_path") or "an unnamed model"), base, sentence
-        )
+        made_for = str(settings.get("base_model_name_or_path") or "an unnamed model")
+        raise _base_error(name, folder, made_for, base, sentence)
     card = read_card(folder)
     if card is None:
         return [f"no card says what the adapter '{name}' in '{folder}' was trained on"] if merged else []
@@ -127,8 +126,8 @@ def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelCon
 def _read_adapter(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
     """Settings of an adapter, and the shapes of its matrices. Raises CannotRun."""
     if not (folder / SETTINGS).is_file():
-        what = f"the folder '{folder}' has no {SETTINGS}" if folder.is_dir() else f"there is no folder '{folder}'"
-        raise CannotRun(f"{what}, so it is no adapter; name one that was saved with peft for '{name}'")
+        problem = f"the folder '{folder}' has no {SETTINGS}" if folder.is_dir() else f"there is no folder '{folder}'"
+        raise CannotRun(f"{problem}, so it is no adapter; name one that was saved with peft for '{name}'")
     if not (folder / WEIGHTS).is_file():
         raise CannotRun(f"the adapter '{name}' in '{folder}' has no {WEIGHTS}; other formats can run code")
     try:
@@ -228,7 +227,7 @@ def merge(net: torch.nn.Module, folder: Path) -> None:
     from safetensors.torch import load_file
 
     settings = read_object(folder / SETTINGS)
-    if settings.get("peft_type") != "LORA" or any(settings.get(key) for key in _NOT_PLAIN):
+    if settings.get("peft_type") != "LORA" or any(settings.get(key) for key in _UNSUPPORTED_SETTINGS):
         raise CannotRun(f"the adapter '{folder.name}' is not plain LoRA, so it cannot be merged; use model.adapters")
     scale = settings["lora_alpha"] / (math.sqrt(settings["r"]) if settings.get("use_rslora") else settings["r"])
     tensors = load_file(str(folder / WEIGHTS))

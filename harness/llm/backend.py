@@ -63,7 +63,7 @@ class Backend(abc.ABC):
         return None
 
     def system_problem(self, config: ModelConfig) -> str | None:
-        """A sentence where the model takes no system turn, None where it does or only loading can tell."""
+        """A sentence where the model takes no system turn, None where it does or only loading can show it."""
         return None
 
 

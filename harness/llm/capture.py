@@ -41,11 +41,11 @@ from harness.llm.kv import KVPool, slot_of
 
 NAME = "harness"
 # Arguments of an attention call that leave its scores alone; a sliding window works through the mask.
-_NEUTRAL = """
+_NEUTRAL_LINES = """
 cache_position dropout is_causal output_attentions output_hidden_states output_router_logits position_embeddings
 position_ids sliding_window use_cache
 """
-NEUTRAL = frozenset(_NEUTRAL.split())
+NEUTRAL = frozenset(_NEUTRAL_LINES.split())
 
 _local = threading.local()
 

@@ -40,7 +40,7 @@ from harness.parallel.scheduler import Took, timed
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
 _REPLY_FRAME = 1 << 20  # of a reply around its tokens
 _DEFAULT_TOKENS = 4096  # tokens of a reply where a request names no limit
-_IMPOSSIBLE = -1e4  # a log-probability that stands for 0; JSON may hold whole numbers beyond any float
+_LOGPROB_OF_ZERO = -1e4  # a log-probability that stands for 0; JSON may hold whole numbers beyond any float
 _PROMPT_FRAME, _TURN_FRAME = 4096, 64  # tokens that a template may add: a system prompt, and around each turn
 
 
@@ -111,8 +111,8 @@ def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | N
         text=text,
         thinking=server.mask_key(reasoning if isinstance(reasoning, str) else _parts_text(message, "thinking")),
         thinking_tokens=_token_count(reasoning_tokens, 0, tokens_out or 0),
-        refused=bool(message.get("refusal") or _parts_text(message, "refusal")) or finish.lower() in _REFUSED,
-        finish="length" if finish.lower() in _CUT else finish,
+        refused=bool(message.get("refusal") or _parts_text(message, "refusal")) or finish.lower() in _REFUSED_REASONS,
+        finish="length" if finish.lower() in _CUT_REASONS else finish,
         tokens_in=tokens_in,
         tokens_cached=_token_count(cached, 0, tokens_in or 0) or 0,
         tokens_out=tokens_out,
@@ -132,9 +132,9 @@ def _parts_text(message: Mapping[str, Any], kind: str) -> str:
 
 
 # Words of Anthropic, Google and Mistral for "length", and of Anthropic and Google for a refusal.
-_CUT, _REFUSED = ("max_tokens", "model_length"), ("refusal", "safety")
+_CUT_REASONS, _REFUSED_REASONS = ("max_tokens", "model_length"), ("refusal", "safety")
 # Words of OpenRouter, vLLM, Zhipu and DeepSeek for a reply that an error of the server ended.
-_BROKEN_OFF = ("error", "abort", "network_error", "insufficient_system_resource")
+_BROKEN_OFF_REASONS = ("error", "abort", "network_error", "insufficient_system_resource")
 
 
 def _reply_problem(reply: Any) -> str | None:
@@ -155,7 +155,7 @@ def _reply_problem(reply: Any) -> str | None:
         return "the reply holds half a character, so it was garbled"
     if message.get("content") is None and message.get("tool_calls"):
         return "the reply calls a tool instead of answering"
-    if choices[0].get("finish_reason") in _BROKEN_OFF:
+    if choices[0].get("finish_reason") in _BROKEN_OFF_REASONS:
         return "the reply broke off with an error of the server"
     logprobs = [p for _, p in _top_logprobs(choices[0].get("logprobs"))]
     if not all(p < 1 for p in logprobs):  # rounding may make it a little more than 0
@@ -221,7 +221,7 @@ class EndpointModel(LanguageModel):
         return self.tokens.offsets(text)
 
     def turn_tokens(self) -> int:
-        """Tokens of one user turn's frame, BOS included; endpoint_tokens.ALLOWANCE where no template tells."""
+        """Tokens of one user turn's frame, BOS included; endpoint_tokens.ALLOWANCE without a chat template."""
         return self.tokens.turn_tokens
 
     def system_turn_tokens(self, text: str) -> int:
@@ -356,7 +356,7 @@ class EndpointSession(Session):
         return self._model.tokens.first_token_text(label) or None
 
     @with_reply_cache
-    def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
+    def _probe(self, labels: Sequence[str], first_tokens: Sequence[str], after: str) -> Probe:
         """Probabilities of the labels among the tokens that the server lists; 0 for a label that is not listed."""
         body = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self._model.logprobs}
         listed = self._ask("probe", body).first_token
@@ -367,10 +367,10 @@ class EndpointSession(Session):
             )
         weights: dict[str, float] = {}
         for token, logprob in listed:
-            weights[token] = weights.get(token, 0.0) + math.exp(max(min(logprob, 0.0), _IMPOSSIBLE))
-        mass = {label: weights.get(first, 0.0) for label, first in zip(labels, firsts, strict=True)}
+            weights[token] = weights.get(token, 0.0) + math.exp(max(min(logprob, 0.0), _LOGPROB_OF_ZERO))
+        mass = {label: weights.get(first, 0.0) for label, first in zip(labels, first_tokens, strict=True)}
         best = max(weights, key=lambda token: weights[token])
-        return Probe.of(mass, labels[firsts.index(best)] if best in firsts else None)
+        return Probe.of(mass, labels[first_tokens.index(best)] if best in first_tokens else None)
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:

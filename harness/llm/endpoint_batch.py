@@ -32,10 +32,10 @@ from harness.llm.endpoint_http import Server, Tries
 from harness.models import Collected
 from harness.storage.files import read_object, write_atomic
 
-_MOST_REQUESTS, _MOST_BYTES = 50_000, 64 * 2**20  # of a file; servers take 50,000 and 200 MB
-_MOST_REPLIES = 2**31  # bytes of a file of replies
-_POLL = (0.5, 60.0)  # seconds between two looks at a batch: the first wait, doubled up to the last
-_ENDED = ("completed", "failed", "expired", "cancelled")
+_MOST_REQUESTS, _MOST_FILE_BYTES = 50_000, 64 * 2**20  # of a file; servers take 50,000 and 200 MB
+_MOST_REPLY_BYTES = 2**31  # bytes of a file of replies
+_POLL_SECONDS = (0.5, 60.0)  # seconds between two looks at a batch: the first wait, doubled up to the last
+_ENDED_STATES = ("completed", "failed", "expired", "cancelled")
 _URL = "/v1/chat/completions"
 
 
@@ -100,7 +100,7 @@ class Batches:
         self._waiting[key] += 1
         line = {"custom_id": f"{key}-{self._waiting[key]}", "method": "POST", "url": _URL, "body": fields}
         data = json.dumps(line).encode() + b"\n"
-        if not self._files or self._requests == _MOST_REQUESTS or self._files[-1].tell() + len(data) > _MOST_BYTES:
+        if not self._files or self._requests == _MOST_REQUESTS or self._files[-1].tell() + len(data) > _MOST_FILE_BYTES:
             self._files.append(tempfile.TemporaryFile())  # noqa: SIM115 - `send` closes it
             self._requests = 0
         self._files[-1].write(data)
@@ -114,7 +114,7 @@ class Batches:
             file.flush()
             form = {"purpose": (None, b"batch"), "file": ("batch.jsonl", file, "application/jsonl")}
             try:
-                sent = self._server.request("/files", _id_problem, _MOST_BYTES, Tries(), form=form)
+                sent = self._server.request("/files", _id_problem, _MOST_FILE_BYTES, Tries(), form=form)
             except RequestFailed as error:
                 why = f"no batch was sent: {error}; a server without batches needs model.batch=false"
                 raise CannotRun(why) from None
@@ -125,10 +125,10 @@ class Batches:
         self._rounds += 1
         requests, self._waiting = self._waiting.total(), Counter()
         self._batches += batches
-        self._save()
+        self._save_state()
         for batch in batches:
             batch["id"] = self._batch_id_of(batch["file"])
-            self._save()
+            self._save_state()
         if batches:
             ids = ", ".join(batch["id"] for batch in batches)
             self._progress.note(f"{requests} requests were sent in batches ({ids}); the same command goes on with them")
@@ -138,7 +138,7 @@ class Batches:
         """Drop what is kept of the batches, as every reply was used."""
         self._state.unlink(missing_ok=True)
 
-    def _save(self) -> None:
+    def _save_state(self) -> None:
         if self._batches:
             write_atomic(self._state, json.dumps({"batches": self._batches}).encode())
 
@@ -154,7 +154,7 @@ class Batches:
             if (batch_id := next(ids, None)) is not None:
                 return str(batch_id)
             try:
-                return str(once.post("/batches", body, _id_problem, _MOST_BYTES, Tries())["id"])
+                return str(once.post("/batches", body, _id_problem, _MOST_FILE_BYTES, Tries())["id"])
             except RequestFailed as error:
                 why = error
         raise self._stop_error(why)
@@ -174,7 +174,7 @@ class Batches:
         """The JSON object at `path`. Raises LimitReached."""
         check = lambda reply: None if isinstance(reply, dict) else "the reply is no JSON object"  # noqa: E731
         try:
-            return dict(self._server.request(path, check, _MOST_BYTES, Tries()))
+            return dict(self._server.request(path, check, _MOST_FILE_BYTES, Tries()))
         except (RequestFailed, CannotRun) as error:
             raise self._stop_error(error) from None
 
@@ -186,23 +186,23 @@ class Batches:
         for batch in batches:
             if "id" not in batch:  # a process ended between its file and its batch
                 batch["id"] = self._batch_id_of(batch["file"])
-                self._save()
+                self._save_state()
         ended: dict[str, dict[str, Any]] = {}
-        wait = _POLL[0]
+        wait = _POLL_SECONDS[0]
         while True:
             states = {batch["id"]: ended.get(batch["id"]) or self._get(f"/batches/{batch['id']}") for batch in batches}
-            ended = {name: state for name, state in states.items() if state.get("status") in _ENDED}
+            ended = {name: state for name, state in states.items() if state.get("status") in _ENDED_STATES}
             if len(ended) == len(batches):
                 break
             counts = [state.get("request_counts") or {} for state in states.values()]
             done = sum(count.get("completed", 0) + count.get("failed", 0) for count in counts)
             self._progress.part(done, sum(count.get("total", 0) for count in counts), "replies of batches")
             time.sleep(wait)
-            wait = min(2 * wait, _POLL[1])
+            wait = min(2 * wait, _POLL_SECONDS[1])
         for name, state in ended.items():
             if state["status"] == "failed":
                 self._batches = [batch for batch in self._batches if batch.get("id") != name]
-                self._save() if self._batches else self.forget()
+                self._save_state() if self._batches else self.forget()
                 problem = self._server.error_of_status(httpx2.Response(400, json=state.get("errors")), None)
                 raise CannotRun(f"the batch {name} failed: {problem}; correct it, then run the same command")
             for file in filter(None, (state.get("output_file_id"), state.get("error_file_id"))):
@@ -213,7 +213,7 @@ class Batches:
         """The lines of a file of replies, once each; what is no JSON object is left out, as if it were not there."""
         try:
             content = self._server.request(
-                f"/files/{file}/content", lambda _: None, _MOST_REPLIES, Tries(), parse=lambda _, body: body
+                f"/files/{file}/content", lambda _: None, _MOST_REPLY_BYTES, Tries(), parse=lambda _, body: body
             )
         except (RequestFailed, CannotRun) as error:
             raise self._stop_error(error) from None

@@ -40,7 +40,7 @@ from harness.llm.endpoint_info import is_loopback
 from harness.parallel.members import current
 from harness.parallel.scheduler import add_queued
 
-_RETRIED = frozenset({408, 409, 425, 429})
+_RETRIED_STATUS = frozenset({408, 409, 425, 429})
 _NO_MODEL = re.compile(
     r"model_not_found|model\b.*\b(not found|not exist|unknown)|(unknown|invalid|not a valid) model", re.I
 )
@@ -64,19 +64,19 @@ _SETTINGS = {
     "top_logprobs": "model.logprobs=0",
     "max_completion_tokens": "model.extra.max_tokens=null",
 }
-_MOST_BYTES = 64 * 2**20
+_MOST_REPLY_BYTES = 64 * 2**20
 _MAX_QUOTED = 300  # characters of a server's own words in a message
 _MAX_NAMES = 10  # models of a server that a message lists
-_SILENT = "nothing came back"
-_QUICK = 10.0  # seconds for a list of models, which is no work
-_SHORTEST_KEY = 8  # characters; masking a shorter one would mask words
-_POLL = 0.1  # seconds between two looks whether the run ends
+_NO_REPLY = "nothing came back"
+_LIST_TIMEOUT = 10.0  # seconds for a list of models, which is no work
+_SHORTEST_MASKED = 8  # characters; masking a shorter one would mask words
+_POLL_SECONDS = 0.1  # seconds between two looks whether the run ends
 _KEEPALIVE = 2.0  # seconds that an idle connection is kept for the next request; common servers close theirs after 5
 
 
 def key_mask(key: str | None) -> Callable[[str], str]:
     """A function that replaces `key`, in any case, by "[key]" in a text; a key too short to be a secret stays."""
-    if not key or len(key) < _SHORTEST_KEY:
+    if not key or len(key) < _SHORTEST_MASKED:
         return str
     return partial(re.compile(re.escape(key), re.IGNORECASE).sub, "[key]")
 
@@ -224,13 +224,13 @@ class Server:
         for n in range(self.policy.retries + 1):
             self._wait_for_try(n)
             try:
-                self._send_once("/models", None, min(_QUICK, self.policy.timeout), _MOST_BYTES)
+                self._send_once("/models", None, min(_LIST_TIMEOUT, self.policy.timeout), _MOST_REPLY_BYTES)
                 return
             except RequestFailed:
                 return
             except _Retryable as e:
                 why = str(e)
-                if not why.startswith(_SILENT):
+                if not why.startswith(_NO_REPLY):
                     return
         way_out = f"start it, or correct its address ({self.part}.base_url)"
         raise CannotRun(f"no server answers at {self.base_url} ({why}); {way_out}")
@@ -252,7 +252,7 @@ class Server:
         """
         self._exchange.end = time.monotonic() + timeout
         scheduler, body = current(), bytearray()
-        method, headers, what = "POST" if content is not None or form else "GET", {}, _SILENT
+        method, headers, problem = "POST" if content is not None or form else "GET", {}, _NO_REPLY
         url = self.base_url.rstrip("/") + path
         limits: Any = {"timeout": timeout, "extensions": {"trace": self._limit_reads}}
         if content is not None:
@@ -265,7 +265,7 @@ class Server:
                 if not reply.is_success:
                     raise self.error_of_status(reply, content)
                 kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower() or "text/plain"
-                what = "the reply was not whole"
+                problem = "the reply was not whole"
                 for piece in reply.iter_bytes():
                     body += piece
                     if len(body) > max_bytes:
@@ -273,9 +273,9 @@ class Server:
                         raise _Retryable(f"the reply was cut at {most}")
                 return (parse or _parse_reply)(" ".join(self.mask_key(kind).split())[:_MAX_QUOTED], bytes(body))
         except httpx2.TimeoutException:
-            raise _Retryable(f"{what} within {timeout:g} seconds") from None
+            raise _Retryable(f"{problem} within {timeout:g} seconds") from None
         except httpx2.ConnectError as e:
-            raise _Retryable(f"{_SILENT}: {self.mask_key(str(e))}", sent=False) from None
+            raise _Retryable(f"{_NO_REPLY}: {self.mask_key(str(e))}", sent=False) from None
         except (httpx2.TransportError, httpx2.DecodingError) as e:
             raise _Retryable(f"the reply was cut off ({type(e).__name__})") from None
 
@@ -328,14 +328,14 @@ class Server:
                 "this is part of the run)",
                 name,
             )
-        if code in _RETRIED or code >= 500:
+        if code in _RETRIED_STATUS or code >= 500:
             return _Retryable(status, _retry_after(reply.headers.get("retry-after", "")))
         return RequestFailed(f"{self.base_url} refused the request: {status}")
 
     def offered_models(self) -> list[str]:
         """Names of the models that the server lists; [] where it has no list."""
         try:
-            rows = self._send_once("/models", None, min(_QUICK, self.policy.timeout), _MOST_BYTES)["data"]
+            rows = self._send_once("/models", None, min(_LIST_TIMEOUT, self.policy.timeout), _MOST_REPLY_BYTES)["data"]
             names = [self.mask_key(row["id"]) for row in rows if isinstance(row["id"], str)]
         except (CannotRun, RequestFailed, _Retryable, LookupError, TypeError):
             return []
@@ -394,8 +394,8 @@ class Server:
             if left <= 0:
                 return
             with contextlib.nullcontext() if scheduler is None else scheduler.waiting_for_server():
-                time.sleep(min(left, _POLL))
-            add_queued(min(left, _POLL))
+                time.sleep(min(left, _POLL_SECONDS))
+            add_queued(min(left, _POLL_SECONDS))
 
 
 def _refused_field(content: bytes, words: str, error: Mapping[str, Any]) -> str | None:

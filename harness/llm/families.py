@@ -9,13 +9,13 @@ which families cannot serve a session at all, because their cache cannot be roll
 from typing import Any
 
 # Families without windows in this version of transformers.
-_NAMES = """
+_PLAIN_NAMES = """
 apertus arcee aria_text axk1 biogpt bitnet cohere deepseek_v2 deepseek_v3 ernie4_5 ernie4_5_moe flex_olmo gemma glm
 glm4 glm4_moe glm4_moe_lite gpt-sw3 gpt2 gpt_bigcode gpt_neox granite granitemoe granitemoeshared helium
 hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm3 iquestcoder jais2 jetmoe llama longcat_flash minicpm3
 minimax_m2 nanochat nemotron olmo olmo2 olmoe persimmon phi seed_oss stablelm youtu
 """
-_PLAIN = frozenset(_NAMES.split())
+_PLAIN = frozenset(_PLAIN_NAMES.split())
 # Families with a window in every layer: its tokens where config.json does not say, None: then there is no window.
 _EVERY_LAYER: dict[str, int | None] = {"ministral": 4096, "mistral": 4096}
 _EVERY_LAYER |= dict.fromkeys(("ministral3", "mixtral", "phi3", "phimoe", "starcoder2"))
@@ -28,26 +28,26 @@ _WINDOWS = {**_EVERY_LAYER, **_TYPED, **_SWITCHED}
 _SOFT_CAPS = {"gemma2": 50.0, "vaultgemma": 50.0}
 _KINDS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 # Why a family is refused, for those that people are likely to name.
-_SINKS = "has learned attention sinks"
-_ALIBI = "adds ALiBi biases to its attention scores"
-_REFUSED = {
+_HAS_SINKS = "has learned attention sinks"
+_HAS_ALIBI = "adds ALiBi biases to its attention scores"
+_REFUSAL_REASONS = {
     "diffllama": "subtracts two attention maps (differential attention)",
     "doge": "masks its attention by content (dynamic mask attention)",
     "falcon": "computes its attention in code of its own, with ALiBi biases in some sizes",
 }
-_REFUSED |= {"bloom": _ALIBI, "mpt": _ALIBI}
+_REFUSAL_REASONS |= {"bloom": _HAS_ALIBI, "mpt": _HAS_ALIBI}
 _WITH_SINKS = ("deepseek_v4", "flint", "gpt_oss", "granite_swa", "granitemoe_swa", "hy_v4", "mimo_v2_flash")
-_REFUSED |= dict.fromkeys(_WITH_SINKS, _SINKS)
+_REFUSAL_REASONS |= dict.fromkeys(_WITH_SINKS, _HAS_SINKS)
 # Families whose state is not a list of keys and values, one pair a token, and so cannot be rolled back.
-_STATE = "keeps a recurrent or convolutional state, which cannot be rolled back"
-_INDEX = "keeps an index beside its keys and values, which cannot be rolled back"
+_KEEPS_STATE = "keeps a recurrent or convolutional state, which cannot be rolled back"
+_KEEPS_INDEX = "keeps an index beside its keys and values, which cannot be rolled back"
 _RECURRENT = """
 bailing_hybrid bamba falcon_h1 falcon_mamba inkling2_text inkling_text jamba kimi_linear lfm2 lfm2_moe lfm3 mamba mamba2
 minimax nemotron_h olmo_hybrid qwen3_5_moe_text qwen3_5_text qwen3_next qwen4_exp_text recurrent_gemma rwkv xlstm zamba
 zamba2 zaya
 """
 _INDEXED = ("axk2", "deepseek_v32", "deepseek_v4", "glm_moe_dsa", "hy_v4", "minimax_m3_vl_text")
-_NO_ROLLBACK = dict.fromkeys(_RECURRENT.split(), _STATE) | dict.fromkeys(_INDEXED, _INDEX)
+_NO_ROLLBACK = dict.fromkeys(_RECURRENT.split(), _KEEPS_STATE) | dict.fromkeys(_INDEXED, _KEEPS_INDEX)
 
 
 def cache_problem(settings: dict[str, Any]) -> str | None:
@@ -93,7 +93,7 @@ def _score_change(settings: dict[str, Any], trust_remote_code: bool) -> str | No
         return "runs code of its own (auto_map in its config.json)"
     if cap := settings.get("attn_logit_softcapping", _SOFT_CAPS.get(family)):
         return f"soft-caps its attention scores at {cap:g}"
-    return _REFUSED.get(family)
+    return _REFUSAL_REASONS.get(family)
 
 
 def _window_size(settings: dict[str, Any]) -> int | None:

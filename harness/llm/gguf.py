@@ -38,7 +38,7 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
     if sha256 is not None and digest != sha256:
         raise CannotRun(f"the GGUF file {file.name} is not the one that is expected (sha256 {digest[:12]}... instead "
                         f"of {sha256[:12]}...); install or download it again")  # fmt: skip
-    folder = _folder(digest)
+    folder = _converted_folder(digest)
     if not folder.is_dir():
         from filelock import FileLock
 
@@ -55,10 +55,11 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
 
 def is_converted(file: Path) -> bool:
     """Whether `converted` has nothing left to do for this file."""
-    return file.is_file() and _folder(file_hash(file)).is_dir()
+    return file.is_file() and _converted_folder(file_hash(file)).is_dir()
 
 
-def _folder(sha256: str) -> Path:
+def _converted_folder(sha256: str) -> Path:
+    """Where the model converted from the GGUF file with this hash is kept."""
     return user_home() / "gguf" / f"{sha256}-{CONVERSION}"
 
 

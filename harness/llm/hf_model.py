@@ -28,7 +28,7 @@ from harness.llm.tokenizer_files import tokenizer_folder
 from harness.llm.trial_passes import trial_cache_problem
 from harness.models import LanguageModel
 
-_NARROW = 512  # a product of a narrower model is over before a second thread has begun to help
+_NARROW_WIDTH = 512  # a product of a narrower model is over before a second thread has begun to help
 
 
 class LoadedModel(Network, LanguageModel):
@@ -233,4 +233,4 @@ def _set_threads(width: int, deterministic: bool = False) -> None:
     width: of hidden states; deterministic: one a core in any case, as sums may depend on it and other models share it.
     """
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(THREADS if deterministic else 1 if width < _NARROW else min(THREADS, free_cores()))
+        torch.set_num_threads(THREADS if deterministic else 1 if width < _NARROW_WIDTH else min(THREADS, free_cores()))

@@ -213,15 +213,16 @@ class HFSession(Context):
         return next(iter(self._model.text.plain(label)), None)
 
     @with_reply_cache
-    def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
+    def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
         """Probabilities of the labels' first tokens, behind closing words that are read with what is queued."""
         if self._model.fixed_rows is not None:
             self.flush()
-        logits = self._flush(1, 1, self._closing(after), firsts)
+        logits = self._flush(1, 1, self._closing(after), first_tokens)
         assert logits is not None
-        mass = logits[-1].softmax(-1)[torch.tensor(firsts, device=logits.device)].tolist()
+        mass = logits[-1].softmax(-1)[torch.tensor(first_tokens, device=logits.device)].tolist()
         best = int(logits[-1].argmax())
-        return Probe.of(dict(zip(labels, mass, strict=True)), labels[firsts.index(best)] if best in firsts else None)
+        likeliest = labels[first_tokens.index(best)] if best in first_tokens else None
+        return Probe.of(dict(zip(labels, mass, strict=True)), likeliest)
 
     @with_reply_cache
     def _score(self, text: str) -> list[float]:

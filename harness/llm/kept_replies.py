@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from harness.models import Probe, Span, Written
 
-_KEPT = ("text", "finish", "ending", "thinking", "unclosed", "refused")
+_REPLY_FIELDS = ("text", "finish", "ending", "thinking", "unclosed", "refused")
 Request = TypeVar("Request", bound=Callable[..., Any])
 
 
@@ -24,20 +24,20 @@ def with_reply_cache(request: Request) -> Request:
     kind = request.__name__.removeprefix("_")
 
     @functools.wraps(request)
-    def cached(session: Any, asked: Any, *more: Any) -> Any:
-        not_kept = kind == "write" and (more[0] or (asked.temperature and asked.seed is None))
+    def cached(session: Any, argument: Any, *more: Any) -> Any:
+        not_kept = kind == "write" and (more[0] or (argument.temperature and argument.seed is None))
         if session.replies is None or session._bounded or not_kept:
-            return request(session, asked, *more)
+            return request(session, argument, *more)
         before = session.length()
 
         def send() -> dict[str, Any]:
-            reply = request(session, asked, *more)
+            reply = request(session, argument, *more)
             if isinstance(reply, Written):
-                values = {name: getattr(reply, name) for name in ("offsets", *_KEPT)}
+                values = {name: getattr(reply, name) for name in ("offsets", *_REPLY_FIELDS)}
                 return {**values, "size": len(reply.span), **session._reply_state(before)}
             return {"mass": reply.mass, "top": reply.top} if isinstance(reply, Probe) else {"scores": reply}
 
-        arguments = asdict(asked) if kind == "write" else [list(asked), more[-1]] if kind == "probe" else asked
+        arguments = asdict(argument) if kind == "write" else [list(argument), more[-1]] if kind == "probe" else argument
         key = {"kind": kind, "asked": arguments, "request": session._request()}
         values, from_cache = session.replies.get_or_send(key, send, session._meter, session._role, session._shape)
         if from_cache:
@@ -54,5 +54,5 @@ def _reply_of(values: dict[str, Any], before: int) -> Written | Probe | list[flo
     if "scores" in values:
         return list(values["scores"])
     span, offsets = Span(before, before + values["size"]), tuple((a, b) for a, b in values["offsets"])
-    parts = {name: values[name] for name in _KEPT if name in values}  # older caches lack some
+    parts = {name: values[name] for name in _REPLY_FIELDS if name in values}  # older caches lack some
     return Written(span=span, offsets=offsets, **parts)

@@ -23,16 +23,16 @@ from harness.storage.hub_download import MODELS, Kind, download, resolve
 from harness.storage.paths import inside, package_folder
 
 MERGED = "model.adapter"  # how messages name the adapter that is merged
-_HF = frozenset({"attention", "cache", "probe", "score", "sampling"})
-_SIZES = """
+_ALL_CAPABILITIES = frozenset({"attention", "cache", "probe", "score", "sampling"})
+_SIZE_KEYS = """
 head_dim hidden_size intermediate_size max_position_embeddings num_attention_heads num_hidden_layers num_key_value_heads
 vocab_size
 """
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 # Of a model on the hub: no pickles, no code. Sub-folders hold other formats, or a sentence encoder's pooling settings.
-_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
-_SETTINGS = "*/config.json"
-_MOVED = {"harness.pocket": "pocket"}  # the package that runs of the first edition name
+_FILE_PATTERNS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
+_CONFIG_PATTERN = "*/config.json"
+_MOVED_PACKAGES = {"harness.pocket": "pocket"}  # the package that runs of the first edition name
 _DISTRIBUTIONS = {"pocket": "longdoc-harness-pocket"}  # what pip calls a package, where another owns that name
 
 
@@ -88,13 +88,13 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
             problems.append(str(e))
     return ModelFacts(
         name=config.name,
-        capabilities=(_HF - refusals.keys()) | ({"adapters"} if config.adapters else set()),
+        capabilities=(_ALL_CAPABILITIES - refusals.keys()) | ({"adapters"} if config.adapters else set()),
         window=window,
         identity=identity,
         problems=problems,
         warnings=warnings,
         refusals=refusals,
-        sizes={key: settings[key] for key in _SIZES.split() if settings.get(key) is not None},
+        sizes={key: settings[key] for key in _SIZE_KEYS.split() if settings.get(key) is not None},
     )
 
 
@@ -167,7 +167,7 @@ def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, st
     Raises CannotRun when the hub cannot be reached, or has no such model, or none in safetensors.
     """
     commit, files = resolve(kind, repo, revision)
-    safe_files = [f for f in files if any(fnmatch(f, p) for p in ((_SETTINGS,) if "/" in f else _FILES))]
+    safe_files = [f for f in files if any(fnmatch(f, p) for p in ((_CONFIG_PATTERN,) if "/" in f else _FILE_PATTERNS))]
     if not any(f.endswith(".safetensors") for f in safe_files):
         raise CannotRun(
             f"the model '{repo}' on the hub has no *.safetensors file; weights in other formats are not loaded (they "
@@ -180,7 +180,7 @@ def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, st
 def needs_conversion(config: ModelConfig) -> bool:
     """Whether the model is a GGUF file that is not converted yet; converting takes a minute."""
     if config.package:
-        root = package_folder(_MOVED.get(config.package, config.package))
+        root = package_folder(_MOVED_PACKAGES.get(config.package, config.package))
         file = inside(root, config.package_path or "") if root else Path()
     else:
         file = Path(config.source or config.name).expanduser()
@@ -204,7 +204,7 @@ def _gguf_file(source: str, revision: str | None) -> Path:
 
 def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
     """Folder and identity of a model that an installed package holds. Raises CannotRun."""
-    package = _MOVED.get(config.package or "", config.package or "")
+    package = _MOVED_PACKAGES.get(config.package or "", config.package or "")
     root = package_folder(package)
     if root is None:
         raise CannotRun(
@@ -243,7 +243,7 @@ def _check_sizes(settings: dict[str, Any], name: str) -> None:
     """Raise CannotRun for a config.json without a family, or with a size that is no positive whole number."""
     if not isinstance(settings.get("model_type"), str) and "auto_map" not in settings:
         raise CannotRun(f"the config.json of '{name}' has no model_type; copy the model's folder again")
-    for key in _SIZES.split():
+    for key in _SIZE_KEYS.split():
         value = settings.get(key)
         if value is not None and not isinstance(value, list) and (type(value) is not int or value < 1):
             raise CannotRun(

@@ -40,7 +40,7 @@ class SharedPrefix:
     missing: bytes | None = None
 
 
-_NONE = SharedPrefix()
+_NOTHING_SHARED = SharedPrefix()
 
 
 def shared_prefix(ask: Ask) -> SharedPrefix:
@@ -49,7 +49,7 @@ def shared_prefix(ask: Ask) -> SharedPrefix:
     The last `ask.logits` tokens are never shared, as their logits must be computed.
     """
     if not ask.blocks:
-        return _NONE
+        return _NOTHING_SHARED
     slot = slot_of(ask.cache)
     used, n_named = slot.used[0], len(slot.names)
     sharable = max((used + len(ask.ids) - ask.logits) // BLOCK - n_named, 0)

@@ -118,8 +118,8 @@ class ScriptedSession(Session):
     def _first_token(self, label: str) -> str | None:
         return label[:1] or None
 
-    def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
-        """Probabilities of the labels by the first probe rule that fits the context; `firsts`, `after` are not used."""
+    def _probe(self, labels: Sequence[str], first_tokens: Sequence[str], after: str) -> Probe:
+        """Probabilities of the labels by the first probe rule that fits the context, whatever the other arguments."""
         self.flush()
         self._book("probe", 1, self.length(), requests=1)
         p = self._model.pick_rule("probes", self._text()).p or {}

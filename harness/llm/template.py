@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from harness.config.schema import Thinking
 from harness.errors import CannotRun
 
-_SYSTEM, _USER, _REPLY, _SECOND = "qXsystemXq", "qXuserXq", "qXreplyXq", "qXagainXq"
+_SYSTEM, _USER, _REPLY, _SECOND_USER = "qXsystemXq", "qXuserXq", "qXreplyXq", "qXagainXq"
 # What a document may look like inside: a template that changes any of it would make feeding piece by piece a lie.
 _ROUGH_TEXT = "qXa  b\n\n\n* C <x> </think> {{ d }} #Xq"
 
@@ -134,9 +134,9 @@ def cut_template(
         if unknown := sorted(extra.keys() - free):
             has = f"it has {', '.join(sorted(free))}" if free else "it has none"
             raise CannotRun(f"model.extra.{unknown[0]}: {template_words(name)} has no such variable of yours; {has}")
-    thrice = rendered(_USER, _REPLY, _SECOND)
+    thrice = rendered(_USER, _REPLY, _SECOND_USER)
     begin, after_user = _split_at(once, [_USER], name)
-    parts = _split_at(thrice, [_USER, _REPLY, _SECOND], name)
+    parts = _split_at(thrice, [_USER, _REPLY, _SECOND_USER], name)
     mid, thinks = after_user, ""
     if after_user != parts[1] and after_user.startswith(parts[1]):
         mid, thinks = parts[1], after_user.removeprefix(parts[1])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.datasets.archives import opened
-from harness.datasets.files import Broken, RowPlace, parse_line
+from harness.datasets.files import BrokenRow, RowPlace, parse_line
 from harness.datasets.folder import read_pages
 from harness.datasets.html_pages import wiki_text
 from harness.datasets.rows import type_name
@@ -83,7 +83,7 @@ class Corpus:
         if line == _TABLE:
             return "dpr"
         row = parse_line(line)
-        if isinstance(row, Broken):
+        if isinstance(row, BrokenRow):
             raise DataError(self.path, number + 1, None, f"not a row of a corpus ({row.problem}); {_KNOWN}")
         if "wikipedia_title" in row:
             return "kilt"
@@ -105,7 +105,7 @@ class Corpus:
         if self.form == "dpr":
             return _dpr_page(line, place)
         row = parse_line(line)
-        if isinstance(row, Broken):
+        if isinstance(row, BrokenRow):
             raise place.error(None, row.problem)
         return _kilt_page(row, place) if self.form == "kilt" else _flashrag_page(row, place)
 

@@ -45,7 +45,7 @@ def folder_name() -> str:
     return f"bm25-{hashlib.sha256(canonical([OPTIONS, SIZE, _WORDS_VERSION]).encode()).hexdigest()[:8]}"
 
 
-def _words(text: str) -> list[str]:
+def _index_words(text: str) -> list[str]:
     return [w for w in words(text) if (len(w) > 1 or not w.isascii()) and w not in _STOP_WORDS]
 
 
@@ -122,7 +122,7 @@ class BM25Index:
         for n in range(first, self._count):
             report("splitting passages into words", n * SIZE, len(self._table))
             vocabulary: dict[str, int] = {}
-            split = map(_words, itertools.islice(texts, SIZE))
+            split = map(_index_words, itertools.islice(texts, SIZE))
             ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in passage_words] for passage_words in split]
             local = np.zeros(len(vocabulary), dtype=np.int32)
             for passage in ids:
@@ -159,7 +159,7 @@ class BM25Index:
 
     def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
         """Scores and passage numbers [questions, k], best first, ties by number; -1 where no more passages match."""
-        queries = [_words(question) for question in questions]
+        queries = [_index_words(question) for question in questions]
         scores = np.zeros((len(questions), k), dtype=np.float32)
         passages = np.full((len(questions), k), -1, dtype=np.int64)
         for n in range(self._count):

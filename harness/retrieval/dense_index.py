@@ -49,12 +49,12 @@ class DenseIndex:
         """Name and identity of the encoder, for the manifest."""
         return {"retriever": self.name, **encoder_facts(self._config).identity}
 
-    def _path(self, number: int) -> Path:
+    def _vector_file(self, number: int) -> Path:
         return self._folder / f"{number:05}.npy"
 
     def build(self, report: Report) -> None:
         """Encode the passages that are missing. Raises CannotRun."""
-        first = next((n for n in range(self._count) if not self._path(n).exists()), None)
+        first = next((n for n in range(self._count) if not self._vector_file(n).exists()), None)
         if first is None:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ class DenseIndex:
                 parts.append(encoder.encode(batch, "passage"))
             buffer = io.BytesIO()
             np.save(buffer, np.concatenate(parts))
-            write_atomic(self._path(n), buffer.getvalue())
+            write_atomic(self._vector_file(n), buffer.getvalue())
 
     def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
         """Scores and passage numbers [questions, k], best first, ties by number; -1 where the corpus has no more."""
@@ -76,7 +76,7 @@ class DenseIndex:
         heap = faiss.ResultHeap(len(questions), k, keep_max=True)
         for n in range(self._count):
             report("searching passages", n * SIZE, len(self._table))
-            with open(self._path(n), "rb") as file:
+            with open(self._vector_file(n), "rb") as file:
                 vectors = np.load(file.name, mmap_mode="r")  # of an open file it would make a copy
             scores, rows = faiss.knn(queries, vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT)
             heap.add_result(scores, np.where(rows < 0, rows, rows + n * SIZE))

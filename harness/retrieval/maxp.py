@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-_AT_FIRST = 16  # passages for each document asked for; a page of Wikipedia has 7 of 100 words on average
+_PASSAGES_PER_DOCUMENT = 16  # passages for each document asked for; a page of Wikipedia has 7 of 100 words on average
 
 
 Hit = tuple[int, float]
@@ -25,7 +25,7 @@ def best_documents(
     grows until the best passages belong to `top` documents.
     """
     hits: list[list[Hit]] = [[] for _ in questions]
-    pending, k = list(range(len(questions))), min(_AT_FIRST * top, passages)
+    pending, k = list(range(len(questions))), min(_PASSAGES_PER_DOCUMENT * top, passages)
     while pending:
         scores, numbers = search([questions[q] for q in pending], k)
         unfinished = []

@@ -21,7 +21,7 @@ from harness.scorers.squad import normalize_answer, spaced_words
 from harness.storage.files import delete_drafts, replacing, save_error
 from harness.storage.json_lines import json_line
 
-_LONGEST = 10
+_LONGEST_PREVIEW = 10
 """Words of an answer that a text can be expected to hold as it is; a longer one is a sentence of its author."""
 
 
@@ -40,7 +40,7 @@ class Recall:
     def add(self, row: OpenRow, texts: Sequence[str]) -> None:
         """Count a question whose documents have these texts; one without an answer of at most 10 words is left out."""
         accepted = [a for group in row.extra.get("short_answers", ()) for a in group] or list(row.answers)
-        answers = [a for a in accepted if normalize_answer(a) and len(a.split()) <= _LONGEST]
+        answers = [a for a in accepted if normalize_answer(a) and len(a.split()) <= _LONGEST_PREVIEW]
         if not answers:
             self.left_out += 1
             return
@@ -94,10 +94,10 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
             delete_drafts(out.parent, glob.escape(path.name))
         with tempfile.TemporaryFile(dir=out.parent) as spill, replacing(out) as file:
             texts = _DocumentTexts(spill)
-            texts.read(table, {document for found in hits for document, _ in found}, report)
-            for number, (row, found) in enumerate(zip(rows, hits, strict=True)):
+            texts.read(table, {document for hits_of_row in hits for document, _ in hits_of_row}, report)
+            for number, (row, hits_of_row) in enumerate(zip(rows, hits, strict=True)):
                 report("writing questions", number, len(rows))
-                entries = [texts.entry(hit) for hit in found]
+                entries = [texts.entry(hit) for hit in hits_of_row]
                 recall.add(row, [f"{entry['title']}\n{entry['text']}" for entry in entries])
                 if entries:
                     file.write(json_line({"id": row.id, "question": row.question, "docs": entries}))

@@ -28,7 +28,7 @@ from harness.storage.files import read_object, write_atomic
 Report = Callable[[str, int, int | None], None]
 """report(stage, done, total): called often; total is None where it is unknown."""
 
-_FACTS, _RUNS = "corpus.json", "runs.npz"
+_FACTS_FILE, _RUNS_FILE = "corpus.json", "runs.npz"
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
     """
     stat = corpus.path.stat()
     file_state = {"size": stat.st_size, "modified": stat.st_mtime_ns}
-    if (folder / _FACTS).exists():
+    if (folder / _FACTS_FILE).exists():
         try:
-            facts = read_object(folder / _FACTS)
+            facts = read_object(folder / _FACTS_FILE)
             same = all(facts[key] == value for key, value in file_state.items())
             digest, _ = facts["sha256"], facts["without text"]  # older tables count a row without text as a passage
-            with np.load(folder / _RUNS) as runs:
+            with np.load(folder / _RUNS_FILE) as runs:
                 arrays = {name: runs[name] for name in ("lines", "starts", "documents")}
         except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(f"the index in {folder} is damaged ({error}); remove that folder") from None
@@ -103,9 +103,9 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
     facts, arrays = _scan_corpus(corpus, report)
     buffer = io.BytesIO()
     np.savez(buffer, lines=arrays["lines"], starts=arrays["starts"], documents=arrays["documents"])
-    write_atomic(folder / _RUNS, buffer.getvalue())
+    write_atomic(folder / _RUNS_FILE, buffer.getvalue())
     facts |= {"sha256": file_hash(corpus.path), **file_state}
-    write_atomic(folder / _FACTS, json.dumps(facts, indent=2).encode())
+    write_atomic(folder / _FACTS_FILE, json.dumps(facts, indent=2).encode())
     return Passages(corpus, facts, **arrays)
 
 

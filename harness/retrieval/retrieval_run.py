@@ -47,7 +47,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Written:
+class RetrievalResult:
     """What was written. facts: as in the manifest; without: how many questions have no documents and are left out."""
 
     facts: dict[str, Any]
@@ -65,7 +65,7 @@ def check_packages(encoder: EncoderConfig | None) -> None:
         )
 
 
-def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], report: Report) -> Written:
+def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], report: Report) -> RetrievalResult:
     """Make what is missing of the index, search it, and write the file and its manifest.
 
     rows: questions; their answers go to the recall alone. source: what the manifest says of the data set. Raises
@@ -95,7 +95,7 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
     }
     manifest = json.dumps(without_home(facts), indent=2, ensure_ascii=False) + "\n"
     write_atomic(manifest_path(request.out), manifest.encode())
-    return Written(facts, recall, without)
+    return RetrievalResult(facts, recall, without)
 
 
 def _make_index(folder: Path, table: Passages, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:

@@ -51,7 +51,7 @@ def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
     return hits
 
 
-def _document_spans(shown: Sequence[Shown]) -> list[Span]:
+def _shown_spans(shown: Sequence[Shown]) -> list[Span]:
     return [(s.document_id, s.start, s.end) for s in shown if s.kind == "span"]
 
 
@@ -62,14 +62,14 @@ def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> fl
     A supporting passage is hit when at least half of its characters lie in the union of the shown spans of its
     document. Raises ScoreError for a span that ends before it starts and for a supporting passage without characters.
     """
-    return mean(_hits(_document_spans(shown), supporting)) if supporting else None
+    return mean(_hits(_shown_spans(shown), supporting)) if supporting else None
 
 
 @scorer("evidence_recall_sources", "the same, sources of summaries counted", "shown")
 def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """`evidence_recall` with the source spans of generated text counted as if they had been shown."""
     sources = [source for s in shown if s.kind == "generated" for source in s.sources]
-    return mean(_hits(_document_spans(shown) + sources, supporting)) if supporting else None
+    return mean(_hits(_shown_spans(shown) + sources, supporting)) if supporting else None
 
 
 def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int | None]:
@@ -116,5 +116,5 @@ def evidence_recall_sessions(
     """
     if not supporting or len(evidence_sessions) != len(supporting):
         return None
-    hits = _hits(_document_spans(shown), supporting)
+    hits = _hits(_shown_spans(shown), supporting)
     return len({s for s, hit in zip(evidence_sessions, hits, strict=True) if hit}) / len(set(evidence_sessions))

@@ -14,8 +14,8 @@ scorer = published("OpenBMB/InfiniteBench src/compute_scores.py")
 scorer("infinitebench.qa_f1", "token F1, SQuAD rules")(qa_f1_score)
 
 _LETTERS = "ABCD"
-_SPACED = str.maketrans(dict.fromkeys("\n\"'.,?!{}", " "))
-_PHRASES = ("answer is:", "answer:", "answer is", "option is")
+_TO_SPACES = str.maketrans(dict.fromkeys("\n\"'.,?!{}", " "))
+_ANSWER_PHRASES = ("answer is:", "answer:", "answer is", "option is")
 
 
 @scorer("infinitebench.choice", "the right letter or option, at the start, behind a phrase or as the first letter")
@@ -32,10 +32,10 @@ def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> fl
         return float(text[0] in right)
     if text in right:
         return 1.0
-    text = text.translate(_SPACED)
+    text = text.translate(_TO_SPACES)
     while "  " in text:
         text = text.replace("  ", " ")
-    for phrase in _PHRASES:
+    for phrase in _ANSWER_PHRASES:
         if (at := text.find(phrase)) >= 0:
             return float(text[at + len(phrase) + 1 :].startswith(right))
     # The published test is `word in "ABCD"`, so "AB" and "BCD" count as letters, and as wrong ones.

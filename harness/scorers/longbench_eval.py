@@ -38,7 +38,7 @@ DATASETS: dict[str, Callable[..., float]] = {
     "lcc": en.code_sim_score,
     "repobench-p": en.code_sim_score,
 }
-_FIRST_LINE = frozenset({"trec", "triviaqa", "samsum", "lsht"})
+_SCORED_ON_FIRST_LINE = frozenset({"trec", "triviaqa", "samsum", "lsht"})
 BUCKETS = ("0-4k", "4-8k", "8k+")
 
 
@@ -75,7 +75,7 @@ def mean_score(
         metric = partial(metric, all_classes=all_classes)
     elif metric is en.code_sim_score:
         metric = partial(metric, backend=backend)
-    if dataset in _FIRST_LINE:
+    if dataset in _SCORED_ON_FIRST_LINE:
         prediction = [first_line(p) for p in prediction]
     return round(100 * mean([metric(p, r) for p, r in zip(prediction, references, strict=True)]), 2)
 
@@ -96,15 +96,8 @@ def scorer_e(
         raise ScoreError(f"{len(prediction)} predictions but {len(lengths)} lengths")
     for index, length in enumerate(lengths):
         buckets[bucket(length)].append(index)
+    score = partial(mean_score, dataset=dataset, all_classes=all_classes, backend=backend)
     return {
-        name: mean_score(
-            [prediction[index] for index in items],
-            [references[index] for index in items],
-            dataset=dataset,
-            all_classes=all_classes,
-            backend=backend,
-        )
-        if items
-        else None
+        name: score([prediction[i] for i in items], [references[i] for i in items]) if items else None
         for name, items in buckets.items()
     }

@@ -15,8 +15,8 @@ from harness.scorers.base import published
 
 scorer = published("caskcsg/longcontext LongBench-Pro/modules")
 
-_RANKED, _PAIRS, _FIRST = ("T1.1", "T1.2"), ("T2.1", "T2.2", "T6.3"), ("T3.1", "T3.2", "T11.1", "T11.2")
-_SHARE = ("T6.1", "T8.1", "T8.2", "T8.3", "T10.1", "T10.2")
+_RANKING, _PAIRS, _FIRST_LINE = ("T1.1", "T1.2"), ("T2.1", "T2.2", "T6.3"), ("T3.1", "T3.2", "T11.1", "T11.2")
+_RECALL = ("T6.1", "T8.1", "T8.2", "T8.3", "T10.1", "T10.2")
 
 
 def _answer_lines(text: str) -> list[str]:
@@ -55,13 +55,13 @@ def score(prediction: str, _references: Sequence[str], *, lines: Sequence[str], 
     if prediction == "" or not lines:
         return 0.0
     gold, answered = [" ".join(line.lower().split()) for line in lines], _answer_lines(prediction)
-    if task in _RANKED:
+    if task in _RANKING:
         return _ndcg(gold, answered)
     if task in _PAIRS:
         return _pairs_in_order(gold, answered)
-    if task in _FIRST:
+    if task in _FIRST_LINE:
         return float(gold[0] == answered[0])
-    if task in _SHARE:
+    if task in _RECALL:
         return sum(line in answered for line in gold) / len(gold)
     common = len({*gold} & {*answered})
     return 2 * common / (len({*gold}) + len({*answered}))

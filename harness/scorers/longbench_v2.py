@@ -16,13 +16,13 @@ from harness.scorers.base import of_group, published
 
 scorer = published("THUDM/LongBench pred.py, result.py")
 
-_FORMS = (re.compile(r"The correct answer is \(([A-D])\)"), re.compile(r"The correct answer is ([A-D])"))
+_ANSWER_FORMS = (re.compile(r"The correct answer is \(([A-D])\)"), re.compile(r"The correct answer is ([A-D])"))
 
 
 @scorer("longbench_v2.accuracy", "the reply says 'The correct answer is (X)' with the right letter")
 def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) -> float:
     """1.0 if the reply says "The correct answer is (X)" with the right X, else 0.0. gold_label: 1 for A, .."""
-    sentence = next((match for form in _FORMS if (match := form.search(prediction.replace("*", "")))), None)
+    sentence = next((match for form in _ANSWER_FORMS if (match := form.search(prediction.replace("*", "")))), None)
     return float(sentence is not None and sentence.group(1) == "ABCD"[gold_label - 1])
 
 

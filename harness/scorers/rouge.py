@@ -19,6 +19,7 @@ FRAMES = 991  # left for the recursion when eval.py calls it: 1000, less the nin
 
 
 def _sentences(text: str) -> list[str]:
+    """The parts of `text` between full stops, with single spaces."""
     return [" ".join(part.split()) for part in text.split(".") if part]
 
 

@@ -17,7 +17,7 @@ from harness.words import words
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_CLOSED = frozenset({"yes", "no", "noanswer"})
+_CLOSED_ANSWERS = frozenset({"yes", "no", "noanswer"})
 
 
 class Overlap(NamedTuple):
@@ -28,7 +28,7 @@ class Overlap(NamedTuple):
     f1: float
 
 
-_NOTHING = Overlap(0.0, 0.0, 0.0)
+_NO_OVERLAP = Overlap(0.0, 0.0, 0.0)
 
 
 def normalize_answer(text: str) -> str:
@@ -51,7 +51,7 @@ def overlap(prediction: Sequence[str], gold: Sequence[str]) -> Overlap:
     """
     common = sum((Counter(prediction) & Counter(gold)).values())
     if common == 0:
-        return _NOTHING
+        return _NO_OVERLAP
     precision, recall = common / len(prediction), common / len(gold)
     return Overlap(precision, recall, 2 * precision * recall / (precision + recall))
 
@@ -69,6 +69,6 @@ def exact(prediction: str, gold: str) -> float:
 def yes_no_overlap(prediction: str, gold: str) -> Overlap:
     """Token overlap with HotpotQA's rule: a side that reads yes, no or noanswer is matched whole or all is 0."""
     left, right = normalize_answer(prediction), normalize_answer(gold)
-    if left != right and (left in _CLOSED or right in _CLOSED):
-        return _NOTHING
+    if left != right and (left in _CLOSED_ANSWERS or right in _CLOSED_ANSWERS):
+        return _NO_OVERLAP
     return overlap(left.split(), right.split())

@@ -34,4 +34,4 @@ def em(prediction: str, references: Sequence[str]) -> float:
 def f1(prediction: str, references: Sequence[str]) -> float:
     """Token F1 of the normalised answer, best over the references."""
     tokens = normalize_answer(prediction).split()
-    return max((overlap(tokens, normalize_answer(gold).split()).f1 for gold in references), default=0.0)
+    return max((overlap(tokens, normalize_answer(reference).split()).f1 for reference in references), default=0.0)

@@ -40,7 +40,7 @@ class Figure:
     def written(self, form: str) -> str | bytes:
         """The figure in a format. Raises UserError for a drawing of nothing."""
         if form in FORMS:
-            if (drawn := self._drawn(form)) is None:
+            if (drawn := self._drawing_bytes(form)) is None:
                 raise UserError(
                     f"nothing here can be drawn; the table says why: leave out --format and --out FILE.{form}"
                 )
@@ -49,10 +49,10 @@ class Figure:
             return render(self.whole, form)
         tables = sections(self.whole, ()) if self.sections is None else self.sections
         if form == "html":
-            return page(self.title, None if (svg := self._drawn("svg")) is None else inline_svg(svg), tables)
+            return page(self.title, None if (svg := self._drawing_bytes("svg")) is None else inline_svg(svg), tables)
         return render_sections(tables, form)
 
-    def _drawn(self, form: str) -> bytes | None:
+    def _drawing_bytes(self, form: str) -> bytes | None:
         if self.drawing is not None:
             return self.drawing(form)
         return draw(self.panels, self.title, form) if self.panels else None

@@ -39,13 +39,13 @@ COSTS = {
     "money": ("money", "money", "with its index"),
 }
 """Which cost of reports.main_table.frame is drawn, and what the axis says of it."""
-_SIZE = 7.0, 4.0  # inches: both columns of a paper
+_WIDE = 7.0, 4.0  # inches: both columns of a paper
 _NARROW = 3.6, 4.2  # for a telephone
-_LABELLED = 25  # with more marks, those that are dominated have no label: there is no room to read it
+_MOST_LABELLED = 25  # with more marks, those that are dominated have no label: there is no room to read it
 _FAR, _ASIDE = 14, (0, 40, 80)  # points between a mark and its label: from here on a line joins them; places aside
-_BEST = "no method scores as high at no higher cost"
+_BEST_NOTE = "no method scores as high at no higher cost"
 _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "undominated": (_BEST, {"color": "#0072B2", "marker": "o", "mfc": "#0072B2"}),
+    "undominated": (_BEST_NOTE, {"color": "#0072B2", "marker": "o", "mfc": "#0072B2"}),
     "dominated": ("dominated", {"color": "#7b8694", "marker": "o", "ecolor": "#b6bec9"}),
     "ceiling": ("ceiling: was shown the evidence", {"color": "#009E73", "marker": "D"}),
     "apart": ("was asked otherwise: compared with none", {"color": "#D55E00", "marker": "s"}),
@@ -122,7 +122,7 @@ def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
     return dearer <= 0 <= better and (dearer, better) != (0, 0)
 
 
-def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size: tuple[float, float] = _SIZE) -> bytes:
+def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size: tuple[float, float] = _WIDE) -> bytes:
     """The rows of `points` of one data set, at least one, as a file of a form of FORMS; size: in inches."""
     with paper_style():
         from matplotlib.figure import Figure
@@ -208,6 +208,7 @@ def _draw_mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
 
 
 def _coordinates(point: Mapping[str, Any]) -> tuple[float, float]:
+    """(cost, score in points of 100): where a mark stands."""
     return float(point["tflops"]), 100 * float(point["score"])
 
 
@@ -224,7 +225,7 @@ def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[flo
 def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the methods' names beside their marks, where there is room; a line joins a mark with a far label."""
     name_models = len({point["model"] for point in rows}) > 1
-    labelled = [p for p in rows if len(rows) <= _LABELLED or mark_of(p) != "dominated"]
+    labelled = [p for p in rows if len(rows) <= _MOST_LABELLED or mark_of(p) != "dominated"]
     names = [wrapped(f"{p['method']} ({p['model']})" if name_models else str(p["method"]), 40) for p in labelled]
     backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}  # error bars cross labels
     artists = [ax.text(0, 0, name, fontsize=7, bbox=backing) for name in names]

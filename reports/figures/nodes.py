@@ -30,7 +30,7 @@ from reports.figures.plot import Axis, Bar, Line, Panel, Point
 FEWEST = 8  # with fewer questions no curve is fitted: nearly any would pass
 
 RESAMPLES = 999
-_COLUMNS = 40  # of a histogram, at most
+_MOST_COLUMNS = 40  # of a histogram, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,7 @@ def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit
 
 
 def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
+    """(mu, sigma): mean and standard deviation of the logarithms."""
     logs = np.log(values)
     return float(logs.mean()), float(logs.std())
 
@@ -92,7 +93,7 @@ def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
 
 def column_width(values: Sequence[int]) -> int:
     """Whole nodes in one column of a histogram, so that there are at most 40 columns."""
-    return max(1, math.ceil((max(values) - min(values) + 1) / _COLUMNS))
+    return max(1, math.ceil((max(values) - min(values) + 1) / _MOST_COLUMNS))
 
 
 def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:

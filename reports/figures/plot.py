@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FORMS = ("svg", "pdf", "png")
 KINDS = 6  # lines that look different, the length of the style's cycle; `panels` keeps a panel to so many
 
-_PAGE = {  # colours of a figure in a page, which has a dark form: names of templates/page.css
+_PAGE_COLOURS = {  # colours of a figure in a page, which has a dark form: names of templates/page.css
     "1d2430": "currentColor",
     "ffffff": "var(--paper, #fff)",
     "e4e7ec": "var(--grid, #e4e7ec)",
@@ -40,7 +40,7 @@ _PAGE = {  # colours of a figure in a page, which has a dark form: names of temp
     "009e73": "var(--green, #009e73)",
 }
 
-_COLUMN, _HEIGHT, _ENTRY = 3.5, 2.4, 0.15  # inches of a panel without its legend, and of a line of the legend
+_WIDTH, _HEIGHT, _ENTRY = 3.5, 2.4, 0.15  # inches of a panel without its legend, and of a line of the legend
 _TITLE, _ROOM, _UP = 44, 42, 30  # characters of a line of a title, of a legend and of the name of an upright axis
 _HANDLES = 12  # characters that the lines and gaps of two columns of a legend take
 
@@ -139,7 +139,7 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
     with paper_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(_COLUMN * columns, (_HEIGHT + _ENTRY * entries) * rows))
+        figure = Figure(figsize=(_WIDTH * columns, (_HEIGHT + _ENTRY * entries) * rows))
         for place, panel in enumerate(panels, 1):
             _draw_panel(figure.add_subplot(rows, columns, place), panel)
         return figure_file(figure, title, form)
@@ -187,7 +187,7 @@ def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
     def for_page(tag_match: re.Match[str]) -> str:
         tag = re.sub('^<g id="[^"]*"', "<g", tag_match[0]).replace("xlink:href", "href")
         tag = re.sub(r' style="([^"]*)"', lambda m: re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', m[1]), tag)
-        for colour, name in _PAGE.items():
+        for colour, name in _PAGE_COLOURS.items():
             tag = tag.replace(f'"#{colour}"', f'"{name}"')
         return tag
 

@@ -28,8 +28,8 @@ from reports.main_table import frame as means_of
 from reports.settings import as_printed, distinct_labels, is_number, name_runs, setting_values
 
 _COST = ("tokens", "tflops", "tflops.low", "tflops.high", "convention", "n", "failed", "truncated", "notes", "run")
-_WIDE = 16  # largest value over smallest from which the axis is logarithmic
-_TICKS = 8  # with more values, ticks stand at round numbers
+_LOG_RANGE = 16  # largest value over smallest from which the axis is logarithmic
+_MOST_TICKS = 8  # with more values, ticks stand at round numbers
 
 
 def figure(
@@ -50,8 +50,8 @@ def only_varying_setting(runs: Sequence[StoredRun]) -> str:
         return keys[0]
     if keys:
         raise UserError(f"these runs differ in several settings; name one of them with --x: {', '.join(keys)}")
-    how = "harness run --method bm25 --dataset musique --sweep method.k=1,3,10"
-    raise UserError(f"these runs differ in no setting, so there is nothing to plot; make some with: {how}")
+    example = "harness run --method bm25 --dataset musique --sweep method.k=1,3,10"
+    raise UserError(f"these runs differ in no setting, so there is nothing to plot; make some with: {example}")
 
 
 def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
@@ -108,8 +108,8 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
         if all(map(is_number, known)):
             places = {value: float(value) for value in known}
             first, last = float(known[0]), float(known[-1])
-            ticks = tuple(map(float, known)) if len(known) <= _TICKS else ()
-            axis = Axis(name, ticks, log=first > 0 and last >= _WIDE * first)
+            ticks = tuple(map(float, known)) if len(known) <= _MOST_TICKS else ()
+            axis = Axis(name, ticks, log=first > 0 and last >= _LOG_RANGE * first)
         else:
             places = {value: float(i) for i, value in enumerate(known)}
             axis = Axis(name, tuple(places.values()), tuple(map(str, known)))

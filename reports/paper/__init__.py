@@ -4,7 +4,7 @@ mapping.py     mapping.yaml, checked
 printed.py     paper_results.csv and what it means by the rules      load() -> (Value, ...)
 preset.py      the settings of a printed row                         settings_of(value, rule) -> Settings
 matching.py    the runs that measure a value, one or several         matches(value, runs), incomplete(runs)
-measured.py    what they measured                                    OwnValue(value, wide, narrow)
+measured.py    what they measured                                    Measured(value, wide, narrow)
 comparable.py  what stands between the two                           differences(value, run)
 tables_and_figures.py  every table and figure: its suite, what draws it, what of it cannot be had
 needs.py       what a suite needs: models, data sets, files, GPU memory

@@ -31,7 +31,7 @@ COLUMNS = (
     "place", "row", "dataset", "metric", "printed", "ours", "ours.low", "ours.high", "n", "apart", "verdict", "method",
     "model", "notes", "run",
 )  # fmt: skip
-_TEXT = "Values of the text"
+_TEXT_TITLE = "Values of the text"
 
 
 def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
@@ -49,7 +49,7 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for entry in printed():
         places = (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table))
-        place = next(places, f"{PAPERS[entry.source]}: {_TEXT}")
+        place = next(places, f"{PAPERS[entry.source]}: {_TEXT_TITLE}")
         head = {"place": place, "row": entry.method, "dataset": entry.dataset, "metric": entry.metric}
         its_value, own_rows = mapped.get(entry.line), measured.get(entry.line, [])
         rows += [{**head, **row} for row in own_rows]

@@ -25,7 +25,7 @@ from reports.paper.mapping import DatasetRule
 from reports.paper.measured import score_of, scorer_of
 from reports.paper.preset import Model, Settings, last_part, settings_of
 from reports.paper.printed import Value, load
-from reports.paper.public_releases import Found
+from reports.paper.public_releases import Findings
 
 # Keys of the manifest whose change within a run makes it two experiments.
 _DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code", "git", "packages"})
@@ -36,7 +36,9 @@ _FEW = 0.02  # share of failed questions up to which a mean is still one over th
 _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and after the first one that differs
 
 
-def differences(value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()) -> Found:
+def differences(
+    value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()
+) -> Findings:
     """Why the run's number cannot be compared with the printed one, a sentence each; what nothing here proves; marks.
 
     rule: which of the value's data sets the run is of, where it is a mean over several; by default the first; runs:
@@ -56,7 +58,7 @@ def differences(value: Value, run: StoredRun, rule: DatasetRule | None = None, r
         found.marks.append(f"seed {seed} was chosen: whether other seeds were tried is not known")
     here, names = made_by(), {"code": "git", "packages": "packages"}
     found.unchecked += [name for name, key in names.items() if run.manifest.get(key) != here[key]]
-    return Found(found.reasons, list(dict.fromkeys(found.unchecked)), list(dict.fromkeys(found.marks)))
+    return Findings(found.reasons, list(dict.fromkeys(found.unchecked)), list(dict.fromkeys(found.marks)))
 
 
 def listed(names: Sequence[str]) -> str:
@@ -64,73 +66,73 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _differences(head: str, own: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
-    """A sentence, begun by `head`, for each key of `paper` with another value in `own`, and one for all it lacks.
+def _differences(head: str, used: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
+    """A sentence, begun by `head`, for each key of `paper` with another value in `used`, and one for all it lacks.
 
     A run lists no setting that is not set.
     """
-    others = [key for key, value in paper.items() if key in own and own[key] != value]
-    missing = [key for key, value in paper.items() if key not in own and value not in (None, {})]
-    sentences = [f"{head}{key} is {_text(own[key])}, the paper's is {_text(paper[key])}" for key in others]
+    others = [key for key, value in paper.items() if key in used and used[key] != value]
+    missing = [key for key, value in paper.items() if key not in used and value not in (None, {})]
+    sentences = [f"{head}{key} is {_shown(used[key])}, the paper's is {_shown(paper[key])}" for key in others]
     if missing:
         lacking = f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} not recorded"
-        values = ", ".join(f"{key} {_text(paper[key])}" for key in missing)
+        values = ", ".join(f"{key} {_shown(paper[key])}" for key in missing)
         sentences.append(f"{head}{lacking}; the paper has {values}")
     return sentences
 
 
-def _text(value: Any) -> str:
+def _shown(value: Any) -> str:
     return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
+def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
     """Why the models of a run are not those by which the paper got its printed `value`; paper: what they must be."""
     config = run.config
     if config["model"].get("embedded"):
-        return Found([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
-    found = Found(_differences("model: the reader's ", sampling(config["model"]), sampling({})))
+        return Findings([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
+    result = Findings(_differences("model: the reader's ", sampling(config["model"]), sampling({})))
     for role, paper_model in paper.models.items():
         used = (config.get("roles") or {}).get(role) or config["model"]
-        found.add(_reasons_of_model(value, run, role, used, paper_model))
+        result.add(_reasons_of_model(value, run, role, used, paper_model))
         recorded = (run.manifest.get("models") or {}).get(role) or {}
         adapters = set(recorded.get("adapters") or used.get("adapters") or ())
         if missing := [name for name in value.entry.adapters.get(role, ()) if name not in adapters]:
-            found.reasons.append(f"model: the {role} has no adapter for {listed(missing)}, the paper trained them")
+            result.reasons.append(f"model: the {role} has no adapter for {listed(missing)}, the paper trained them")
         if role not in paper.trained and adapters:
-            found.reasons.append(f"model: the {role} has the adapter {listed(sorted(adapters))}, the paper's has none")
+            result.reasons.append(f"model: the {role} has the adapter {listed(sorted(adapters))}, the paper's has none")
         if added := used.get("adapter"):
             weights = f"the adapter {last_part(added)} added to its weights"
-            found.reasons.append(f"model: the {role} has {weights}, the paper's has none")
-    return found
+            result.reasons.append(f"model: the {role} has {weights}, the paper's has none")
+    return result
 
 
-def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], wanted: Model) -> Found:
-    """Why a role's model `used` is not `wanted`: by content if that one can be loaded, by name if it is a service."""
-    name = f"model: the {role} is {_name_of(used)}, the paper's is {wanted.name}"
-    if used.get("backend") == "endpoint" or "backend" not in wanted.settings:
-        if not _is_named(used, wanted.name):
-            return Found([name])
-        if other := public_releases.other_owner(str(used.get("source")), wanted):
-            return Found([f"model: the {role} is {other}"])
-        behind = ["precision", "chat template"] if "backend" in wanted.settings else []
+def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], paper: Model) -> Findings:
+    """Why a role's model `used` is not `paper`: by content if that one can be loaded, by name if it is a service."""
+    name = f"model: the {role} is {_name_of(used)}, the paper's is {paper.name}"
+    if used.get("backend") == "endpoint" or "backend" not in paper.settings:
+        if not _is_named(used, paper.name):
+            return Findings([name])
+        if other := public_releases.other_owner(str(used.get("source")), paper):
+            return Findings([f"model: the {role} is {other}"])
+        behind = ["precision", "chat template"] if "backend" in paper.settings else []
         own, head = {"thinking": used.get("thinking"), "extra": used.get("extra") or {}}, f"model: the {role}'s "
-        found = Found(_differences(head, own, {"thinking": wanted.settings.get("thinking")}), ["weights", *behind])
-        found.marks += _differences(head, own, {"extra": {}})
-        return found
+        result = Findings(_differences(head, own, {"thinking": paper.settings.get("thinking")}), ["weights", *behind])
+        result.marks += _differences(head, own, {"extra": {}})
+        return result
     recorded = (run.manifest.get("models") or {}).get(role) or {}
-    if used.get("backend") != "hf" or not (recorded.get("weights") or _is_named(used, wanted.name)):
-        return Found([name])
-    found = public_releases.model_differences(run, role, wanted)
-    if found.reasons:
-        return found
+    if used.get("backend") != "hf" or not (recorded.get("weights") or _is_named(used, paper.name)):
+        return Findings([name])
+    result = public_releases.model_differences(run, role, paper)
+    if result.reasons:
+        return result
     own = {**used, **{key: recorded[key] for key in ("dtype", "window") if key in recorded}}
-    settings = dict(wanted.settings)
+    settings = dict(paper.settings)
     if not value.entry.truncated and (own.get("window") or 0) >= (settings.get("window") or 0):  # type: ignore[operator]
         settings.pop("window", None)  # more room changes nothing where nothing was cut
     rounded = {key: settings.pop(key) for key in _ROUNDED_OTHERWISE if own.get(key) in _ROUNDED_AS}
-    found.marks += _differences(f"model: the {role}'s ", own, rounded) + _revision_marks(role, used)
-    found.reasons += _differences(f"model: the {role}'s ", own, settings)
-    return found
+    result.marks += _differences(f"model: the {role}'s ", own, rounded) + _revision_marks(role, used)
+    result.reasons += _differences(f"model: the {role}'s ", own, settings)
+    return result
 
 
 def _revision_marks(role: str, used: Mapping[str, Any]) -> list[str]:
@@ -139,8 +141,8 @@ def _revision_marks(role: str, used: Mapping[str, Any]) -> list[str]:
     return [f"{role}: revision {revision} was chosen, which one the paper had is not known"] if revision else []
 
 
-def _is_named(config: Mapping[str, Any], wanted: str) -> bool:
-    return _name_of(config).lower() == wanted.lower()
+def _is_named(config: Mapping[str, Any], name: str) -> bool:
+    return _name_of(config).lower() == name.lower()
 
 
 def _name_of(config: Mapping[str, Any]) -> str:
@@ -151,39 +153,39 @@ def _name_of(config: Mapping[str, Any]) -> str:
     return last_part(str(config.get("source") or config.get("name") or "not recorded"))
 
 
-def _encoder_reasons(run: StoredRun, paper: Settings) -> Found:
+def _encoder_reasons(run: StoredRun, paper: Settings) -> Findings:
     """Why the run's encoder and reranker are not the paper's: by name, then by content and settings."""
-    found = Found()
+    result = Findings()
     for role, paper_model in paper.encoders.items():
         used = run.config.get(role) or {}
         source = str(used.get("source"))
         if not _is_named(used, paper_model.name) and not source.startswith(("/", ".", "~")):
-            found.reasons.append(f"{role}: {_name_of(used)}, the paper's is {paper_model.name}")
+            result.reasons.append(f"{role}: {_name_of(used)}, the paper's is {paper_model.name}")
             continue
         if other := public_releases.other_owner(source, paper_model):
-            found.reasons.append(f"{role}: {other}")
+            result.reasons.append(f"{role}: {other}")
             continue
-        found.add(public_releases.model_differences(run, role, paper_model))
-        found.reasons += _differences(f"{role}: ", used, paper_model.settings)
-        found.marks += _revision_marks(role, used)
-    return found
+        result.add(public_releases.model_differences(run, role, paper_model))
+        result.reasons += _differences(f"{role}: ", used, paper_model.settings)
+        result.marks += _revision_marks(role, used)
+    return result
 
 
 def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     """Why the run's method and parameters are not those of the printed row, a sentence each."""
     config = run.config["method"]
     params = flatten(config.get("params") or {}) if config.get("params") else {}
-    own = {**{key: short_name(config[key]) for key in ("implementation", "view") if config.get(key)}, **params}
+    actual = {**{key: short_name(config[key]) for key in ("implementation", "view") if config.get(key)}, **params}
     # A number that the paper takes from another run, as "from:garlic", of this run's model over its data set.
     here = {part: run.config[part]["name"] for part in ("dataset", "model")}
     amounts = run.manifest.get("amounts") or {}
     given = {key: f"{FROM}{number.get('source')}" for key, number in amounts.items() if here.items() <= number.items()}
-    own |= {key: rule for key, rule in given.items() if key in params and rule == paper.method.get(key)}
+    actual |= {key: rule for key, rule in given.items() if key in params and rule == paper.method.get(key)}
     unknown = [key for key in params if key not in paper.method and key not in value.recording]
     return [
         *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),
-        *_differences("method: ", own, paper.method),
-        *(f"method: {key} is {_text(own[key])}, which {value.entry.preset} does not have here" for key in unknown),
+        *_differences("method: ", actual, paper.method),
+        *(f"method: {key} is {_shown(actual[key])}, which {value.entry.preset} does not have here" for key in unknown),
     ]
 
 
@@ -229,20 +231,20 @@ def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
     return sentences
 
 
-def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Found:
+def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Findings:
     """Why the run's data set, split, questions, settings or cut contexts are not those of the printed value."""
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
         names = listed([item.dataset for item in value.rules])
         paper_has = f"{names}'s {value.rules[0].split} split" if len(value.rules) == 1 else f"the mean of {names}"
-        return Found([f"split: {config['name']} is made up, the paper has {paper_has}"])
+        return Findings([f"split: {config['name']} is made up, the paper has {paper_has}"])
     rows = public_releases.row_differences(run, rule.dataset, rule.split)
     sentences = []
     if config.get("split") != rule.split:
         sentences.append(f"split: {config.get('split', 'not recorded')}, the paper's is {rule.split}")
     n = len(run.records)
     if n != rule.questions:
-        return Found([*sentences, f"sample: {n} questions, the paper has {rule.questions}"])
+        return Findings([*sentences, f"sample: {n} questions, the paper has {rule.questions}"])
     if run.config.get("sample"):
         seed = run.config.get("sample_seed", 0)
         sentences.append(f"sample: about {run.config['sample']} questions drawn with seed {seed}, the paper has all")
@@ -256,15 +258,15 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
     elsewhere = config.get("data") or config.get("hub") != paper.dataset.get("hub")
     places = ("split", "hub", "revision", *(["subset"] if elsewhere else []))
     printed = {key: item for key, item in paper.dataset.items() if key not in places}
-    own = {**dict.fromkeys(key for key in printed if key not in DatasetConfig.model_fields), **config, **options}
+    actual = {**dict.fromkeys(key for key in printed if key not in DatasetConfig.model_fields), **config, **options}
     more = [key for key, item in options.items() if item is not None and key not in {*paper.dataset, *paper.ignored}]
-    sentences += _differences("dataset: ", own, {**printed, **dict.fromkeys(more)})
+    sentences += _differences("dataset: ", actual, {**printed, **dict.fromkeys(more)})
     if config.get("hub") != paper.dataset.get("hub", config.get("hub")) and "rows" not in rows.unchecked:
         rows.unchecked.append("rows")  # of a mirror
     cut = sum(record["truncated"] is not None for record in run.records)
     if cut and not value.entry.truncated:
         sentences.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
-    return Found([*sentences, *rows.reasons], rows.unchecked)
+    return Findings([*sentences, *rows.reasons], rows.unchecked)
 
 
 def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
@@ -307,14 +309,14 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
                 versions = f"version {version} of {scorer} scored the run, here is {here}"
                 sentences.append(f"metric: {versions}; run: harness score RUN")
     if metric.phases and (entry.per_document or entry.questions_per_document):
-        asked = {key for record in run.records for key in record["document_ids"]}
+        needed = {key for record in run.records for key in record["document_ids"]}
         built = {row["document_id"] for row in run.documents if row["status"] != "failed"}
-        if len(built) < len(asked):
-            sentences.append(f"run: the cost of {len(built)} of {len(asked)} indexes is known")
+        if len(built) < len(needed):
+            sentences.append(f"run: the cost of {len(built)} of {len(needed)} indexes is known")
     return sentences
 
 
-def _lacking_score(what: str, scorer: str, score_names: Sequence[str]) -> str:
-    """The reason for a run without `what`, with the command that adds `scorer` to its scores `score_names`."""
+def _lacking_score(noun: str, scorer: str, score_names: Sequence[str]) -> str:
+    """The reason for a run without `noun`, with the command that adds `scorer` to its scores `score_names`."""
     names = ",".join(dict.fromkeys([*score_names, scorer]))
-    return f"metric: the run has no {what}; add it with: harness score RUN --scorers {names}"
+    return f"metric: the run has no {noun}; add it with: harness score RUN --scorers {names}"

@@ -12,15 +12,15 @@ BEGIN, END = "<!-- matrix: python -m reports.paper.matrix docs/reproducing.md --
 
 
 def matrix() -> str:
-    """A Markdown list of each place that a command makes, with its number of printed values; below it the others."""
-    places = [place for place in tables_and_figures() if place.name or place.look]
+    """A Markdown list of the tables and figures that a command makes, with their printed values counted; the others."""
+    made = [item for item in tables_and_figures() if item.name or item.look]
     lines = []
-    for place in places:
-        values = sum(place.has_row(row.source, row.table) and row.value.strip() != "-" for row in printed())
-        named = f"- `{place.name}`: {place.title}{f' ({values})' if values else ''}"
-        lines.append(named if place.name else f"- `{place.look}`: {place.label}: {place.title}")
-    drawn = "; ".join(place.label for place in tables_and_figures() if place not in places)
-    lacks = "; ".join(f"{p.label}: {p.real.removeprefix('yes, but ')}" for p in places if p.real != "yes")
+    for item in made:
+        values = sum(item.has_row(row.source, row.table) and row.value.strip() != "-" for row in printed())
+        named = f"- `{item.name}`: {item.title}{f' ({values})' if values else ''}"
+        lines.append(named if item.name else f"- `{item.look}`: {item.label}: {item.title}")
+    drawn = "; ".join(item.label for item in tables_and_figures() if item not in made)
+    lacks = "; ".join(f"{p.label}: {p.real.removeprefix('yes, but ')}" for p in made if p.real != "yes")
     return "\n".join(lines) + f"\n\nIllustrations: {drawn}.\n\nNot planned on samples of the data: {lacks}."
 
 

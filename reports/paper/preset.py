@@ -24,14 +24,14 @@ from harness.method import Method
 from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value
 
-_MODEL = (  # what of a model or encoder changes a prediction, weights apart (llm/model_info, embed/encoder_info)
+_MODEL_KEYS = (  # what of a model or encoder changes a prediction, weights apart (llm/model_info, embed/encoder_info)
     "backend", "tokenizer", "dtype", "attention", "template", "template_date", "window", "thinking",
     "trust_remote_code", "extra",
 )  # fmt: skip
-_ENCODER = ("query_source", "pooling", "similarity", "query_prefix", "passage_prefix", "max_length")
+_ENCODER_KEYS = ("query_source", "pooling", "similarity", "query_prefix", "passage_prefix", "max_length")
 # Settings of a data set that change no prediction, or are files of the user's; `name` is what a value is matched by.
-_NOT_DATA = {"name", "data", "scorers", "licence", "citation", "options"}
-_FILES = {"documents", "support"}
+_NOT_DATA_KEYS = {"name", "data", "scorers", "licence", "citation", "options"}
+_FILE_KEYS = {"documents", "support"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Settings:
 
 
 def settings_of(value: Value, rule: DatasetRule) -> Settings:
-    """The settings of a value's row on one of its data sets. Raises UserError or ConfigError for a wrong preset."""
+    """The settings of a run that measures the printed `value` on the data set of `rule`. Raises UserError."""
     entry, paper = value.entry, value.paper
     r, method = _resolve_preset(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
     choice = r.parts["method"]
@@ -75,12 +75,12 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     models = {role: _model_of_role(value, r, role) for role in method.needs}
     encoders = {role: r.parts[role] for role in method.encoders if role in r.parts}
     row_settings = {**rule.settings, **({} if rule.tokens is None else {"tokens": rule.tokens}), **entry.settings}
-    own = r.parts["dataset"].model_dump(mode="json")
-    left_out = _NOT_DATA
+    preset = r.parts["dataset"].model_dump(mode="json")
+    left_out = _NOT_DATA_KEYS
     if "format" in row_settings:  # such rows come from elsewhere, so where the preset's are is not compared
-        left_out = _NOT_DATA | {"hub", "subset", "revision"}
-    dataset = {key: v for key, v in {**own, **own["options"]}.items() if key not in left_out} | row_settings
-    ignored = frozenset({key for key, v in row_settings.items() if v is None} | _FILES)
+        left_out = _NOT_DATA_KEYS | {"hub", "subset", "revision"}
+    dataset = {key: v for key, v in {**preset, **preset["options"]}.items() if key not in left_out} | row_settings
+    ignored = frozenset({key for key, v in row_settings.items() if v is None} | _FILE_KEYS)
     return Settings(
         method={
             "implementation": choice.implementation,
@@ -90,7 +90,7 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
         prompts=method.prompts(),
         dataset={key: v for key, v in dataset.items() if key not in ignored},
         models={role: model for role, model in models.items() if model is not None},
-        encoders={role: _shipped_model(v, last_part(v.source), _ENCODER) for role, v in encoders.items()},
+        encoders={role: _shipped_model(v, last_part(v.source), _ENCODER_KEYS) for role, v in encoders.items()},
         trained=frozenset(method.adapters()),
         ignored=ignored,
     )
@@ -151,11 +151,12 @@ def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
     config: ModelConfig = r.parts["model"] if own is None else own
     if last_part(config.source or config.name).lower() != name.lower() or config.backend == "endpoint":
         return Model(name, {})
-    model, ours = _shipped_model(config, name, _MODEL), value.paper.model_settings
-    settings = model.settings | ours
-    return replace(model, settings={k: item for k, item in settings.items() if k not in ours or item is not None})
+    model, paper = _shipped_model(config, name, _MODEL_KEYS), value.paper.model_settings
+    settings = model.settings | paper
+    return replace(model, settings={k: item for k, item in settings.items() if k not in paper or item is not None})
 
 
 def _shipped_model(config: Any, name: str, keys: tuple[str, ...]) -> Model:
+    """A shipped model or encoder as a `Model`: of its `config` the settings `keys`, its source and its sizes."""
     shape = {} if config.shape is None else config.shape.model_dump()
     return Model(name, {key: getattr(config, key) for key in keys}, config.source or "", shape)

@@ -13,7 +13,7 @@ from harness.errors import DataError
 from reports.paper.mapping import DatasetRule, Entry, Mapping, MeanRule, Metric, Paper, parse_mapping
 from reports.paper.tables_and_figures import Printed, parse_printed, printed
 
-_EMPTY = "-"  # a cell in which a paper prints nothing
+_EMPTY_CELL = "-"  # a cell in which a paper prints nothing
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
                 problem = f"{entry.method} ({entry.table}): no printed value of '{metric}'"
                 raise DataError("reports/paper/mapping.yaml", None, "entries", problem)
         for (label, metric), cell in cells.items():
-            if cell.value.strip() == _EMPTY:
+            if cell.value.strip() == _EMPTY_CELL:
                 continue
             rule, of_label = rules.metrics[metric], datasets[label]
             labels = of_label.mean_of if isinstance(of_label, MeanRule) else (label,)
@@ -80,14 +80,14 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
             if of_label.tokens is not None:  # the length of texts that the label is for
                 meant = tuple(one.model_copy(update={"tokens": of_label.tokens}) for one in meant)
             number = _parse_number(cell.value, paper.scale if rule.in_points else 1.0)
-            said = (label, meant, of_label.stand_ins, metric, rule)
-            values.append(Value(entry, paper, *said, *number, cell.line, deviations, rules.recording))
+            labelled = (label, meant, of_label.stand_ins, metric, rule)
+            values.append(Value(entry, paper, *labelled, *number, cell.line, deviations, rules.recording))
     return tuple(values)
 
 
 @cache
 def _shipped_rules() -> Mapping:
-    """Read once: a page asks for them for each of its data sets."""
+    """The content of mapping.yaml, read once: a page asks for it for each of its data sets."""
     return parse_mapping(resources.files("reports.paper").joinpath("mapping.yaml").read_text(encoding="utf-8"))
 
 

@@ -25,7 +25,7 @@ _SYSTEM = ", system"  # how the manifest names the system turn of a prompt
 
 
 @dataclass
-class Found:
+class Findings:
     """reasons: sentences that forbid a verdict; unchecked: "weights", "rows": what nothing here proves; marks:
     sentences beside a verdict.
     """
@@ -34,7 +34,7 @@ class Found:
     unchecked: list[str] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)
 
-    def add(self, other: "Found") -> None:
+    def add(self, other: "Findings") -> None:
         """Append what was found of another part of the run."""
         self.reasons += other.reasons
         self.unchecked += other.unchecked
@@ -53,48 +53,48 @@ def _training_ids() -> frozenset[str]:
     return frozenset((resources.files("reports.paper") / "training_ids.txt").read_text("utf-8").split())
 
 
-def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
+def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
     """How the content of a role's model or encoder differs from the paper's."""
     recorded = (run.manifest.get("models") or {}).get(role) or {}
     weights = recorded.get("weights")
-    result = Found(unchecked=["weights"])  # of the hub, too: a run says itself which commit it had
+    result = Findings(unchecked=["weights"])  # of the hub, too: a run says itself which commit it had
     if quantised := recorded.get("quantised"):
-        return Found([f"model: the {role}'s weights are quantised ({quantised}), the paper's are {wanted.name}"])
+        return Findings([f"model: the {role}'s weights are quantised ({quantised}), the paper's are {paper.name}"])
     if isinstance(weights, Mapping) and "hub" in weights:
         hub = str(weights["hub"])
-        if last_part(hub).lower() not in {last_part(hub_id).lower() for hub_id in _hubs(wanted)}:
-            return Found([f"model: the {role} is {last_part(hub)}, the paper's is {wanted.name}"])
-        if other := other_owner(hub, wanted):
-            return Found([f"model: the {role} is {other}"])
+        if last_part(hub).lower() not in {last_part(hub_id).lower() for hub_id in _hubs(paper)}:
+            return Findings([f"model: the {role} is {last_part(hub)}, the paper's is {paper.name}"])
+        if other := other_owner(hub, paper):
+            return Findings([f"model: the {role} is {other}"])
     elif "served" not in recorded and weights is None:
-        return Found([f"model: what the {role}'s weights are is not recorded"])
+        return Findings([f"model: what the {role}'s weights are is not recorded"])
     elif "served" not in recorded and isinstance(weights, Mapping) and "files" not in weights:
-        return Found([f"model: the {role}'s weights come from a quantised file, the paper's are {wanted.name}"])
+        return Findings([f"model: the {role}'s weights come from a quantised file, the paper's are {paper.name}"])
     sizes: Any = (run.manifest.get("shapes") or {}).get(role)
     from_hub = isinstance(weights, Mapping) and "hub" in weights
-    if sizes is None and wanted.shape and not from_hub:
+    if sizes is None and paper.shape and not from_hub:
         result.reasons.append(f"model: the {role}'s sizes are not recorded; run it again")
-    shape = {} if sizes is None else wanted.shape
+    shape = {} if sizes is None else paper.shape
     if odd := [f"{key} {sizes.get(key)} instead of {size}" for key, size in shape.items() if sizes.get(key) != size]:
-        result.reasons.append(f"model: the {role} has other sizes than {wanted.name} ({', '.join(odd)})")
-    known = _published_facts()["models"].get(wanted.name) or {}
-    result.reasons += _template_differences(run, role, known, wanted.name)
+        result.reasons.append(f"model: the {role} has other sizes than {paper.name} ({', '.join(odd)})")
+    known = _published_facts()["models"].get(paper.name) or {}
+    result.reasons += _template_differences(run, role, known, paper.name)
     if "opening" in known and role not in (run.manifest.get("first_prompts") or {}):
         result.unchecked.append("chat template")
     return result
 
 
-def other_owner(source: str, wanted: Model) -> str | None:
+def other_owner(source: str, paper_model: Model) -> str | None:
     """The end of a sentence where a hub id is of another owner than the paper's; None for a folder or a bare name."""
-    hubs = _hubs(wanted)
+    hubs = _hubs(paper_model)
     if source.startswith(("/", ".", "~")) or "/" not in source or source.lower() in {hub_id.lower() for hub_id in hubs}:
         return None
     return f"{source}, the paper's is {hubs[0]}"
 
 
-def _hubs(wanted: Model) -> list[str]:
+def _hubs(paper_model: Model) -> list[str]:
     """The ids of the hub by which a model is known, the newest first."""
-    return list((_published_facts()["models"].get(wanted.name) or {"hubs": [wanted.source]})["hubs"])
+    return list((_published_facts()["models"].get(paper_model.name) or {"hubs": [paper_model.source]})["hubs"])
 
 
 def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], name: str) -> list[str]:
@@ -128,11 +128,11 @@ def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], n
     return []
 
 
-def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
+def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
     """How the run's questions differ from the official `split` in what is published of it: ids, kinds, documents."""
     known: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
     config, revision = run.config["dataset"], (run.manifest.get("dataset") or {}).get("revision")
-    result = Found(unchecked=[] if revision and not config.get("data") else ["rows"])
+    result = Findings(unchecked=[] if revision and not config.get("data") else ["rows"])
     if (config.get("options") or {}).get("documents"):
         result.unchecked.append("retrieved documents")
     # A repeated id has a suffix of the loader's ("x#2").

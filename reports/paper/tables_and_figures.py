@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from harness.config import presets
 from harness.errors import UnknownName
 
-TWIN = "pocket-"
+MADE_UP = "pocket-"
 PAPERS = {
     "000_PECAN": "PECAN",
     "001_GARLIC": "GARLIC",
@@ -40,7 +40,7 @@ _UNMAPPED = {  # column or method of a printed value -> why it is not compared
     "Top-X used by BM25/SBERT/Dragon": "a setting: method.k of bm25-topx on each data set",
     "Top-X used by RAPTOR-CT": "a setting: method.top_k of raptor-ct-topx on each data set",
 }
-_OTHER = "a remark of the text, no measurement of a method"
+_REMARK = "a remark of the text, no measurement of a method"
 
 
 class TableOrFigure(BaseModel):
@@ -67,7 +67,7 @@ class TableOrFigure(BaseModel):
         return f"{PAPERS[self.paper]}, {self.place}"
 
     def has_row(self, source: str, table: str) -> bool:
-        """Whether a row of paper_results.csv with this source and label of its table is one of this place."""
+        """Whether a row of paper_results.csv, by the source and table that it names, is of this table or figure."""
         head = self.values or self.place
         return source == self.paper and table.startswith(head) and not table[len(head) :][:1].isdigit()
 
@@ -80,14 +80,14 @@ def tables_and_figures() -> tuple[TableOrFigure, ...]:
 
 
 def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
-    """The table or figure that `harness reproduce NAME` means, and its suite: NAME or its twin. Raises UnknownName."""
+    """The table or figure that `harness reproduce NAME` means, and its suite, NAME or pocket-... Raises UnknownName."""
     known = {presets.fold(item.name): item for item in tables_and_figures() if item.name}
     folded = presets.fold(name)
-    table = known.get(folded.removeprefix(TWIN))
+    table = known.get(folded.removeprefix(MADE_UP))
     if table is None:
         names = [item.name for item in tables_and_figures() if item.name]
-        raise UnknownName("table or figure", name, [*names, *(TWIN + n for n in names)], "harness reproduce --list")
-    return table, f"{TWIN if folded.startswith(TWIN) else ''}{table.name}"
+        raise UnknownName("table or figure", name, [*names, *(MADE_UP + n for n in names)], "harness reproduce --list")
+    return table, f"{MADE_UP if folded.startswith(MADE_UP) else ''}{table.name}"
 
 
 class Printed(BaseModel):
@@ -106,7 +106,7 @@ class Printed(BaseModel):
         """Why it is not compared where mapping.yaml does not map it."""
         if self.value.strip() == "-":
             return EMPTY
-        return _UNMAPPED.get(self.metric) or _UNMAPPED.get(self.method) or _OTHER
+        return _UNMAPPED.get(self.metric) or _UNMAPPED.get(self.method) or _REMARK
 
 
 @cache

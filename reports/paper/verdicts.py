@@ -38,10 +38,10 @@ from reports.comparability import other_versions, reasons_not_to_rank
 from reports.gold_rows import other_texts
 from reports.paper.comparable import differences, listed
 from reports.paper.matching import Pair, incomplete, matches
-from reports.paper.measured import WORDING, OwnValue, mean_over_datasets, measure, score_of, scorer_of
+from reports.paper.measured import WORDING, Measured, mean_over_datasets, measure, score_of, scorer_of
 from reports.paper.preset import last_part
 from reports.paper.printed import Value, load
-from reports.paper.public_releases import Found
+from reports.paper.public_releases import Findings
 from reports.rescored import rescored
 from reports.settings import only_in_seed
 from reports.table_formats import render, render_sections
@@ -53,9 +53,9 @@ COLUMNS = (
     "dataset", "paper", "row", "metric", "printed", "method", "model", "ours", "ours.low", "ours.high", "n", "apart",
     "verdict", "convention", "notes", "run",
 )  # fmt: skip
-_MOST = 1_000_000  # questions; beyond, the difference stands on the margin as far as anybody can tell
+_MOST_QUESTIONS = 1_000_000  # questions; beyond, the difference stands on the margin as far as anybody can tell
 
-_Measured = dict[tuple[Any, ...], Any]
+_MeasuredCache = dict[tuple[Any, ...], Any]
 
 
 def frame(
@@ -93,7 +93,7 @@ def measured_rows(
     # (paper, data set) where the made-up data set stands in for several labels of the paper.
     places = {(value.paper.name, name, value.place) for value in values for name in value.stand_ins}
     ambiguous = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
-    measured: _Measured = {}
+    measured: _MeasuredCache = {}
     remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
     for sentences in (other_versions(runs), reasons_not_to_rank(runs), only_in_seed(runs)):
         for run, sentence in zip(runs, sentences, strict=True):
@@ -148,36 +148,36 @@ def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
     return "\n".join([text.rstrip("\n"), "", *lines, ""]) if lines else text
 
 
-def verdict(value: Value, ours: OwnValue, n: int, margin: float = MARGIN, unchecked: Sequence[str] = ()) -> str:
+def verdict(value: Value, measured: Measured, n: int, margin: float = MARGIN, unchecked: Sequence[str] = ()) -> str:
     """EQUIVALENT, DIFFERS or UNDECIDED for what was measured over n questions, with the margin in brackets.
 
     The region is the printed value with half a unit of its last digit and the margin on both sides, and for a cost the
     tokens by which prompts may be worded otherwise. unchecked: what no file of the run proves ("weights", "rows").
     """
-    assert ours.value is not None
+    assert measured.value is not None
     half = 0.5 * 10.0**-value.digits
-    reach = half + (margin if value.metric.in_points else margin / 100 * abs(value.printed) + ours.wording)
+    reach = half + (margin if value.metric.in_points else margin / 100 * abs(value.printed) + measured.wording)
     reached = f"{margin:g} {'points' if value.metric.in_points else '%'}"
     reached += f"; {listed(list(unchecked))} not checked" if unchecked else ""
-    if ours.narrow is None or ours.wide is None:
+    if measured.narrow is None or measured.wide is None:
         return f"{UNDECIDED} (no interval: too few documents, or no spread among them)"
-    decision = equivalence(ours.narrow, ours.wide, (value.printed - reach, value.printed + reach))
+    decision = equivalence(measured.narrow, measured.wide, (value.printed - reach, value.printed + reach))
     if decision == "equivalent":
         return f"{EQUIVALENT} (within {reached})"
     if decision == "different":
         return f"{DIFFERS} (by more than {reached})"
     # About how many questions would decide, were the difference to stay: half-widths shrink as 1 / sqrt(n).
-    to_edge = reach - abs(ours.value - value.printed)  # below 0 outside of what is equivalent
-    low, high = ours.narrow if to_edge > 0 else ours.wide
+    to_edge = reach - abs(measured.value - value.printed)  # below 0 outside of what is equivalent
+    low, high = measured.narrow if to_edge > 0 else measured.wide
     questions = n * ((high - low) / 2 / abs(to_edge)) ** 2 if to_edge else math.inf
-    if questions > _MOST:
+    if questions > _MOST_QUESTIONS:
         return f"{UNDECIDED} (the difference is as great as the margin)"
     digits = max(len(str(int(questions))) - 2, 0)
     return f"{UNDECIDED} (about {math.ceil(questions / 10**digits) * 10**digits:,} questions needed)"
 
 
 def _table_key(value: Value) -> tuple[str, str, str]:
-    """The key of rows that one preset measures: they differ in the reader, or in where the support stands."""
+    """(paper, table, preset): shared by printed rows that differ in the reader or the place of the evidence alone."""
     return value.entry.source, value.entry.table, value.entry.preset
 
 
@@ -185,8 +185,8 @@ def _of_another_row(value: Value, run: StoredRun, readers: Collection[str]) -> b
     """Whether the run belongs to another row of the table, by its reader (readers: of all rows) or its place."""
     model = run.config["model"]
     reader = last_part(str(model.get("source") or model["name"])).lower()
-    wanted, place = value.entry.settings.get("place"), (run.config["dataset"].get("options") or {}).get("place")
-    other_place = None not in (wanted, place) and wanted != place
+    row_place, place = value.entry.settings.get("place"), (run.config["dataset"].get("options") or {}).get("place")
+    other_place = None not in (row_place, place) and row_place != place
     return other_place or (reader in readers and reader != value.paper.model.lower())
 
 
@@ -196,7 +196,7 @@ def _verdict_row(
     runs: Sequence[StoredRun],
     labels: dict[tuple[str, str], str],
     ambiguous: set[tuple[str, str]],
-    measured: _Measured,
+    measured: _MeasuredCache,
     margin: float,
     remarks: dict[tuple[str, str], list[str]],
 ) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def _verdict_row(
     labels: run key -> method's name in tables; ambiguous: (paper, data set) that stands for several labels of a paper;
     measured: values worked out so far, by run and measure; remarks: run key -> how the run differs from the other runs.
     """
-    entry, own_values = value.entry, list[OwnValue]()
+    entry, own_values = value.entry, list[Measured]()
     for _, run in pairs:
         key = (facts.run_key(run), value.metric, entry.per_document, entry.questions_per_document)
         if key not in measured:
@@ -245,14 +245,14 @@ def _verdict_row(
     }
 
 
-def _rescored_once(value: Value, run: StoredRun, measured: _Measured) -> Found:
+def _rescored_once(value: Value, run: StoredRun, measured: _MeasuredCache) -> Findings:
     """What reports.rescored says of the value's score, and whether gold answers are the data set's, from `measured`.
 
     Costs are not computed again.
     """
     metric = value.metric
     if not metric.in_points:
-        return Found(unchecked=["costs"])
+        return Findings(unchecked=["costs"])
     name = score_of(metric, run) if metric.corpus is None else scorer_of(metric.corpus)
     key = (facts.run_key(run), name)
     if key not in measured:
@@ -263,10 +263,10 @@ def _rescored_once(value: Value, run: StoredRun, measured: _Measured) -> Found:
         unchecked = ["scores"] if not all_checked else ["gold answers"] if n_other is None else []
         measured[key] = [] if problem is None else [f"metric: {problem}"], unchecked
     reasons, unchecked = measured[key]
-    return Found([*reasons], [*unchecked])
+    return Findings([*reasons], [*unchecked])
 
 
-def _differences_of_pairs(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> Found:
+def _differences_of_pairs(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> Findings:
     """What differs between the runs and the value; each reason and mark with its data sets where not all have it."""
     checks = [(facts.run_key(run)[0], differences(value, run, rule, runs)) for rule, run in pairs]
 
@@ -278,4 +278,4 @@ def _differences_of_pairs(value: Value, pairs: tuple[Pair, ...], runs: Sequence[
         return [text if len(names) == len(pairs) else f"{text} ({listed(names)})" for text, names in where.items()]
 
     unchecked = dict.fromkeys(name for _, found in checks for name in found.unchecked)
-    return Found(with_datasets("reasons"), list(unchecked), with_datasets("marks"))
+    return Findings(with_datasets("reasons"), list(unchecked), with_datasets("marks"))

@@ -51,7 +51,7 @@ function differenceChart(both, wide, open) {
 function differences(place, data, state) {
   if (data.methods.length < 2) return;
   const labels = names(data);
-  const told = make("p", { class: "legend" });
+  const summary = make("p", { class: "legend" });
   const chart = make("div", {});
   let wide = 0;
   const redraw = () => {
@@ -59,12 +59,12 @@ function differences(place, data, state) {
     const both = pairs(data, state.a, state.b);
     chart.replaceChildren();
     if (!both.length) {
-      told.textContent = "These two have no scored question in common.";
+      summary.textContent = "These two have no scored question in common.";
       return;
     }
     const count = (test) => both.filter((p) => test(p.d)).length.toLocaleString("en");
     const mean = both.reduce((sum, p) => sum + p.d, 0) / both.length;
-    told.textContent = `${counted(both.length, "question")}: ${labels[state.a]} better on ${count((d) => d > 0)}, equal on ` +
+    summary.textContent = `${counted(both.length, "question")}: ${labels[state.a]} better on ${count((d) => d > 0)}, equal on ` +
       `${count((d) => d === 0)}, worse on ${count((d) => d < 0)}; mean difference ${percent(mean)} (dashed). ` +
       "Each bar is a question, sorted; click one to read it.";
     const svg = differenceChart(both, wide, state.open);
@@ -79,7 +79,7 @@ function differences(place, data, state) {
   const [first, second] = [chooser(labels, state.a, choose), chooser(labels, state.b, choose)];
   place.append(make("h3", {}, "Differences by question"),
     make("div", { class: "bar-of-choices" }, make("label", {}, `${data.score} of `, first), make("label", {}, "minus ", second)),
-    chart, saveBar(`${data.name} differences by question`, () => chart.querySelector("svg")), told);
+    chart, saveBar(`${data.name} differences by question`, () => chart.querySelector("svg")), summary);
   redraw();
   addEventListener("resize", () => { if (Math.abs(place.clientWidth - wide) > 20) redraw(); });
 }

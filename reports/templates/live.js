@@ -38,15 +38,15 @@ function newer(state) {
   version = version ?? state.version;
   if (!changed) return make("p", { class: "legend" }, "The page below holds all of these answers.");
   if (!busy() && Date.now() - loaded > 1000 * (LIVE.dataset.answered === "0" ? 2 : PAUSE)) location.reload();
-  const told = count > 0 ? `${counted(count, "answer")} newer than the page below. ` : "A run has changed since the page below was made. ";
-  return make("p", { class: "legend" }, told, button("Load them", () => location.reload()));
+  const message = count > 0 ? `${counted(count, "answer")} newer than the page below. ` : "A run has changed since the page below was made. ";
+  return make("p", { class: "legend" }, message, button("Load them", () => location.reload()));
 }
 
 // Redraw a part of the section where what it shows has changed, and keep it scrolled as it was.
 function redraw(part, value, children) {
-  const told = JSON.stringify(value);
-  if (part.dataset.told === told) return;
-  part.dataset.told = told;
+  const state = JSON.stringify(value);
+  if (part.dataset.shown === state) return;
+  part.dataset.shown = state;
   const left = [...part.querySelectorAll(".wide")].map((frame) => frame.scrollLeft);
   part.replaceChildren(...children());
   part.querySelectorAll(".wide").forEach((frame, i) => { frame.scrollLeft = left[i] || 0; });

@@ -17,8 +17,8 @@ const diamond = (x, y, size) => draw("path", {
 function graphNode(graph, i, marked) {
   const [x, y, wide, high] = graph.spots[i];
   const [level, text, lines] = graph.nodes[i];
-  const told = `#${i} · level ${level}${marked ? ", supporting" : ""}\n${text}`;
-  const group = draw("g", { class: marked ? "node supporting" : "node" }, draw("title", {}, told));
+  const hint = `#${i} · level ${level}${marked ? ", supporting" : ""}\n${text}`;
+  const group = draw("g", { class: marked ? "node supporting" : "node" }, draw("title", {}, hint));
   const [left, top] = [x - wide / 2, y - high / 2];
   if (wide) {
     group.append(draw("rect", { x: left, y: top, width: wide, height: high, rx: 5, class: "body" }));
@@ -111,7 +111,7 @@ function moveWords(graph, replay, i) {
 function player(graph, replay, name, toStep, wide) {
   const last = replay.moves.length - 1;
   const drawing = graphDrawing(graph, replay);
-  const told = make("p", { class: "legend", "aria-live": "polite" });
+  const caption = make("p", { class: "legend", "aria-live": "polite" });
   const here = link("link to this step", "", "");
   const text = make("div", { class: "prediction" });
   const slider = make("input", { type: "range", min: 0, max: last, step: 1, value: 0, "aria-label": "step of the search" });
@@ -138,7 +138,7 @@ function player(graph, replay, name, toStep, wide) {
       frame.scrollLeft = graph.spots[move.node][0] * scale - frame.clientWidth / 2;
     }
     slider.value = at;
-    told.textContent = moveWords(graph, replay, at);
+    caption.textContent = moveWords(graph, replay, at);
     here.setAttribute("href", toStep(at));
     slider.setAttribute("aria-valuetext", `step ${at} of ${last}`);
     text.textContent = move.node === undefined ? "(this step shows no node)" : graph.nodes[move.node][1] || "(empty)";
@@ -163,7 +163,7 @@ function player(graph, replay, name, toStep, wide) {
   const box = make("div", { class: "player", tabindex: "0", role: "group", "aria-label": `the search of ${name}, step by step` },
     make("div", { class: "bar-of-choices" }, button("First", () => go(0)), button("Back", () => go(at - 1)), play,
       button("Next", () => go(at + 1)), button("Last", () => go(last)), slider, here),
-    told, text, frame, saveBar(`search of ${name}`, () => drawing.svg),
+    caption, text, frame, saveBar(`search of ${name}`, () => drawing.svg),
     ...(probes ? [probes.svg, saveBar(`P(Yes) of ${name}`, () => probes.svg)] : []),
     make("p", { class: "note" }, "Edges: the heavier the thicker and redder" +
       (graph.left_out ? `; ${counted(graph.left_out, "edge")} of a weight up to ${graph.least} left out` : "") +

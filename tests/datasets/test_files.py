@@ -150,7 +150,7 @@ def test_broken_file_is_one_sentence(tmp_path, name, content, message):
     [[], {}, [1, -2.5e-3, 30.0, "é😀\\ ]", None, True, [[]], {"a": [{"b": "}"}]}], {"k": [1, 2], "l": {"m": -7}}],
 )
 def test_json_in_pieces_of_any_size_is_the_same_value(size, value, monkeypatch):
-    monkeypatch.setattr("harness.datasets.files._PIECE", size)
+    monkeypatch.setattr("harness.datasets.files._PIECE_BYTES", size)
     written = b"\xef\xbb\xbf \n" + json.dumps(value, ensure_ascii=False, indent=1).encode() + b"\n"
     whole, parts = (JsonText("r.json", io.BytesIO(written)) for _ in range(2))
     assert whole.value() == value

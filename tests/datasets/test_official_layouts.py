@@ -146,7 +146,7 @@ def test_a_release_is_read_as_published(release, tmp_path, hub, monkeypatch):
     assert made.skipped == {}
     assert all(e.gold.answers and made.documents[id_].text for e in made.examples for id_ in e.question.document_ids)
     if release.preset in FLASHRAG:
-        assert f"{FLASHRAG[release.preset][1]} " in " ".join(presets.about(release.preset, "download"))
+        assert f"{FLASHRAG[release.preset][1]} " in " ".join(presets.dataset_note(release.preset, "download"))
 
 
 @pytest.fixture(scope="module")
@@ -163,14 +163,14 @@ def test_longbench_has_the_questions_that_its_authors_count(name, data_zip, hub)
     if name.endswith("_e"):
         assert tuple(lengths[each] for each in BUCKETS) == releases.LONGBENCH[name]
     assert (len(made), made.skipped) == (sum(releases.LONGBENCH[name]), {})
-    assert f"{len(made)} questions" in " ".join(presets.about(f"longbench/{name}", "download"))
+    assert f"{len(made)} questions" in " ".join(presets.dataset_note(f"longbench/{name}", "download"))
 
 
 @support.needs_real
 def test_narrativeqa_has_the_documents_of_the_papers():
     table = csv.DictReader(io.StringIO(releases.stories()[0]["documents.csv"]))
     books = sum(row["set"] == "test" for row in table)
-    assert f"on {books} books and film scripts" in " ".join(presets.about("narrativeqa", "download"))
+    assert f"on {books} books and film scripts" in " ".join(presets.dataset_note("narrativeqa", "download"))
 
 
 def test_every_data_set_has_a_release():

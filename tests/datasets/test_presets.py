@@ -14,7 +14,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.datasets.formats import formats, option_fields
-from harness.scorers.longbench_eval import _FIRST_LINE, DATASETS
+from harness.scorers.longbench_eval import _SCORED_ON_FIRST_LINE, DATASETS
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
 NAMES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
@@ -54,7 +54,7 @@ HEADLINES = {
     **dict.fromkeys(("qasper", "qasper-hints"), "qasper.token_f1_score"),
 }
 for _name, _metric in DATASETS.items():
-    HEADLINES[f"longbench/{_name}"] = f"longbench.{_metric.__name__}{'.first_line' * (_name in _FIRST_LINE)}"
+    HEADLINES[f"longbench/{_name}"] = f"longbench.{_metric.__name__}{'.first_line' * (_name in _SCORED_ON_FIRST_LINE)}"
 
 
 def fields_of(name):
@@ -98,7 +98,7 @@ def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name):
     answer = {"retrieval_score": "Paragraph 2", "retrieval_zh_score": "段落2"}.get(official.__name__, "Ada")
     prediction, references = f"{answer}\nBert, a miller", [answer]
     shown = prediction.split("\n")[0] if ".first_line" in config.scorers[0] else prediction
-    assert (".first_line" in config.scorers[0]) == (subset.removesuffix("_e") in _FIRST_LINE)
+    assert (".first_line" in config.scorers[0]) == (subset.removesuffix("_e") in _SCORED_ON_FIRST_LINE)
     more = {"all_classes": ["Ada", "Bert"]} if official.__name__ == "classification_score" else {}
     if "zh" in config.scorers[0]:
         pytest.importorskip("jieba")
@@ -138,8 +138,8 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
     chosen = resolve(Choices(method="bm25", dataset=name)).config.dataset
     assert show(Selection(), name, kind="datasets", diff=None, json=False) == 0
     text = capsys.readouterr().out
-    download = " ".join(presets.about(name, "download") or [])
-    assert all(f"\n  {line}" in text for line in presets.about(name, "download") or [])
+    download = " ".join(presets.dataset_note(name, "download") or [])
+    assert all(f"\n  {line}" in text for line in presets.dataset_note(name, "download") or [])
     assert (chosen.hub or "").partition("@")[0] in download  # where from
     assert "By hand: " in download
     if not name.startswith("longbench/") and name not in UNCOUNTED:
@@ -158,7 +158,7 @@ def test_options_are_shown_with_type_default_and_meaning(capsys):
     meaning = "keep the best so many of each question; null: all"
     assert listed["options"]["top"] == {"type": "whole number", "default": None, "meaning": meaning}
     assert listed["options"]["documents"]["type"] == "text or list"
-    assert listed["download"] == presets.about("nq", "download")
+    assert listed["download"] == presets.dataset_note("nq", "download")
     assert "download" not in " ".join(listed["values"])
     assert listed["values"]["dataset.licence"].startswith("CC BY-SA 3.0")
     assert "Natural Questions" in listed["values"]["dataset.citation"]

@@ -73,7 +73,7 @@ class BatchServer(Loopback):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("harness.llm.endpoint_batch._POLL", (0.01, 0.02))
+    monkeypatch.setattr("harness.llm.endpoint_batch._POLL_SECONDS", (0.01, 0.02))
 
 
 def same(row):

@@ -95,7 +95,7 @@ def test_the_plan_names_its_convention(call):
 def test_the_page_and_its_chart_are_under_one_convention(tmp_path, drawn):
     run = searched_run(tmp_path, SEARCHED, settings=settings(t_n=1, record_stops=2))
     for how, chosen, cost in ((Comparison(), DEFAULT, 1.0), (Comparison(convention="full"), "full", 2.0)):
-        made = page([run], how=how)
+        made = page([run], comparison=how)
         assert f"TFLOPs a question, with its index ({chosen}, log)" in made
         assert f"FLOPs under the convention {chosen}" in made
         (data,) = Page(made).data

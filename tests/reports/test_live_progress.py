@@ -98,7 +98,7 @@ def test_a_run_that_goes_on_is_timed_from_when_it_was_first_seen(tmp_path, monke
 
 
 def test_a_new_run_is_found_and_a_damaged_one_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_SEARCH", -1.0)
+    monkeypatch.setattr(module, "_SEARCH_SECONDS", -1.0)
     live = Live([str(tmp_path)])
     assert live.state()["note"] == "No run here yet."
     append(running(tmp_path), record(0, 1.0))

@@ -314,7 +314,7 @@ class TestFront:
         assert "bad (tiny): 30.0 at 22.5 TFLOPs; dominated by dear, same" in found.text
         assert all(name in found.text for name in ("cheap", "dear", "bad", "same", "oracle"))
 
-    @pytest.mark.parametrize("size", [front._SIZE, front._NARROW], ids=["1400 px", "390 px"])
+    @pytest.mark.parametrize("size", [front._WIDE, front._NARROW], ids=["1400 px", "390 px"])
     def test_no_label_lies_beside_the_mark_of_another_method(self, size, monkeypatch, drawn):
         seen, place = [], front.place_labels
 

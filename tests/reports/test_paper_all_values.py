@@ -10,7 +10,7 @@ from reports.paper.all_values import NOT_COMPARED, NOT_RUN, frame, tables, text
 from reports.paper.matrix import put
 from reports.paper.needs import needs
 from reports.paper.printed import load
-from reports.paper.tables_and_figures import TWIN, find_table_or_figure, printed, tables_and_figures
+from reports.paper.tables_and_figures import MADE_UP, find_table_or_figure, printed, tables_and_figures
 from tests.reports.paper_runs import answers, paper_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,8 +71,8 @@ def test_every_place_that_is_measured_has_a_suite_and_a_twin():
     for place in tables_and_figures():
         assert (place.name is None) == (place.drawing or place.look is not None), place.label
         if place.name is not None:
-            assert {place.name, TWIN + place.name} <= {*known}
-            assert all(name.startswith("pocket/") for name in suites.read_suite(TWIN + place.name).datasets)
+            assert {place.name, MADE_UP + place.name} <= {*known}
+            assert all(name.startswith("pocket/") for name in suites.read_suite(MADE_UP + place.name).datasets)
             parts = suites.read_suite(place.name).parts or (suites.read_suite(place.name),)
             assert {part.profile for part in parts} == {"paper"}
             assert not any(name.startswith("pocket/") for part in parts for name in part.datasets)

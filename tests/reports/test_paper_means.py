@@ -10,7 +10,7 @@ from harness.config.schema import digest
 from reports import main_table
 from reports.paper import frame, incomplete
 from reports.paper.matching import matches
-from reports.paper.measured import OwnValue, mean_over_datasets
+from reports.paper.measured import Measured, mean_over_datasets
 from reports.paper.printed import load
 from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import record
@@ -58,16 +58,16 @@ def halves(n, right):
 class TestMean:
     def test_by_hand(self):
         # Half-widths 3 and 4 below, 6 and 8 above: 5 and 10 in quadrature, halved as the mean is.
-        two = [OwnValue(30.0, (27.0, 36.0), (29.0, 31.0)), OwnValue(60.0, (56.0, 68.0), (60.0, 60.0))]
-        assert mean_over_datasets(two) == OwnValue(45.0, (42.5, 50.0), (44.5, 45.5))
+        two = [Measured(30.0, (27.0, 36.0), (29.0, 31.0)), Measured(60.0, (56.0, 68.0), (60.0, 60.0))]
+        assert mean_over_datasets(two) == Measured(45.0, (42.5, 50.0), (44.5, 45.5))
         # Of three: sqrt(1 + 4 + 4) / 3.
-        three = [OwnValue(10.0, (9.0, 11.0)), OwnValue(20.0, (18.0, 22.0)), OwnValue(60.0, (58.0, 62.0))]
-        assert mean_over_datasets(three) == OwnValue(30.0, (29.0, 31.0))
+        three = [Measured(10.0, (9.0, 11.0)), Measured(20.0, (18.0, 22.0)), Measured(60.0, (58.0, 62.0))]
+        assert mean_over_datasets(three) == Measured(30.0, (29.0, 31.0))
 
     def test_what_is_not_known(self):
-        assert mean_over_datasets([OwnValue(30.0, (27.0, 33.0)), OwnValue()]) == OwnValue()
-        assert mean_over_datasets([OwnValue(30.0, (27.0, 33.0)), OwnValue(50.0)]) == OwnValue(40.0)
-        assert mean_over_datasets([OwnValue(0.1, (0.07, 0.3))]) == OwnValue(0.1, (0.07, 0.3))
+        assert mean_over_datasets([Measured(30.0, (27.0, 33.0)), Measured()]) == Measured()
+        assert mean_over_datasets([Measured(30.0, (27.0, 33.0)), Measured(50.0)]) == Measured(40.0)
+        assert mean_over_datasets([Measured(0.1, (0.07, 0.3))]) == Measured(0.1, (0.07, 0.3))
 
 
 class TestFrame:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.stats.bootstrap import corpus_interval, interval
 from harness.stats.paired_tests import equivalence
 from reports.paper import frame
-from reports.paper.measured import OwnValue, _with_intervals
+from reports.paper.measured import Measured, _with_intervals
 from reports.paper.printed import load
 from reports.paper.verdicts import verdict
 from tests.reports.build import built, record, usage
@@ -29,7 +29,7 @@ SCORE, COST = value("BM25 top-5", "F1"), value("BM25 top-5", "TFLOPs")
 
 
 def ours(middle, narrow, wide):
-    return OwnValue(middle, (middle - wide, middle + wide), (middle - narrow, middle + narrow))
+    return Measured(middle, (middle - wide, middle + wide), (middle - narrow, middle + narrow))
 
 
 class TestVerdict:

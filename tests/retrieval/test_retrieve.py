@@ -64,7 +64,7 @@ def ranked(scores, titles, top):
 
 def test_bm25_ranks_as_one_index_of_the_library(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus_bm25, "SIZE", 7)
-    monkeypatch.setattr(maxp, "_AT_FIRST", 1)  # most questions need a second search
+    monkeypatch.setattr(maxp, "_PASSAGES_PER_DOCUMENT", 1)  # most questions need a second search
     rows = passages()
     found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows))
     whole = bm25s.BM25()
@@ -89,7 +89,7 @@ def test_an_encoder_ranks_as_the_libraries_do(tmp_path, monkeypatch, encoder):
 
     monkeypatch.setattr(dense_index, "SIZE", 16)
     monkeypatch.setattr(dense_index, "BATCH", 5)
-    monkeypatch.setattr(maxp, "_AT_FIRST", 1)
+    monkeypatch.setattr(maxp, "_PASSAGES_PER_DOCUMENT", 1)
     rows = passages()
     found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows), encoder)
     net = SentenceTransformer(encoder.source, device="cpu")

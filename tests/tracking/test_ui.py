@@ -59,7 +59,7 @@ def test_a_page_is_opened_once_its_server_answers(monkeypatch):
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
-        monkeypatch.setattr(cli_ui, "_LONGEST", 0.2)
+        monkeypatch.setattr(cli_ui, "_START_TIMEOUT", 0.2)
         cli_ui.open_page(port, "http://page")
         assert opened == [], "nobody listens yet"
         server.listen()

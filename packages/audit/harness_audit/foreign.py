@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from harness.datasets.files import Broken, RowPlace
+from harness.datasets.files import BrokenRow, RowPlace
 from harness.errors import DataError
 from harness.storage.packed import Packed
 
@@ -173,7 +173,7 @@ def value_at(row: Any, path: str) -> Any:
 
 
 def parse_answers(
-    rows: Iterable[tuple[RowPlace, Mapping[str, Any] | Broken]],
+    rows: Iterable[tuple[RowPlace, Mapping[str, Any] | BrokenRow]],
     form: Mapping[str, str],
     adjust: Callable[[Mapping[str, Any], dict[str, Any]], None] = lambda row, values: None,
 ) -> Answers:
@@ -185,7 +185,7 @@ def parse_answers(
     paths = {name: places.split() for name, places in form.items()}
     parsed = Answers()
     for place, row in rows:
-        if isinstance(row, Broken):
+        if isinstance(row, BrokenRow):
             raise place.error(None, row.problem + ("; is the file cut?" if row.problem.startswith("broken") else ""))
         told = {name: [value_at(row, path) for path in own] for name, own in paths.items()}
         # NaN is not equal to itself.

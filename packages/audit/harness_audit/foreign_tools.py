@@ -20,14 +20,14 @@ from typing import Any
 import yaml
 
 from harness.datasets.archives import opened
-from harness.datasets.files import PYTHON_JSON, Broken, JsonText, RowPlace, as_row, json_value, parse_line, read_rows
+from harness.datasets.files import PYTHON_JSON, BrokenRow, JsonText, RowPlace, as_row, json_value, parse_line, read_rows
 from harness.errors import DataError
 from harness.storage.files import parse_yaml
 from harness_audit.bundle import zip_problems
 from harness_audit.foreign import FORMS, ForeignRun, as_options, check_run, parse_answers, value_at
 
 _Row = Mapping[str, Any]
-_Rows = Iterable[tuple[RowPlace, _Row | Broken]]
+_Rows = Iterable[tuple[RowPlace, _Row | BrokenRow]]
 _ZSTANDARD = 93  # a zip method that Python's zipfile reads from 3.14 on
 _VERSION = 2  # of Inspect's logs
 _STATES = {"success": "finished", "cancelled": "interrupted", "error": "stopped"}
@@ -86,7 +86,7 @@ def _log_pairs(path: Path) -> Iterator[tuple[str, Any]]:
         text.end()
 
 
-def _eval_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[RowPlace, _Row | Broken]]:
+def _eval_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[RowPlace, _Row | BrokenRow]]:
     """Yield the entries of an .eval file whose names are `wanted`, sorted by name. Raises DataError."""
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
@@ -165,7 +165,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         if right.isdigit() and right not in options and int(right) < len(options):  # the number of the right choice
             values["answers"] = options[int(right)]
 
-    def asked_once() -> Iterator[tuple[RowPlace, _Row | Broken]]:
+    def asked_once() -> Iterator[tuple[RowPlace, _Row | BrokenRow]]:
         asked: set[Any] = set()  # the rows of a document differ in their filter
         for place, row in _rows(path):
             number = value_at(row, "doc_id")
@@ -206,11 +206,11 @@ def _numbers(row: _Row) -> dict[str, float]:
 
 def _scores_by_filter(path: Path) -> dict[Any, dict[str, float]]:
     """doc_id -> scores of all its filters, where a file has several; else {}. Raises DataError for a doubled row."""
-    if len({value_at(row, "filter") for _, row in _rows(path) if not isinstance(row, Broken)}) < 2:
+    if len({value_at(row, "filter") for _, row in _rows(path) if not isinstance(row, BrokenRow)}) < 2:
         return {}
     table: dict[Any, dict[str, float]] = {}
     for place, row in _rows(path):
-        if isinstance(row, Broken):
+        if isinstance(row, BrokenRow):
             continue
         own, scores = _numbers(row), table.setdefault(row.get("doc_id"), {})
         if own.keys() & scores.keys():
