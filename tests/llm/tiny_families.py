@@ -33,7 +33,7 @@ SIZES |= {name: size for size, names in NAMES.items() for name in names.split()}
 _LATENT = {"num_key_value_heads": 4}  # as many as heads, with latent attention
 _ROPE = {"rope_type": "default", "rope_theta": 1e4}
 _TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
-LATENT = "axk1 deepseek_v2 deepseek_v3 dots3_note_text glm4_moe_lite minicpm3 youtu"
+LATENT = "axk1 deepseek_v2 deepseek_v3 dots3_note_text glm4_moe_lite minicpm3"
 FIXES = {
     **dict.fromkeys(LATENT.split(), _LATENT),
     "cohere_compass_text": {"rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), _ROPE)},
@@ -42,6 +42,7 @@ FIXES = {
     "longcat_flash": {**_LATENT, "num_layers": 1, "expert_ffn_hidden_size": 16},
     "mpt": {"d_model": 32, "n_heads": 4, "n_layers": LAYERS, "max_seq_len": WINDOW},
     "reformer": {"axial_pos_embds_dim": (16, 16), "axial_pos_shape": (20, 20)},
+    "youtu": {**_LATENT, "tie_word_embeddings": False},  # they are tied only when they are loaded
 }
 
 
@@ -86,8 +87,8 @@ def describe(folder, tokenizer, **settings):
 
 
 def saved(folder, tokenizer, family, **changes):
-    """A model folder of `family`, with weights."""
+    """A model folder of `family`, with weights, and its network."""
     net = network(config_of(family, **changes))
     shutil.copytree(tokenizer, folder)
     net.save_pretrained(folder)
-    return folder
+    return folder, net

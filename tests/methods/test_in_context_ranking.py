@@ -89,7 +89,7 @@ def words(tmp_path_factory):
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "gpt2"])
 def test_chunk_scores_equal_those_of_eager_attention(family, words, tmp_path):
-    folder = tiny.saved(tmp_path / family, words, family)
+    folder, _ = tiny.saved(tmp_path / family, words, family)
     model = load_model(asked(folder))
     net = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
     texts = ["Mira Tal founded it.", "The old bridge lies north of Abel.", "A river town."]

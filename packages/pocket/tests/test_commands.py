@@ -11,7 +11,7 @@ from pocket.eval import card as cards
 from pocket.tasks.catalog import skills
 
 from packages.pocket.tests import trainings
-from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
+from tests.cli.conftest import configs, environment, here  # noqa: F401 - fixtures
 from tests.forked import start
 
 COURSE = """stages:
@@ -81,7 +81,7 @@ def _states(text):
     return {line[:at].strip(): line[at:end].strip() for line in lines}
 
 
-def test_check_says_who_declares_what_and_whether_it_is_trained(here, cli, model):
+def test_check_says_who_declares_what_and_whether_it_is_trained(here, environment, model):
     trained(model, *skills())
     done = here("pocket", "check", str(model))
     assert (done.returncode, set(_states(done.stdout).values())) == (0, {"trained"}), done.stderr
@@ -92,8 +92,10 @@ def test_check_says_who_declares_what_and_whether_it_is_trained(here, cli, model
     own.parent.mkdir(parents=True, exist_ok=True)
     shipped = (Path(__file__).parents[1] / "pocket/configs/datasets/pocket/qasper.yaml").read_text()
     own.write_text(shipped.replace("instruction: Answer", "instruction: Please answer"))
-    done = cli("pocket", "check", "model").checked(4)
-    changed = {name for name, state in _states(done.stdout).items() if state == "changed since training"}
+    process = start("harness.cli.main", ["pocket", "check", "model"], model.parent, model.parent / "out", environment)
+    code, out, err = process.end()
+    assert code == 4, err
+    changed = {name for name, state in _states(out).items() if state == "changed since training"}
     assert changed == {"answer", "pecan search", "memwalker leaf", "qrmem ask"}
     trained(model, "answer")
     states = _states(here("pocket", "check", str(model)).checked(4).stdout)
@@ -130,9 +132,7 @@ def step_of(folder):
 
 def test_train_two_steps_and_resume(environment, here, model, course, tmp_path):
     command = ["pocket", "train", "--out", "trained", "--from", "model", "--curriculum", course]
-    first_process = start("harness.cli.main", [*command, "--steps", "2"], tmp_path, tmp_path / "printed", environment)
-    code, out, err = first_process.end()
-    assert (code, out) == (0, "trained/model\n"), err
+    assert here(*command, "--steps", "2").checked().stdout == "trained/model\n"
     assert step_of(tmp_path) == 2
     first = (tmp_path / "trained/model/model.safetensors").read_bytes()
     assert first != (model / "model.safetensors").read_bytes()
@@ -158,7 +158,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(environment, model, course, tmp_path
     for _ in range(900):
         if begun.exists() or process.poll() is not None:
             break
-        time.sleep(0.1)
+        time.sleep(0.05)
     process.signal(signal.SIGINT)
     code, out, err = process.end(60)
     assert (code, out) == (130, ""), err

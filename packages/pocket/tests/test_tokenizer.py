@@ -1,21 +1,16 @@
 """The pocket model's tokenizer: reproducible, lossless, one token for a name, a template that can be cut."""
 
-import hashlib
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from pocket.card import EMBEDDED
 from pocket.train.tokenizer import _MOST, BEGIN, END
 from pocket.world.names import ENDINGS, short_names
 
 from harness.llm.template import cut_template
 from harness.llm.text import Text
 
-ROOT = Path(__file__).resolve().parents[3]
+FILES = ("chat_template.jinja", "tokenizer.json", "tokenizer_config.json")
 CONTROL = (BEGIN, END, "<|user|>", "<|assistant|>")
 NAMES = [name for kind in ENDINGS for name in short_names(kind)]
 
@@ -25,22 +20,10 @@ def data(own):
     return Text(own, "own")
 
 
-def digests(folder):
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
-
-
-def test_the_same_seed_gives_the_same_bytes(tokenizer_folder, tmp_path):
-    """In another process, with other hashes and without threads."""
-    code = "import sys; from pathlib import Path; from pocket.train.tokenizer import build; build(Path(sys.argv[1]), 0)"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.environ["PYTHONPATH"],
-        "PYTHONHASHSEED": "7",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "again")], env=environment, check=True, timeout=120)
-    assert digests(tmp_path / "again") == digests(tokenizer_folder)
-    assert set(digests(tokenizer_folder)) == {"chat_template.jinja", "tokenizer.json", "tokenizer_config.json"}
+def test_the_same_seed_gives_the_bytes_that_it_once_gave(tokenizer_folder):
+    """In a process with other hashes: Python draws them anew for each."""
+    built = {p.name: p.read_bytes() for p in tokenizer_folder.iterdir()}
+    assert built == {name: (EMBEDDED / name).read_bytes() for name in FILES}
 
 
 ODD = [*CONTROL, "<0x41>", "<0xE2>", "\ufffd", "\x00", " ", "\n\n", "Toren ", " by", "212", "\U0001f409", "e\u0301"]
@@ -48,7 +31,6 @@ pieces = st.one_of(st.text(max_size=12), st.sampled_from(ODD))
 
 
 @given(st.lists(pieces, max_size=8).map("".join))
-@settings(max_examples=300, deadline=None)
 def test_lossless(own, data, text):
     """Control strings are text like any other, and no token of plain text is a control token."""
     ids = data.plain(text)

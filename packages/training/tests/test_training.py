@@ -71,7 +71,7 @@ def test_every_task_has_an_adapter_and_a_card(trained):
 
 
 def test_training_lowers_the_loss(base, tmp_path):
-    made = small.course(base, tmp_path, ("selection",), **{"selection.epochs": 12})
+    made = small.course(base, tmp_path, ("selection",), **{"selection.epochs": 6})
     small.train(made)
     losses = [line["loss"]["selection"] for line in lines(tmp_path)]
     assert losses[-1] < losses[0] - 1
