@@ -7,6 +7,7 @@ the median of the seven, the printed ratios must come out again.
 """
 
 import csv
+from bisect import bisect_left
 from importlib import resources
 from pathlib import Path
 from statistics import median
@@ -51,7 +52,11 @@ def tflops(tokens: int, convention: str) -> float:
 def implied(convention: str) -> list[int]:
     """Tokens beside the text whose TFLOPs come nearest to the printed ones, a number for each of ROWS."""
     rows = [(length(dataset, text), printed("Table 1", method, dataset, "TFLOPs")) for method, dataset, text in ROWS]
-    return [min(range(2000), key=lambda n: abs(tflops(text + n, convention) - spent)) for text, spent in rows]
+    more = [bisect_left(range(2000), spent, key=lambda n: tflops(text + n, convention)) for text, spent in rows]
+    return [
+        min((n - 1, n), key=lambda n: abs(tflops(text + n, convention) - spent))
+        for n, (text, spent) in zip(more, rows, strict=True)
+    ]
 
 
 def ratios(convention: str) -> list[float]:

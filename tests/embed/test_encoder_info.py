@@ -3,13 +3,20 @@
 No published weights are here, so what is tested is the code path: tokenizer, network, pooling, norm, prefix, tower.
 """
 
+import functools
 import json
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertForSequenceClassification, XLMRobertaForSequenceClassification, XLMRobertaModel
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BertForSequenceClassification,
+    XLMRobertaForSequenceClassification,
+    XLMRobertaModel,
+)
 
 from harness.config.layers import Choices
 from harness.config.schema import EncoderConfig
@@ -27,13 +34,16 @@ from tests.embed.saved_models import ARCHITECTURES, packed, saved, tokenizer
 TEXTS = ["the old bridge lies north of the river town", "mira", "river town"]
 
 
+@functools.cache
+def loaded(folder):
+    return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+
 def by_hand(folder, text, pooling, similarity):
     """One text alone, no padding: the first row or the mean of the last layer, scaled to length 1 for cosine."""
-    from transformers import AutoModel, AutoTokenizer
-
+    words, network = loaded(folder)
     with torch.no_grad():
-        row = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
-        hidden = AutoModel.from_pretrained(folder).eval()(**row).last_hidden_state[0]
+        hidden = network(**words(text, return_tensors="pt")).last_hidden_state[0]
     vector = hidden[0] if pooling == "cls" else hidden.mean(0)
     return (vector / vector.norm() if similarity == "cosine" else vector).numpy()
 

@@ -5,7 +5,6 @@ import itertools
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
 from harness.config.schema import ModelConfig
 from harness.cost.flops import flops
@@ -35,9 +34,9 @@ def loaded(request, words, tmp_path_factory):
     """A model of one layer (so that one mask says what it keeps) and its eager twin."""
     folder = tmp_path_factory.mktemp("model") / request.param
     depth = {"n_layer": 1} if request.param == "gpt2" else {"num_hidden_layers": 1}
-    tiny.saved(folder, words, request.param, **depth)
+    _, net = tiny.saved(folder, words, request.param, **depth)
     config = ModelConfig(name="m", source=str(folder), window=tiny.WINDOW, prefill_chunk=23)
-    return load_model(config), AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+    return load_model(config), net
 
 
 def written(model, monkeypatch, limit, close=True, after=""):

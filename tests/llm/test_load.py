@@ -36,7 +36,6 @@ def rewrite(path, **changes):
         (lambda d: rewrite(d / "config.json", layer_types=["linear_attention"] * 3), "without full attention"),
         (lambda d: rewrite(d / "config.json", max_position_embeddings=None), "how long its window is"),
         (lambda d: (d / "chat_template.jinja").unlink(), "has no chat template.*model.template=none"),
-        (lambda d: (d / "chat_template.jinja").write_text("{{ messages[0].content | upper }}"), "'m' shows a content"),
     ],
 )
 def test_a_spoilt_folder_is_named(copy, spoil, message):
@@ -269,14 +268,6 @@ def test_a_hub_model_is_pinned_loaded_and_kept(tiny_folder, tmp_path, hub):
     with load_model(asked).session(Meter()) as s:
         s.user("Where is the school?")
         assert s.write(5).text == first
-
-
-def test_an_embedded_model_that_cannot_be_built_is_one_sentence(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file"))
-    (problem,) = model_facts(ModelConfig(name="m", backend="random")).problems
-    assert problem.startswith("the embedded model cannot be built in ")
-    assert problem.endswith("; set HARNESS_HOME to a folder you may write to, or name a model with --model")
 
 
 def test_a_template_and_a_tokenizer_in_the_home_folder_are_those_that_were_checked(copy, tmp_path, monkeypatch):

@@ -402,10 +402,10 @@ def test_time_in_the_queue_is_not_time_of_a_call():
         took[n] = own
 
     together(*(partial(asks, n) for n in range(4)))
-    assert all(0.05 <= own.seconds < 0.1 for own in took.values()), took
+    assert all(0.05 <= own.seconds < 0.19 for own in took.values()), took
     assert all(own.queued >= 0.14 for own in took.values()), "each waited for the three others"
     together(*(partial(shares, n) for n in range(4)))
-    assert all(0.05 <= own.seconds < 0.1 for own in took.values()), "a batch's time is each member's"
+    assert all(0.05 <= own.seconds < 0.19 for own in took.values()), "a batch's time is each member's"
 
 
 class SlowBatches(Batches):

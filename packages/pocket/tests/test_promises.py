@@ -15,7 +15,6 @@ from pocket.world.fact_proofs import FactBase, prove
 from pocket.world.sample import KINDS, sample
 
 from packages.pocket.tests.reading import read, without
-from tests import random_model
 
 LENGTHS = (200, 230, 400, 900, 2500)
 EACH = 80
@@ -115,18 +114,3 @@ def test_the_world_is_as_it_was_also_in_a_process_with_other_hashing():
     env = {**os.environ, "PYTHONPATH": os.environ["PYTHONPATH"], "PYTHONHASHSEED": "4711"}
     ran = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == str([PINNED[kind] for kind in KINDS])
-
-
-def test_the_texts_of_the_random_model_are_those_of_its_version():
-    """Fails where the synthetic world writes otherwise: raise random_model.VERSION, then the two values here."""
-    texts = random_model._tokenizer_texts()
-    found = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
-    assert (random_model.VERSION, found) == (2, "12828ec1bfe7fb28")
-    assert 20_000 < sum(map(len, texts)) < 40_000
-
-
-def test_the_texts_fill_the_random_models_vocabulary():
-    tokenizer = random_model._train_tokenizer(random_model._tokenizer_texts())
-    assert tokenizer.get_vocab_size() == random_model.VOCABULARY
-    text = "Who wrote the book, and when? Caf\u00e9 \u6771\u4eac \U0001f409"
-    assert tokenizer.decode(tokenizer.encode(text).ids) == text

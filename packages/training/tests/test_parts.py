@@ -93,7 +93,7 @@ def sequences(tree):
 
 
 @st.composite
-def tolds(draw):
+def replies_to_one_text(draw):
     token = st.integers(0, 5)
     start = [90, 91, *draw(st.lists(token, max_size=6))]
     found = []
@@ -104,7 +104,7 @@ def tolds(draw):
     return found
 
 
-@given(tolds())
+@given(replies_to_one_text())
 @settings(max_examples=300, deadline=None)
 def test_a_tree_is_its_sequences(transcripts):
     (tree,) = build_trees(transcripts)
