@@ -72,17 +72,16 @@ def test_with_the_embedded_model_through_the_command(tmp_path, monkeypatch, comm
     assert any(step["action"] == "study" for record in read_run(folder).records for step in record["steps"])
     table = json.loads(command("report", "curves", "recorded", "--format", "json", "--t-n", "3")[1])
     replayed = {row["t_n"]: row for row in table if row["t_p"] == 0}
-    for t_n in (2, 3):
-        real = read_run(run(f"real{t_n}", t_p=0.0, t_n=t_n))
-        f1 = [r["scores"]["longbench.qa_f1_score"] for r in real.records]
-        spent = [sum(r["usage"][p]["flops"][DEFAULT] for p in ("search", "answer")) for r in real.records]
-        assert replayed[t_n]["mean"] == pytest.approx(sum(f1) / len(f1))
-        assert replayed[t_n]["tflops"] == pytest.approx(sum(spent) / len(spent) / 1e12, rel=1e-9)
-        probed = [r["usage"]["search"]["probes"]["flops"]["all-params"] for r in real.records]
-        assert replayed[t_n]["tflops.probes"] == pytest.approx(sum(probed) / len(probed) / 1e12, rel=1e-9)
-        assert replayed[t_n]["nodes"] == pytest.approx(sum(len(r["steps"]) for r in real.records) / len(real.records))
-        known = recording(Rule(1, 0.0), Rule(3, 0.0))
-        for theirs, ours in zip(real.records, read_run(folder).records, strict=True):
-            stop = known.stop(ours, Rule(t_n, 0.0))
-            assert stop.answer == theirs["prediction"]
+    real, there = read_run(run("real", t_p=0.0, t_n=3)), replayed[3]
+    f1 = [r["scores"]["longbench.qa_f1_score"] for r in real.records]
+    spent = [sum(r["usage"][p]["flops"][DEFAULT] for p in ("search", "answer")) for r in real.records]
+    assert there["mean"] == pytest.approx(sum(f1) / len(f1))
+    assert there["tflops"] == pytest.approx(sum(spent) / len(spent) / 1e12, rel=1e-9)
+    probed = [r["usage"]["search"]["probes"]["flops"]["all-params"] for r in real.records]
+    assert there["tflops.probes"] == pytest.approx(sum(probed) / len(probed) / 1e12, rel=1e-9)
+    assert there["nodes"] == pytest.approx(sum(len(r["steps"]) for r in real.records) / len(real.records))
+    known = recording(Rule(1, 0.0), Rule(3, 0.0))
+    for theirs, ours in zip(real.records, read_run(folder).records, strict=True):
+        stop = known.stop(ours, Rule(3, 0.0))
+        assert stop.answer == theirs["prediction"]
     assert len({replayed[t_n]["tflops"] for t_n in (1, 2, 3)}) == 3

@@ -51,12 +51,6 @@ class TestReasons:
             == "differs (by more than 2 points; weights, retrieved documents and scores not checked)"
         )
 
-    def test_another_reader_in_table_5(self, tmp_path):
-        found = run(tmp_path, mean=0.506, sets={"model": SEVEN})
-        assert row(found, table="Table 5")["notes"] == ()
-        note = "model: the reader is Qwen2.5-7B-Instruct, the paper's is Llama-3.1-8B-Instruct"
-        assert row(found)["notes"] == (note,)
-
     @pytest.mark.parametrize(
         ("changes", "reason"),
         [
@@ -83,13 +77,6 @@ class TestReasons:
         assert row(found, method="Bge-reranker")["notes"] == ()
         closed = run(tmp_path, mean=0.359, preset="naive-generation", models={"reader": {}}, sets={"dataset.top": 3})
         assert row(closed, method="Naive Generation")["notes"] == ()
-
-    def test_an_encoder_in_place_of_the_presets_own(self, tmp_path):
-        """The name in tables says so; what is compared is the encoder that the method uses."""
-        found = run(tmp_path, sets={"method.scoring": "dense"}, config={"method.name": "longrefiner[minilm]"})
-        assert row(found)["notes"][0] == "method: scoring is dense, the paper's is reranker"
-        labelled = run(tmp_path / "b", config={"method.name": "longrefiner [pocket]"})
-        assert row(labelled)["notes"] == ()
 
 
 class TestShipped:

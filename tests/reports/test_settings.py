@@ -7,7 +7,7 @@ import pytest
 from reports.columns import sections
 from reports.compare import compare
 from reports.main_table import frame
-from reports.settings import code_hash, is_setting, name_runs, settings
+from reports.settings import code_hash, name_runs, settings
 from reports.table_formats import render, render_sections
 from tests.reports.build import SCORE, answered, config, mistake, stored, write_run
 
@@ -54,11 +54,6 @@ def test_a_table_has_a_column_a_setting_and_the_plain_name(tmp_path):
     assert render_sections([("", section.frame)], "markdown").count("| bm25 | 10 |") == 1
     assert "method.k" in render(table, "csv").splitlines()[0]
     assert settings(frame([run(tmp_path / "alone", 1, k=1)])) == []
-
-
-def test_which_columns_are_settings():
-    names = ("method.k", "seed", "dataset.tokens", "roles.builder", "method", "tflops.low", "model", "method:score")
-    assert [is_setting(name) for name in names] == [True, True, True, True, False, False, False, False]
 
 
 def edited(root, number, value, code, **manifest):

@@ -17,7 +17,7 @@ def until(condition, seconds=120.0):
     while time.monotonic() < end:
         if condition():
             return True
-        time.sleep(0.2)
+        time.sleep(0.05)
     return False
 
 
@@ -30,7 +30,7 @@ def logged(uri, folders, suite=None, timeout=240):
 
 
 def test_a_run_is_logged_while_it_goes_on_and_ends_with_it(uri, tmp_path, monkeypatch):
-    monkeypatch.setattr(background, "INTERVAL", 0.2)
+    monkeypatch.setattr(background, "INTERVAL", 0.05)
     folder = tmp_path / "results" / "musique" / "pecan--tiny--0123abcd"
     trackers = BackgroundTracking(tmp_path, uri)
     trackers.add(folder)

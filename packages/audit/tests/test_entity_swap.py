@@ -129,7 +129,7 @@ def _skeleton(text):
     return TOKEN.sub("#", text)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60)
 @given(
     text=TEXT | LETTERS, question=TEXT, answers=st.lists(TEXT | WORDS, min_size=1, max_size=4), seed=st.integers(0, 9)
 )
@@ -165,13 +165,6 @@ def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch):
     assert contained(velmark, text)
     assert not contained(dok, text)
     assert dok in made.examples[0].question.text
-
-
-def test_a_mark_inside_a_word_covers_the_whole_word():
-    swap = entity_swap._Swap({"ada": "kelsor"}, 0)
-    place = swap.offset_map("So Ada Ada.")
-    assert swap.text("So Ada Ada.") == "So Kelsor Kelsor."
-    assert [place(4, end=False), place(5, end=True), place(8, end=False), place(9, end=True)] == [3, 9, 10, 16]
 
 
 def _config(path, **fields):
