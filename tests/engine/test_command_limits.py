@@ -174,7 +174,6 @@ def test_the_command_ends_with_3_and_the_command_that_resumes(command, tmp_path,
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--max-money", "3"], "--price-per-gpu-hour P"),
         (["--max-hours", "0"], "should be more than 0"),
         (["--max-hours", "9", "--shard", "1/2"], "--max-hours counts one process; leave it out, or --shard"),
         (

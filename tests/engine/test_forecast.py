@@ -218,5 +218,3 @@ def test_a_suite_that_runs_whole_says_so_and_plan_works_without_a_suite(here, co
     assert (one.returncode, one.stdout.splitlines()[0]) == (0, "1 run")
     priced = here("run", "--suite", "fine", "--mlflow", "off", "--price-per-gpu-hour", "2")
     assert (priced.returncode, "--price-per-gpu-hour is for --max-money M" in priced.stderr) == (2, True)
-    wrong = here("run", "--method", "ecko", "--dataset", "pocket/musique", "--plan").checked(2)
-    assert "unknown method 'ecko'" in wrong.stderr

@@ -69,5 +69,6 @@ def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypa
     examples = tuple(poisoned(example, plan.config.method.view == "evidence") for example in plan.dataset.examples)
     clean = outcome(plan, tmp_path / "clean", monkeypatch)
     assert [error for *_, error in clean[0]] == [None]
+    assert clean[1], "prompts are compared, too"
     poison = replace(plan, dataset=replace(plan.dataset, examples=examples))
     assert outcome(poison, tmp_path / "poisoned", monkeypatch) == clean

@@ -26,11 +26,6 @@ PLUMBING = "pocket-llama is trained on pocket/* only: on {} it shows plumbing, n
 NOISE = "random-llama is a random model: its answers are noise"
 
 
-def test_the_line_before_a_run():
-    told = "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model"
-    assert embedded.embedded_notice(ModelConfig(**READER)) == told
-
-
 @pytest.mark.parametrize(
     ("model", "dataset", "sentence"),
     [
@@ -39,7 +34,6 @@ def test_the_line_before_a_run():
         (READER, ("musique", "musique"), PLUMBING.format("musique")),
         (READER, ("pocket/mine", "musique"), PLUMBING.format("pocket/mine")),  # a name says not where rows are from
         (RANDOM, ("pocket/musique", "pocket"), NOISE),
-        (RANDOM, ("musique", "musique"), NOISE),
     ],
 )
 def test_the_caveat_of_a_stored_run(model, dataset, sentence):

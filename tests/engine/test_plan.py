@@ -117,12 +117,9 @@ def test_a_plan_holds_all_that_the_runner_needs():
     assert p.task == Task(instruction="Answer.", max_answer_tokens=8)
     assert len(p.dataset) == 3
     assert p.folder == f"books/searcher--able--{p.hash8}"
+    assert plan(model="org/Model-1B").folder.startswith("books/searcher--org~Model-1B--")
     assert len(p.hash8) == 8
     assert p.warnings == ("able is old", "pocket-llama is old")
-
-
-def test_a_slash_in_a_name_does_not_make_a_folder():
-    assert plan(model="org/Model-1B").folder.startswith("books/searcher--org~Model-1B--")
 
 
 @pytest.mark.parametrize(

@@ -27,29 +27,12 @@ def stored(tmp_path_factory):
     return Path(harness.run("closed-book", "musique", data=str(rows), model="random", mlflow="off", out=out).folder)
 
 
-def hostile(stored, place, values):
-    """A copy of the run whose run.yaml has other values."""
-    folder = place / "results" / stored.parent.name / stored.name
-    shutil.copytree(stored, folder)
-    content = yaml.safe_load((folder / "run.yaml").read_text())
-    for key, value in values.items():
-        part, _, name = key.partition(".")
-        content["config"].setdefault(part, {})[name] = value
-    (folder / "run.yaml").write_text(yaml.safe_dump(content))
-    return folder
-
-
 def test_a_format_that_nobody_chose_is_not_loaded(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", musique_rows(1))
     fields = {"name": "x", "instruction": "Answer.", "max_answer_tokens": 4, "scorers": ("evidence_recall",)}
     config = DatasetConfig(format="os.path:join", data=str(rows), **fields)
     with pytest.raises(UserError, match="'os.path:join' is code that nobody chose"):
         load(config)
-
-
-def test_the_loader_itself_refuses_too():
-    with pytest.raises(UserError, match="code that nobody chose"):
-        registry.load("subprocess:run")
 
 
 def test_a_stored_configuration_cannot_choose_code_but_the_user_can(tmp_path):
@@ -110,7 +93,10 @@ def test_a_module_of_the_folder_of_ones_own_presets_is_the_users(tmp_path, monke
 def test_score_imports_only_scorers_that_the_command_names(stored, tmp_path, monkeypatch, capsys):
     (tmp_path / "brief.py").write_text("def brevity(prediction, references):\n    return 1.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    run = hostile(stored, tmp_path, {"dataset.scorers": ["brief:brevity"]})
+    run = shutil.copytree(stored, tmp_path / "results" / stored.parent.name / stored.name)
+    content = yaml.safe_load((run / "run.yaml").read_text())
+    content["config"]["dataset"]["scorers"] = ["brief:brevity"]
+    (run / "run.yaml").write_text(yaml.safe_dump(content))
     for more, code in (([], 2), (["--scorers", "brief:brevity"], 0)):
         with pytest.raises(SystemExit) as ended:
             main(["score", str(run), *more])

@@ -1,18 +1,59 @@
-"""Names that a file system or a URI cannot take as they are: one sentence, or MLflow's database in its place."""
+"""Names that lead elsewhere, or that a file system or a URI cannot take as they are."""
 
 import contextlib
 import os
 import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.cli.main import main
+from harness.config.layers import Choices
+from harness.datasets.narrativeqa_stories import _Folder
+from harness.engine.plan import plan_choices
+from harness.errors import HarnessError, UserError
+from harness.storage.paths import inside
 from harness.tracking import track as tracking
 from harness.tracking.store import sqlite_path
 from tests.reports.build import record, write_run
 
-QUICK = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--model", "random", "--profile", "pocket"]
+QUICK = ("--profile", "pocket", "--limit", "1", "--mlflow", "off")
+
+
+@pytest.mark.parametrize("name", ["../secret", "..", "/etc/passwd", "a/../../b", "a\0b", "a\nb"])
+def test_names_that_lead_elsewhere(tmp_path, name):
+    with pytest.raises(UserError, match="not followed"):
+        inside(tmp_path, name)
+
+
+@given(st.lists(st.text(max_size=12), min_size=1, max_size=3))
+def test_a_joined_path_stays_inside_or_is_refused(names):
+    folder = Path("/srv/results")
+    try:
+        path = inside(folder, *names)
+    except HarnessError:
+        return
+    assert Path(os.path.normpath(path)).is_relative_to(folder)
+
+
+def test_a_document_id_reads_no_file_outside_the_stories(tmp_path):
+    (tmp_path / "stories").mkdir()
+    (tmp_path / "secret.content").write_text("secret")
+    with pytest.raises(UserError, match="not followed"):
+        _Folder(tmp_path / "stories").read("../secret")
+
+
+def test_a_data_set_name_keeps_runs_in_the_results_folder(tmp_path):
+    sets = {"dataset.tokens": 200, "dataset.questions": 1, "dataset.kind": "musique"}
+    file = tmp_path / "received.yaml"
+    file.write_text(
+        "dataset: {name: '..', format: pocket, instruction: Answer., max_answer_tokens: 4, scorers: [evidence_recall]}\n"
+    )
+    with pytest.raises(UserError, match="no name of a file below"):
+        plan_choices(Choices(method="bm25", model="random", files=(str(file),), sets=sets))
 
 
 @pytest.mark.parametrize("name", ["a%41b", "a?b", "a#b", "a b", "%3F?&x=1", "ü;:@"])
@@ -41,6 +82,6 @@ def test_a_folder_that_mlflow_cannot_open_is_told(tmp_path):
 def test_a_folder_name_that_is_too_long(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as end:
-        main([*QUICK, "--limit", "1", "--out", "x" * 256, "--mlflow", "off"])
+        main(["run", "-m", "bm25", "-d", "pocket/musique", "--model", "random", *QUICK, "--out", "x" * 256])
     assert end.value.code == 3
     assert "File name too long; choose a folder you may write to with --out" in capsys.readouterr().err

@@ -64,17 +64,10 @@ def stored(tmp_path_factory):
     return run
 
 
-def paths(value, at=()):
-    """The path of `value` and of every value in it."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [at, *(path for key, one in inner for path in paths(one, (*at, key)))]
-
-
-def leaves(value):
+def leaves(value, at=()):
     """The paths of values that hold no other."""
-    every = paths(value)
-    inner = {path[:-1] for path in every if path}
-    return [path for path in every if path not in inner]
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path for key, one in inner for path in leaves(one, (*at, key))] or [at]
 
 
 def read(file, number=0):
