@@ -162,7 +162,7 @@ def _merge_overlaps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _cut_to_spans(document: Document, spans: Sequence[tuple[int, int]]) -> tuple[Document, tuple[Piece, ...]]:
-    """The document cut to `spans`, a blank line between them, passages too; and where its pieces come from."""
+    """Return (the document and its passages cut to `spans`, a blank line between them; where its pieces come from)."""
     pieces: list[Piece] = []
     passages: list[Passage] = []
     at = 0

@@ -92,7 +92,7 @@ def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swe
 
 
 def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choices, Swept]:
-    """`shared` and `swept` with an axis of `repeat` seeds from the chosen one on; None adds none. Raises UserError."""
+    """Add a sweep axis of `repeat` seeds, from the chosen seed on, if given. Raises UserError."""
     if repeat is None:
         return shared, swept
     if "seed" in swept or "seed" in shared.sets:
@@ -142,7 +142,7 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
 
 
 def _in_order(plans: list[Plan], choices: Sequence[Choices]) -> tuple[list[Plan], list[Lost]]:
-    """The plans, each behind those that it takes a number from, and the runs without such a plan. Raises UserError."""
+    """Put each plan after those it takes a number from; also return the runs without such a plan. Raises UserError."""
     if not any(plan.pending for plan in plans):
         return plans, []
     from harness.engine.parameter_sources import order_by_source
@@ -151,7 +151,7 @@ def _in_order(plans: list[Plan], choices: Sequence[Choices]) -> tuple[list[Plan]
 
 
 def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) -> list[str]:
-    """One line for each (sentence, run name) of `wrong`; a sentence of more than `max_repeats` runs has one for all."""
+    """One line for each (sentence, run name), or one for all runs of a sentence that more than `max_repeats` share."""
     runs: dict[str, list[str]] = {}
     for sentence, name in wrong:
         runs.setdefault(sentence, []).append(name)

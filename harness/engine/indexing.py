@@ -30,7 +30,7 @@ _KEPT = 4  # indexes held in memory at least: questions on one document follow e
 
 
 class Indexer:
-    """Indexes for the questions of one run; of several that need one, one builds it. kept: how many stay in memory."""
+    """The indexes of one run: if several questions need the same one, one builds it. kept: how many stay in memory."""
 
     def __init__(
         self, plan: Plan, models: Models, cache: IndexCache, store: RunStore, progress: Progress, budget: Budget
@@ -47,10 +47,10 @@ class Indexer:
         self._indexed: set[str] = set()  # ids of documents that were indexed, or failed; no question waits for them
 
     def choose_next(self, examples: Iterable[Example]) -> int:
-        """Index in `examples` (the questions left) of the first one whose documents nobody else is indexing.
+        """Position in `examples` of the first question none of whose documents is being indexed by another thread.
 
-        So several documents are indexed at the same time, also where many questions on one follow each other. Marks the
-        documents of the one it found as being indexed until `documents_done`; if it finds none: 0, marking nothing.
+        So several documents are indexed at the same time, also where many questions on one follow each other. The
+        question's documents count as being indexed until `documents_done`. If there is no such question: 0.
         """
         if self._plan.method.scope != "document":
             return 0

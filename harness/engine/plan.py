@@ -180,14 +180,14 @@ def _plan(r: Resolution, elsewhere: bool) -> Plan:
 
 
 def _pop_missing_here(r: Resolution) -> list[Missing]:
-    """Remove from `r.problems` what is only missing on this machine, and return it; the mistakes stay."""
+    """Remove from `r.problems` those about things only missing on this machine, and return them."""
     absent = [problem for problem in r.problems if isinstance(problem, Missing)]
     r.problems = [problem for problem in r.problems if problem not in absent]
     return absent
 
 
 def make_method(r: Resolution) -> Method:
-    """Import the resolved method and check its parameters; a number that another run will give is 1 until then.
+    """Import the resolved method and check its parameters; those to be filled from another run get the placeholder 1.
 
     Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters or prompts.
     """
@@ -207,7 +207,7 @@ def make_method(r: Resolution) -> Method:
 
 
 def pending_params(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters (of `params`, name -> value) whose number another run gives: {"max_nodes": "from:pecan"}."""
+    """The parameters in `params` to be filled from another run: {"max_nodes": "from:pecan"}."""
     return {name: params[name] for name in cls.from_other_runs if str(params.get(name)).startswith(FROM)}
 
 

@@ -72,7 +72,7 @@ def answered_ids(
     budget: Budget,
     retry_failed: bool,
 ) -> tuple[set[str], dict[str, dict[str, Any]]]:
-    """(Ids of questions that need no answer, id of a question to ask again -> what its earlier tries sent).
+    """Return (ids of questions that need no answer, {id of a question to ask again: what its earlier tries sent}).
 
     `progress` counts the first, `budget` what all of them sent. starts: of the manifest; retry_failed: ask questions
     without an answer again.

@@ -53,7 +53,7 @@ class Lost:
 def in_turn(
     plans: Sequence[Plan], execute: Callable[[Plan], RunResult], hooks: Sequence[Hook] = ()
 ) -> Iterator[Outcome]:
-    """Run each plan by `execute`, with calls to the hooks around it, and yield what became of it, errors included."""
+    """Run each plan by `execute`, call the hooks before and after it, and yield its Outcome, errors included."""
     for plan in plans:
         try:
             ready = plan

@@ -81,7 +81,7 @@ def folder_lock(folder: Path, check: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
-    """Become the writer of a run, or of a part of it, for the block: the folder of its files, without old drafts.
+    """Hold the writer's lock of a run, or of a part of it; yields the folder of its files, without old drafts.
 
     Raises RunLocked, SaveError (it cannot be written), and UserError for a whole run with parts: their questions would
     be asked again.

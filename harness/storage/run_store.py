@@ -146,7 +146,7 @@ class RunStore:
             write_atomic(path, data, sync_folder=sync_folder)
 
     def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows to a file of lines, which is open from its first rows on. Raises SaveError."""
+        """Append rows to a JSON-lines file, which is opened at the first of them. Raises SaveError."""
         with self._lock:
             if self._closed or not rows:
                 return

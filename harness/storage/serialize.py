@@ -63,7 +63,7 @@ def dump(value: Any) -> tuple[bytes, bytes]:
 
 
 def load(data: bytes, arrays: bytes) -> Any:
-    """Deserialise the value whose `dump` this is; each call returns a fresh copy."""
+    """The inverse of `dump`; each call returns a fresh copy."""
     named: dict[str, np.ndarray] = {}
     if arrays:
         with np.load(io.BytesIO(arrays), allow_pickle=False) as file:
