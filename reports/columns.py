@@ -66,9 +66,9 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
     columns = [as_printed(name, known) for name in columns]
     if unknown := [name for name in columns if name not in known]:
         whole = [name for name in known if not name.endswith((".low", ".high"))]
-        see = "--all prints every column; harness score RUN --scorers NAME adds a score"
-        see += "; a name with a comma goes in quotes: --columns '\"A,B\",n'" * any("," in name for name in whole)
-        raise UnknownName("column", unknown[0], whole, see)
+        hint = "--all prints every column; harness score RUN --scorers NAME adds a score"
+        hint += "; a name with a comma goes in quotes: --columns '\"A,B\",n'" * any("," in name for name in whole)
+        raise UnknownName("column", unknown[0], whole, hint)
     chosen = dict.fromkeys([*_RUN_COLUMNS, *settings(frame), *columns, *_HIDDEN_COLUMNS])
     with_ends = [part for name in chosen for part in (name, f"{name}.low", f"{name}.high") if part in known]
     return frame[list(dict.fromkeys(with_ends))]

@@ -159,8 +159,8 @@ def questions(
     problems = [run_rows.problem for run_rows in rows if run_rows.problem]
     notes = [f"No gold answers, questions and shown texts: {problem}." for problem in problems[:1]]
     if detailed < len(ids):
-        why = "--questions" if detailed == limits.questions else "so that the page stays small"
-        notes.append(f"Details of {detailed} of {len(ids)} questions ({why}); all can be searched.")
+        reason = "--questions" if detailed == limits.questions else "so that the page stays small"
+        notes.append(f"Details of {detailed} of {len(ids)} questions ({reason}); all can be searched.")
     if detailed and length != LENGTHS[0]:
         notes.append(
             f"So that the page stays small, texts are cut at {length.text} characters, and at most {length.shown} "

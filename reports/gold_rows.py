@@ -80,7 +80,7 @@ def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
 
 
 def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool = False) -> list[Rows]:
-    """`read_rows` of each run; a data set that several runs need is read once."""
+    """`read_rows` of each run, with its `data` and `whole`; a data set that several runs need is read once."""
     read: dict[str, Rows] = {}
     rows_of_runs = []
     for run in (with_data_at(run, data) for run in runs):
@@ -95,7 +95,7 @@ def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool =
 def with_rows(
     runs: Sequence[StoredRun], data: str | None, warn: Callable[[str], None], *, whole: bool = False
 ) -> list[tuple[StoredRun, Rows]]:
-    """Each run with its rows, as `rows_of`; one without is left out with a warning.
+    """Each run with its rows; one without is left out with a warning. data, whole: as in `read_rows`.
 
     Raises UserError where no run has any, and for `data` where runs are over several data sets.
     """

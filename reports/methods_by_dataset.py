@@ -106,8 +106,8 @@ def _method_row(
     # Notes of every run stand once, others with the data set; those on probes and shares of 0 % in its own table alone.
     for text in dict.fromkeys(note for run in by_dataset.values() for note in run["notes"]):
         if not text.startswith(costs.PROBES) and "(0 %)" not in text:
-            where = [dataset for dataset, run in by_dataset.items() if text in run["notes"]]
-            notes.append(text if len(where) == len(by_dataset) else f"{', '.join(where)}: {text}")
+            shared = [dataset for dataset, run in by_dataset.items() if text in run["notes"]]
+            notes.append(text if len(shared) == len(by_dataset) else f"{', '.join(shared)}: {text}")
     values = [value for name in datasets if (value := cells[name]) is not None]
     mean, ends = None, None  # where a data set has no value, or no interval
     if len(values) == len(datasets):

@@ -73,7 +73,7 @@ class _Group:
 
     name: str
     runs: list[StoredRun]
-    found: SideBySide
+    tables: SideBySide
     problem: str | None
     comparison: Comparison
 
@@ -105,7 +105,7 @@ def page(
     for number, group in enumerate(groups):
         part = sum(len(run.records) for run in group.runs) / answers
         share = replace(limits, size=int(limits.size * part), graphs=int(limits.graphs * part))
-        means, differences = group.found.means, group.found.differences
+        means, differences = group.tables.means, group.tables.differences
         # By default the reference of the differences is the first run.
         base = None if differences is None else differences["reference_run"].iloc[0]
         reference = next((i for i, run in enumerate(group.runs) if run.name == base), 0)
@@ -123,13 +123,13 @@ def page(
     live_section = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
     top = [description] * bool(description)
     for group in groups if live is None else ():  # while runs go on, nothing has been found yet
-        sentence = finding(group.found.means, group.runs, group.problem is None)
+        sentence = finding(group.tables.means, group.runs, group.problem is None)
         top.append(f"{group.name}: {sentence}" if len(groups) > 1 else sentence)
     head = el("header", el("h1", title), *(el("p", text, class_="finding") for text in top))
     links = {group.name: f"#{_anchor(group.name)}" for group in groups}
     contents = [el("nav", *(el("a", name, href=link) for name, link in links.items()))] * (len(groups) > 1)
     if len({(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs}) > 1:
-        contents.append(leaderboard(pd.concat([group.found.means for group in groups]), runs, links))
+        contents.append(leaderboard(pd.concat([group.tables.means for group in groups]), runs, links))
     body = joined(head, live_section, *contents, *parts, header(runs, written) if runs else None)
     return _filled_template(title, body, heads, joined(*blocks), live_section is not None)
 
@@ -139,12 +139,12 @@ def _group(name: str, runs: list[StoredRun], comparison: Comparison) -> _Group:
     counted, problem = comparison.convention or DEFAULT, None
     reference = comparison.reference if len(runs) > 1 else None
     try:
-        found = side_by_side(runs, reference=reference, force=comparison.force, convention=counted)
+        tables = side_by_side(runs, reference=reference, force=comparison.force, convention=counted)
     except UserError as e:
         means = frame(runs, convention=counted, reference=comparison.reference or REFERENCE)
-        found, problem = SideBySide(ordered(means), None), str(e)
-    place = {run: i for i, run in enumerate(found.means["run"])}  # every list on the page has the table's order
-    return _Group(name, sorted(runs, key=lambda r: place[r.name]), found, problem, comparison)
+        tables, problem = SideBySide(ordered(means), None), str(e)
+    place = {run: i for i, run in enumerate(tables.means["run"])}  # every list on the page has the table's order
+    return _Group(name, sorted(runs, key=lambda r: place[r.name]), tables, problem, comparison)
 
 
 def _anchor(name: str) -> str:
@@ -154,7 +154,7 @@ def _anchor(name: str) -> str:
 
 def _section(group: _Group, number: int, listed: Questions, figure: Html, added: Sequence[Html | None]) -> Html:
     """A data set's section, from means to questions; number: its place on the page; figure: score against cost."""
-    (main,), (full,) = (sections(group.found.means, columns) for columns in (None, ()))
+    (main,), (full,) = (sections(group.tables.means, columns) for columns in (None, ()))
     printed: list[Html] = []  # published numbers beside the group's, where they were asked for
     if (margin := group.comparison.margin) is not None:
         printed_rows = paper.frame(group.runs, margin=margin, convention=group.comparison.convention)
@@ -165,7 +165,7 @@ def _section(group: _Group, number: int, listed: Questions, figure: Html, added:
             printed.append(el("p", "None of these runs measures a value printed in a paper.", class_="none"))
     differences = [
         joined(el("h3", f"Paired differences: {paired.title}"), table(paired.frame, sortable=True))
-        for paired in group.found.paired()
+        for paired in group.tables.paired()
     ]
     if group.problem is not None:
         differences = [el("h3", "Paired differences"), el("p", group.problem, class_="note pre")]

@@ -28,9 +28,9 @@ def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
     cut = {tuple(r["document_ids"]): _CUT.findall(" ".join(s.get("note") or "" for s in r["steps"])) for r in answered}
     if calls := sum(int(count) for notes in cut.values() for count, _ in notes):  # each document counts once
         limits = ", ".join(sorted({limit for notes in cut.values() for _, limit in notes}))
-        where = f"in {sum(map(bool, cut.values()))} of {len(cut)} indexes"
+        place = f"in {sum(map(bool, cut.values()))} of {len(cut)} indexes"
         dropped = "an unfinished last point is dropped where there are others"
-        lines.append(f"{calls} summaries, {where}, were cut at {limits} tokens; {dropped}")
+        lines.append(f"{calls} summaries, {place}, were cut at {limits} tokens; {dropped}")
     return lines
 
 

@@ -257,9 +257,9 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
 
     Columns of failed questions, cut texts and notes are left out where frame.attrs["asked"] is without them.
     """
-    asked = frame.attrs.get("asked", _PAPERS_LEAVE_OUT)
-    cells = Cells(frame.drop(columns=[n for n in _PAPERS_LEAVE_OUT[:2] if n in frame and n not in asked]))
-    if without_notes := bool(cells.footnotes) and "notes" not in asked:
+    columns = frame.attrs.get("asked", _PAPERS_LEAVE_OUT)
+    cells = Cells(frame.drop(columns=[n for n in _PAPERS_LEAVE_OUT[:2] if n in frame and n not in columns]))
+    if without_notes := bool(cells.footnotes) and "notes" not in columns:
         cells.heads, cells.numeric, cells.rows = cells.heads[:-1], cells.numeric[:-1], [r[:-1] for r in cells.rows]
     rows = [[_one_line(cell) for cell in row] for row in cells.rows]
     footnotes = [f"[{i}] {_one_line(note)}" for i, note in enumerate(cells.footnotes, 1)]

@@ -75,10 +75,10 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     marks = [evidence(step["shown"], example) for step in record["steps"]]
     notes = [f"{result.problem} So the steps stand in their order only."] if result.problem else []
     if result.graph is not None and UNKNOWN in marks:
-        why = "the data set marks nothing as supporting this question"
-        why = why if example is not None else "the question is not in the data set"
-        why = f"{rows.problem} (--data names the rows)" if rows.problem else why
-        notes.append(f"It is unknown which steps showed evidence: {why}.")
+        problem = "the data set marks nothing as supporting this question"
+        problem = problem if example is not None else "the question is not in the data set"
+        problem = f"{rows.problem} (--data names the rows)" if rows.problem else problem
+        notes.append(f"It is unknown which steps showed evidence: {problem}.")
     moves = trace_moves(record["steps"], result.graph)
     return Search(stored, record, rows, result.graph, moves, marks, result.problem, notes)
 

@@ -177,8 +177,8 @@ class Group(TyperGroup):
                 command.below = {entry.name: entry.summary for entry in below.values()}
             return subgroup
         if command is None and not ctx.resilient_parsing and not cmd_name.startswith("-"):
-            near = close_matches(cmd_name, self.list_commands(ctx), limit=1)
-            hint = f"Did you mean '{near[0]}'?" if near else "Packages add commands: pip install ./packages/NAME"
+            matches = close_matches(cmd_name, self.list_commands(ctx), limit=1)
+            hint = f"Did you mean '{matches[0]}'?" if matches else "Packages add commands: pip install ./packages/NAME"
             ctx.fail(f"No such command '{cmd_name}'. {hint}")
         return command
 

@@ -186,9 +186,9 @@ def _check_imports() -> Iterator[Check]:
             if _is_installed(package):  # if not, the checks of extras and models say so
                 getattr(importlib.import_module(package), name)
         except Exception as e:  # noqa: BLE001 - a library that is not whole raises anything
-            why = (str(e).strip().splitlines() or [type(e).__name__])[-1]
+            reason = (str(e).strip().splitlines() or [type(e).__name__])[-1]
             wish = f"pip install --force-reinstall {package}"
-            yield Check("Packages", "problem", package, f"cannot be imported ({why}): {wish}")
+            yield Check("Packages", "problem", package, f"cannot be imported ({reason}): {wish}")
 
 
 def _is_installed(package: str) -> bool:

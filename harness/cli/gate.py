@@ -129,8 +129,7 @@ def _beside_baseline(name: str, folder: Path, baseline: str, drop: float | None)
 
     check_name = "not below the baseline" + ("" if drop is None else f" by more than {drop:g}")
     try:
-        base = read_run(Path(baseline))
-        comparison = compare_with_baseline(read_run(folder), base)
+        comparison = compare_with_baseline(read_run(folder), read_run(Path(baseline)))
     except UserError as error:
         return Check(name, check_name, False, f"not comparable: {error}")
     difference, low, high = (comparison[key] for key in ("difference", "difference.low", "difference.high"))

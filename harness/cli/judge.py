@@ -188,11 +188,11 @@ def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, 
     if 2 * counts["unclear"] > judged.replied:
         say(f"warning: most replies of {name} hold no verdict; use a larger model, or another prompt (--prompt)")
     if judged.failures:
-        question, why = next(iter(judged.failures.items()))
+        question, reason = next(iter(judged.failures.items()))
         total = len(judged.judgements) + len(judged.failures)
         say(
             f"error: {folder}: {len(judged.failures)} of {total} answers were not judged; the first, that of "
-            f"'{question}': {why}  (the same command asks for them again)"
+            f"'{question}': {reason}  (the same command asks for them again)"
         )
 
 

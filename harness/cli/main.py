@@ -192,8 +192,8 @@ def _run_command(arguments: list[str]) -> int:
             sys.stderr.write(f"{e.format_message()}\n")
             return 2
         message = e.format_message().partition(" (Possible options")[0].partition(", unable to parse")[0].rstrip(".")
-        if near := getattr(e, "possibilities", None):
-            message += f". Did you mean '{near[0]}'?"
+        if matches := getattr(e, "possibilities", None):
+            message += f". Did you mean '{matches[0]}'?"
         see = f"  ({context.command_path} --help)" if context is not None else ""
         return _print_error(message + see, 2)
     except Exception as e:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it

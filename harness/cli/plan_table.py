@@ -124,7 +124,7 @@ def run_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]
             before[run_key(plan.choices)] = ready = with_numbers(plan, before, options.folder)
             forecasts.append(forecast(ready, options.folder, options.convention or DEFAULT))
         except HarnessError as e:
-            how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.pending.items())
-            how = how if isinstance(e, RunWaits) else str(e)
-            forecasts.append(Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how))
+            note = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.pending.items())
+            note = note if isinstance(e, RunWaits) else str(e)
+            forecasts.append(Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, note))
     return forecasts

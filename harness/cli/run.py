@@ -39,8 +39,7 @@ def run(
     Every method runs on every data set; --sweep runs each combination of its values, --repeat each of N seeds. Answers
     are scored and saved one by one, so nothing is lost when a run stops.
     """
-    work = partial(run_selection, selection, execution, scaling, sweep, repeat)
-    return until_interrupted(work, SAVED)
+    return until_interrupted(partial(run_selection, selection, execution, scaling, sweep, repeat), SAVED)
 
 
 def run_selection(
@@ -69,14 +68,14 @@ def run_selection(
     code, started, waiting = planned.code, False, False
     with scaling.executor(options, command, len(plans) > 1) as execute:  # by default harness.engine.runner.run
         for number, outcome in enumerate(in_turn(plans, execute, hooks), 1):
-            exit_code, why = _print_one(outcome, len(plans) > 1, options)
+            exit_code, problems = _print_one(outcome, len(plans) > 1, options)
             code = max(code, exit_code, key=_CODES_BY_SEVERITY.index)
             waits = isinstance(outcome.error, RunWaits)
             started, waiting = started or (exit_code != 2 and not waits), waiting or waits
             if ran is not None and outcome.result:
                 ran.append(outcome.result.folder)
-            planned.lost += [Lost(outcome.plan.run_name, why)] if why else []
-            if options.fail_fast and why:
+            planned.lost += [Lost(outcome.plan.run_name, problems)] if problems else []
+            if options.fail_fast and problems:
                 planned.lost += [Lost(p.run_name, "not started, as --fail-fast asks") for p in plans[number:]]
                 break
     code = 3 if started and code == 2 else code
@@ -104,6 +103,6 @@ def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int
     print_result(result, outcome.plan, options.json)
     if result.failed:
         say(failure_text(result, f"{name}: " if several else "", options.debug))
-    why = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
-    why += result.save_problems
-    return (3, "; ".join(why)) if why else (0, None)
+    problems = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
+    problems += result.save_problems
+    return (3, "; ".join(problems)) if problems else (0, None)

@@ -73,8 +73,8 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
         short = "replies end there" if ends else "replies go on; they are cut here, but cost more tokens"
     yield line("stop strings", short == "replies end there", short)
     first = ask(max_tokens=1, logprobs=True, top_logprobs=config.logprobs or 5)
-    known, why = (0, first) if isinstance(first, str) else (len(first.first_token), "it gives none")
-    yield line("log-probabilities", known > 0, f"of {known} tokens" if known else why)
+    known, reason = (0, first) if isinstance(first, str) else (len(first.first_token), "it gives none")
+    yield line("log-probabilities", known > 0, f"of {known} tokens" if known else reason)
     raw = {"model": served, "prompt": "One, two,", "max_tokens": 4}
     try:
         reply = server.post("/completions", raw, lambda _: None, 1 << 20, Tries())
@@ -104,5 +104,5 @@ def _check_methods(capabilities: set[str], known: int) -> Iterator[Check]:
         else:
             group = "ok", "by a chat alone"
         groups.setdefault(group, {}).setdefault(presets.read("methods", name)[0][0], name)
-    for (state, why), names in sorted(groups.items(), reverse=True):
-        yield Check("Methods, each with the presets that extend it", state, why, ", ".join(names.values()))
+    for (state, reason), names in sorted(groups.items(), reverse=True):
+        yield Check("Methods, each with the presets that extend it", state, reason, ", ".join(names.values()))

@@ -24,10 +24,10 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
     count = 0
     for folder in folders:
         if not Path(folder).is_dir():
-            near = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
-            figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
-            what = "no folder matches the pattern" if set("*?[") & {*folder} else "there is no folder"
-            raise UserError(f"{what} '{folder}'; name a folder with runs, as given to harness run --out{figure}")
+            matches = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
+            figure = f", or did you mean the figure: harness report {matches[0]} RUNS_DIR" if matches else ""
+            problem = "no folder matches the pattern" if set("*?[") & {*folder} else "there is no folder"
+            raise UserError(f"{problem} '{folder}'; name a folder with runs, as given to harness run --out{figure}")
         runs_here: dict[str, StoredRun] = {}
         damaged: list[UserError] = []
         for path in run_folders([folder]):

@@ -80,6 +80,6 @@ def _page(search: Search, data: str | None) -> str:
     from reports.page import page
 
     if search.graph is None:
-        why = search.problem or "this search went over no graph."
-        raise UserError(f"nothing to draw: {why[0].lower()}{why[1:]}")
+        problem = search.problem or "this search went over no graph."
+        raise UserError(f"nothing to draw: {problem[0].lower()}{problem[1:]}")
     return page([with_data_at(search.stored, data)], title=search.record["question_id"], limits=Limits(graphs=_LARGEST))

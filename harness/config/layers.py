@@ -177,8 +177,8 @@ def _assignment_layer(key: str, value: Any, origin: str, method: str | None) -> 
             cls = method_class(str(tree.values.get("implementation")))
             known += [f"method.{name}" for name in cls.Config.model_fields]
         same = [name for name in known if name.partition(".")[2] == key.rpartition(".")[2]]
-        near = same or close_matches(key, known) or [*PARTS, "roles", *SCALARS]
-        raise unknown(f"key '{key}' ({origin})", same[0] if same else key, near)
+        matches = same or close_matches(key, known) or [*PARTS, "roles", *SCALARS]
+        raise unknown(f"key '{key}' ({origin})", same[0] if same else key, matches)
     trust(parsed(value))
     problems: list[HarnessError] = []
     path = f"method.params.{rest}" if root == "method" and rest else key

@@ -102,8 +102,8 @@ def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
         }
     if isinstance(values, list):
         return [_with_full_paths(value, folder, key) for value in values]
-    here = key in _PATH_KEYS and isinstance(values, str) and values and (folder / values).exists()
-    return str(folder / values) if here else values
+    beside = key in _PATH_KEYS and isinstance(values, str) and values and (folder / values).exists()
+    return str(folder / values) if beside else values
 
 
 def read(kind: str, name: str, about: bool = False) -> list[Layer]:

@@ -141,8 +141,8 @@ def import_target(target: str) -> Any:
         raise problem from e
     if not hasattr(module, name):
         public = [n for n in vars(module) if not n.startswith("_")]
-        where = getattr(module, "__file__", "built in")
-        raise UnknownName(f"name in module '{module_name}' ({where})", name, close_matches(name, public) or public)
+        place = getattr(module, "__file__", "built in")
+        raise UnknownName(f"name in module '{module_name}' ({place})", name, close_matches(name, public) or public)
     return getattr(module, name)
 
 
@@ -159,8 +159,8 @@ def _import_problem(target: str, module: str, error: Exception) -> UserError | N
     if module.partition(".")[0] in ("harness", "methods"):
         return None
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
-    where = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in frames[-1:])
-    return UserError(f"'{target}' cannot be imported: {where}{type(error).__name__}: {error}")
+    place = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in frames[-1:])
+    return UserError(f"'{target}' cannot be imported: {place}{type(error).__name__}: {error}")
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from harness.errors import ConfigError, UserError, unknown
 
 Axes = Mapping[str, Sequence[Any]]
 
-_OTHERWISE = {
+_USE_INSTEAD = {
     "method": "name several with --method A,B",
     "dataset": "name several with --dataset A,B",
     "limit": "a run of fewer questions is part of the run of more",
@@ -44,8 +44,8 @@ def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
     problems = []
     for key, values in axes.items():
         texts = [value_text(value) for value in values]
-        if key in _OTHERWISE:
-            problems.append(f"{where}: '{key}' cannot be swept; {_OTHERWISE[key]}")
+        if key in _USE_INSTEAD:
+            problems.append(f"{where}: '{key}' cannot be swept; {_USE_INSTEAD[key]}")
         elif not texts or "" in texts:
             problems.append(f"{where} {key}: name its values, for instance {key}=1,2,4")
         elif ranges := [entry for entry in texts if re.fullmatch(r"-?\d+\.\.\S*", entry)]:
@@ -95,8 +95,8 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     notes = []
     for key, methods in methods_without.items():
         if methods and methods.keys() == parameters.keys():
-            what = f"key '{key}' (--sweep): no method of this command has it"
-            raise unknown(what, key, {f"method.{name}" for names in parameters.values() for name in names})
+            problem = f"key '{key}' (--sweep): no method of this command has it"
+            raise unknown(problem, key, {f"method.{name}" for names in parameters.values() for name in names})
         if methods:
             notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
     return expanded, notes

@@ -86,8 +86,8 @@ def parsed(value: Any) -> Any:
         return text
 
 
-def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
-    """Parse ["method.k=3"] to {"method.k": Raw("3")}. where: goes before the text in messages, "--set ".
+def parse_assignments(texts: Iterable[str], prefix: str) -> dict[str, Any]:
+    """Parse ["method.k=3"] to {"method.k": Raw("3")}. prefix: goes before the text in messages, "--set ".
 
     Raises ConfigError with a sentence for each malformed or repeated assignment.
     """
@@ -97,7 +97,7 @@ def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
-            problems.append(f"'{where}{text}' is no assignment; write KEY=VALUE, for instance method.k=3")
+            problems.append(f"'{prefix}{text}' is no assignment; write KEY=VALUE, for instance method.k=3")
         elif assigned.setdefault(key, Raw(value)) != value:
             problems.append(f"'{key}' is set twice: to {assigned[key]} and to {value}")
     if problems:
@@ -116,8 +116,8 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
         raise ConfigError([f"{shown}: cannot be read ({e.strerror}); name another file"]) from e
     except (yaml.YAMLError, ValueError) as e:
         mark = getattr(e, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError([f"{shown}{where}: {getattr(e, 'problem', None) or 'not valid YAML'}"]) from e
+        place = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError([f"{shown}{place}: {getattr(e, 'problem', None) or 'not valid YAML'}"]) from e
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):

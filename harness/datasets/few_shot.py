@@ -59,7 +59,7 @@ class Shots:
             if question.text not in self._nearest:
                 scores = self._index.get_scores(words(question.text))
                 nearest = np.argsort(-scores, kind="stable")[: self._count]
-                self._nearest[question.text] = [self._pool[at] for at in reversed(nearest)]
+                self._nearest[question.text] = [self._pool[i] for i in reversed(nearest)]
             examples = self._nearest[question.text]
         return SHOTS + "\n".join(_shot_text(example, self._config) for example in examples)
 

@@ -190,13 +190,13 @@ class JsonText:
         self._at, self._bytes = 0, self._bytes + len(data)
         return bool(data)
 
-    def _line_and_column(self, at: int) -> tuple[int, int]:
-        """Line and column, from 1, of the character `at` of the text that is held."""
-        lines, start = self._text.count("\n", 0, at), self._text.rfind("\n", 0, at)
-        return self._line + lines, at - start if lines else self._column + at
+    def _line_and_column(self, position: int) -> tuple[int, int]:
+        """Line and column, from 1, of the character `position` of the text that is held."""
+        lines, start = self._text.count("\n", 0, position), self._text.rfind("\n", 0, position)
+        return self._line + lines, position - start if lines else self._column + position
 
-    def _error_at(self, problem: str, at: int | None = None) -> DataError:
-        line, column = self._line_and_column(self._at if at is None else at)
+    def _error_at(self, problem: str, position: int | None = None) -> DataError:
+        line, column = self._line_and_column(self._at if position is None else position)
         return DataError(self._name, line, None, f"{problem} (column {column})")
 
 

@@ -63,14 +63,14 @@ def parse_row(raw: dict[str, Any]) -> Row:
     past = []
     for number, (title, sentence) in enumerate(row.supporting_facts):
         if title not in lengths:
-            why = "is not the title of one of the paragraphs (the fullwiki setting is not supported)"
-            raise RowError(f"supporting_facts[{number}]", f"'{title}' {why}")
+            problem = "is not the title of one of the paragraphs (the fullwiki setting is not supported)"
+            raise RowError(f"supporting_facts[{number}]", f"'{title}' {problem}")
         if sentence < 0:
             raise RowError(f"supporting_facts[{number}]", f"sentence number {sentence} is negative")
         if sentence >= lengths[title]:
             past.append([title, sentence])
     titles = {title for title, _ in row.supporting_facts}
-    supporting = tuple(at for at, (title, _) in enumerate(row.context) if title in titles)
+    supporting = tuple(i for i, (title, _) in enumerate(row.context) if title in titles)
     extra: dict[str, Any] = {
         "supporting_facts": [list(fact) for fact in row.supporting_facts],
         "supporting_paragraphs": list(supporting),

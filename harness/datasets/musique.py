@@ -49,10 +49,10 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
     if not row.answerable:
         return Skip(UNANSWERABLE)
     positions: dict[int, int] = {}  # paragraph's idx -> its place
-    for at, paragraph in enumerate(row.paragraphs):
+    for i, paragraph in enumerate(row.paragraphs):
         if paragraph.idx in positions:
             raise RowError("paragraphs", f"idx {paragraph.idx} is used twice")
-        positions[paragraph.idx] = at
+        positions[paragraph.idx] = i
     for number, hop in enumerate(row.question_decomposition or ()):
         if hop.paragraph_support_idx not in (None, *positions):
             name = f"question_decomposition[{number}].paragraph_support_idx"

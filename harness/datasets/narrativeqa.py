@@ -135,8 +135,8 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
         except RowError as error:
             raise place.error(error.field, error.problem + _HINT) from None
     if not order:
-        why = f"has no question of the set '{split_name}' (dataset.split={config.split})"
-        raise DataError("qaps.csv", None, None, why)
+        problem = f"has no question of the set '{split_name}' (dataset.split={config.split})"
+        raise DataError("qaps.csv", None, None, problem)
     hashed.update(stories.digest(order).encode())
     return examples.dataset(config, hashed.hexdigest(), source, commit)
 

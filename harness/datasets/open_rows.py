@@ -41,8 +41,8 @@ def _string(raw: Mapping[str, Any], key: str, prefix: str = "") -> str:
     """The text raw[key]. prefix: path to `raw` in the row, "output[0].". Raises RowError if it is no text, or blank."""
     value = raw.get(key)
     if not isinstance(value, str):
-        why = "is missing" if key not in raw else f"should be a string, is {type_name(value)}"
-        raise RowError(prefix + key, why)
+        problem = "is missing" if key not in raw else f"should be a string, is {type_name(value)}"
+        raise RowError(prefix + key, problem)
     if not value.strip():
         raise RowError(prefix + key, "is empty")
     return value
@@ -94,8 +94,8 @@ def _objects(value: Any, name: str) -> list[dict[str, Any]]:
 def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
     """{"short_answers": [answers of a sub-question, ..]} of ASQA's qa_pairs, {} without any. name: the field."""
     texts = []
-    for at, pair in enumerate(_objects(pairs if pairs is not None else [], name)):
-        answers = _strings(pair.get("short_answers"), f"{name}[{at}].short_answers")
+    for i, pair in enumerate(_objects(pairs if pairs is not None else [], name)):
+        answers = _strings(pair.get("short_answers"), f"{name}[{i}].short_answers")
         if kept := [answer for answer in answers if answer.strip()]:
             texts.append(kept)
     return {"short_answers": texts} if texts else {}
@@ -116,7 +116,7 @@ def _asqa_row(raw: dict[str, Any]) -> OpenRow:
     """A row of ASQA's own file: the annotators' long answers, and the short ones. Raises RowError."""
     question = _string(raw, "ambiguous_question")
     annotations = _objects(raw.get("annotations"), "annotations")
-    long = [_string(entry, "long_answer", f"annotations[{at}].") for at, entry in enumerate(annotations)]
+    long = [_string(entry, "long_answer", f"annotations[{i}].") for i, entry in enumerate(annotations)]
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
     return OpenRow(_row_id(raw, question, "id", "sample_id"), question, clean_answers(long, "annotations"), extra)
 
@@ -133,7 +133,7 @@ def _kilt_row(raw: dict[str, Any]) -> OpenRow:
     """A row of a KILT task; outputs without an answer hold provenance only and are skipped. Raises RowError."""
     question = _string(raw, "input")
     output = _objects(raw.get("output"), "output")
-    texts = [_string(o, "answer", f"output[{at}].") for at, o in enumerate(output) if o.get("answer") is not None]
+    texts = [_string(o, "answer", f"output[{i}].") for i, o in enumerate(output) if o.get("answer") is not None]
     return OpenRow(_row_id(raw, question, "id"), question.strip(), clean_answers(texts, "output"))
 
 

@@ -111,14 +111,14 @@ def _evidence(question: _Question, document: Document, spans: _Spans) -> tuple[t
     return tuple(Support(document.id, *span) for span in sorted(marked)), {k: n for k, n in missing.items() if n}
 
 
-def _example(question: _Question, where: str, document: Document, spans: _Spans) -> Example:
-    """A question with the answers and evidence of all annotators. where: its field, "qas[0]". Raises RowError."""
-    refuse_blank({f"{where}.question_id": question.question_id, f"{where}.question": question.question})
+def _example(question: _Question, field: str, document: Document, spans: _Spans) -> Example:
+    """A question with all annotators' answers and evidence. field: its place in the row, "qas[0]". Raises RowError."""
+    refuse_blank({f"{field}.question_id": question.question_id, f"{field}.question": question.question})
     if not question.answers:
-        raise RowError(f"{where}.answers", "the question has no answer")
-    answered = [_answer_and_kind(a.answer, f"{where}.answers[{n}].answer") for n, a in enumerate(question.answers)]
+        raise RowError(f"{field}.answers", "the question has no answer")
+    answered = [_answer_and_kind(a.answer, f"{field}.answers[{n}].answer") for n, a in enumerate(question.answers)]
     if blank := [n for n, (answer, _) in enumerate(answered) if not answer.strip()]:
-        raise RowError(f"{where}.answers[{blank[0]}].answer", "is blank")
+        raise RowError(f"{field}.answers[{blank[0]}].answer", "is blank")
     supporting, counts = _evidence(question, document, spans)
     answers = tuple(dict.fromkeys(answer for answer, _ in answered))
     gold = Gold(answers, supporting, {"types": [kind for _, kind in answered], **counts})

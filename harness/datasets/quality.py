@@ -44,17 +44,17 @@ class _Single(StrictRow):
     hard: bool | None = None
 
 
-def _example(row: _Question, where: str, document: Document) -> Example:
-    """A question with its gold answer. where: its field for a RowError, "questions[0]", or "" for a row of its own.
+def _example(row: _Question, field: str, document: Document) -> Example:
+    """A question with its gold answer. field: its place, for a RowError: "questions[0]", or "" for a row of its own.
 
     Gold.extra has gold_label (from 1), all_classes (the options), and difficult where known.
     """
-    head = f"{where}." if where else ""
+    head = f"{field}." if field else ""
     refuse_blank({f"{head}question_unique_id": row.question_unique_id, f"{head}question": row.question})
     options = tuple(row.options)
     if not 2 <= len(options) <= _LETTERS:
         raise RowError(f"{head}options", f"should be 2 to {_LETTERS} options, are {len(options)}")
-    if blank := [at for at, option in enumerate(options) if not option.strip()]:
+    if blank := [i for i, option in enumerate(options) if not option.strip()]:
         raise RowError(f"{head}options[{blank[0]}]", "is blank")
     label = row.gold_label
     if label is None:

@@ -124,7 +124,7 @@ def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> 
     so_far, size, order = Counter[tuple[str, str]](), 0, []
 
     def distance(at: int) -> float:
-        """How far the shares of kinds would be from those of all if the unit left[at] came next."""
+        """How far the shares of kinds would be from those of all if the unit remaining[at] came next."""
         unit, unit_kinds = remaining[at]
         return sum((so_far[k] + unit_kinds[k] - (size + len(unit)) * n / number) ** 2 for k, n in total.items())
 

@@ -73,7 +73,7 @@ def _parse_entries(value: Any, name: str) -> list[Entry]:
     value = records_from_columns(value, name)
     if not isinstance(value, list):
         raise RowError(name, f"should be a list, is {type_name(value)}")
-    return [_parse_entry(entry, f"{name}[{at}]") for at, entry in enumerate(value)]
+    return [_parse_entry(entry, f"{name}[{i}]") for i, entry in enumerate(value)]
 
 
 def documents_in_row(raw: Mapping[str, Any]) -> list[Entry] | None:
@@ -125,9 +125,9 @@ class DocumentStore:
         """Parse a list of entries; a page id stands for its page. name: the list in messages. Raises RowError."""
         if not self.sources or not isinstance(listed, list):
             return _parse_entries(listed, name)
-        for at, entry in enumerate(listed):
+        for i, entry in enumerate(listed):
             if (page := _page_id(entry)) and page not in self.articles:
-                raise RowError(f"{name}[{at}]", f"the page {page} is not in {self.name}")
+                raise RowError(f"{name}[{i}]", f"the page {page} is not in {self.name}")
         return _parse_entries([self.articles.get(_page_id(entry), entry) for entry in listed], name)
 
     def find(self, raw: Mapping[str, Any], *keys: str) -> list[Entry] | None:
@@ -142,15 +142,15 @@ class DocumentStore:
         if not isinstance(pages, list):
             return None
         documents = []
-        for at, page in enumerate(pages):
-            where = f"EntityPages[{at}]"
+        for i, page in enumerate(pages):
+            field = f"EntityPages[{i}]"
             file, title = (page.get(k) if isinstance(page, dict) else None for k in ("Filename", "Title"))
             if not isinstance(file, str) or not file:
-                raise RowError(f"{where}.Filename", "is missing")
+                raise RowError(f"{field}.Filename", "is missing")
             text = self._page_text(file)
             if text is not None:
                 title = title if isinstance(title, str) else ""
-                documents.append(_parse_entry({"title": title, "text": text, "id": Path(file).stem}, where))
+                documents.append(_parse_entry({"title": title, "text": text, "id": Path(file).stem}, field))
         return documents or None
 
     def _page_text(self, file: str) -> str | None:

@@ -198,14 +198,14 @@ def assemble(row: Row) -> tuple[Example, Document]:
         raise RowError(None, "the document is empty: no paragraph has text")
     pieces: list[str] = []
     passages: list[Passage] = []
-    at = 0
+    start = 0
     for number, (title, text) in enumerate(row.paragraphs):
         piece = "\n".join(part for part in (title, text) if part)
         if not piece.strip():
             raise RowError(None, f"paragraph {number} has neither title nor text")
-        passages.append(Passage(title, at, at + len(piece)))
+        passages.append(Passage(title, start, start + len(piece)))
         pieces.append(piece)
-        at += len(piece) + len(SEPARATOR)
+        start += len(piece) + len(SEPARATOR)
     document = Document(id=row.id, text=SEPARATOR.join(pieces), passages=tuple(passages))
     if wrong := [i for i in row.supporting if i not in range(len(passages))]:
         raise RowError("supporting", f"{wrong[0]!r} is no paragraph's number, 0 to {len(passages) - 1}")

@@ -80,7 +80,7 @@ class RulerText:
     def spans(self, document: str) -> tuple[Support, ...]:
         """The spans of the marked pieces in the text; document: its id."""
         starts = list(itertools.accumulate((len(piece) + len(self.gap) for piece in self.pieces), initial=0))
-        return tuple(Support(document, starts[at], starts[at] + len(self.pieces[at])) for at in sorted(self.marked))
+        return tuple(Support(document, starts[i], starts[i] + len(self.pieces[i])) for i in sorted(self.marked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +147,12 @@ class Niah:
                 for _ in range(size)
             ]
             places = sorted(dice.sample(range(size), len(needles)))
-        for at, (place, needle) in enumerate(zip(places, needles, strict=True)):
-            hay.insert(place + at, needle)
+        for i, (place, needle) in enumerate(zip(places, needles, strict=True)):
+            hay.insert(place + i, needle)
         chosen = dice.sample(range(len(keys)), self.asked)
-        listed = [keys[at] for at in chosen]
+        listed = [keys[i] for i in chosen]
         query = ", ".join(listed[:-1]) + ", and " + listed[-1] if len(listed) > 1 else listed[0]
-        answers = [value for at in chosen for value in values[at]]
+        answers = [value for i in chosen for value in values[i]]
         one = len(answers) == 1
         head = f"What is the special magic {self.value[:-1]}" if one else f"What are all the special magic {self.value}"
         question = f"{head} for {query} mentioned in the provided text?"
@@ -171,7 +171,7 @@ def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> Rule
     value = dice.randint(10000, 99998)
     chain = [f"VAR {names[0]} = {value}", *(f"VAR {b} = VAR {a}" for a, b in itertools.pairwise(names))]
     pieces = [NOISE] * size
-    marked = [place + at for at, place in enumerate(sorted(dice.sample(range(size), len(chain))))]
+    marked = [place + i for i, place in enumerate(sorted(dice.sample(range(size), len(chain))))]
     for place, line in zip(marked, chain, strict=True):
         pieces.insert(place, line)
     question = f"Find all variables that are assigned the value {value} in the text above."
@@ -227,7 +227,7 @@ def _among_paragraphs(dice: random.Random, size: int, question: SourceQuestion, 
     drawn = dice.sample(near, len(near)) + dice.sample(far, min(n_others, len(far)))
     texts = [*question.shown, *itertools.islice(itertools.cycle(drawn), n_others)]  # again, where there are too few
     dice.shuffle(texts)
-    marked = [at for at, text in enumerate(texts) if text in question.evidence]
+    marked = [i for i, text in enumerate(texts) if text in question.evidence]
     pieces = [f"Document {n}:\n{text}" for n, text in enumerate(texts, start=1)]
     return RulerText(pieces, marked, "\n\n", question.question, question.answers)
 
@@ -381,8 +381,8 @@ def _longest_text(config: DatasetConfig, options: Options) -> Callable[[int], Ru
         return count(prompt) + config.max_answer_tokens
 
     if (needed := length(text_of_size(0, least))) > options.tokens:
-        why = f"a text of '{options.task}' needs {needed} tokens at least with this tokenizer"
-        raise ConfigError([f"dataset.tokens: {options.tokens} are too few; {why}"])
+        problem = f"a text of '{options.task}' needs {needed} tokens at least with this tokenizer"
+        raise ConfigError([f"dataset.tokens: {options.tokens} are too few; {problem}"])
     low, high = least, least * 2
     while high < options.tokens and length(text_of_size(0, high)) <= options.tokens:
         low, high = high, high * 2

@@ -49,7 +49,7 @@ def _with_sentence_spaces(paragraphs: Any) -> Any:
         if isinstance(pair, dict) and "title" in pair:
             pair = [pair["title"], *(value for value in pair.values() if isinstance(value, list))]
         if isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[1], list):
-            pair = [pair[0], [f" {s}" if at and isinstance(s, str) else s for at, s in enumerate(pair[1])]]
+            pair = [pair[0], [f" {s}" if i and isinstance(s, str) else s for i, s in enumerate(pair[1])]]
         pairs.append(pair)
     return pairs
 

@@ -149,9 +149,9 @@ class WatchedRows:
         """Add the sums so far to the arrays of the requests."""
         self._reduce()
         if self._groups:
-            flat_sums, at = torch.cat([group.sums.flatten() for group in self._groups]).cpu().numpy(), 0
+            flat_sums, start = torch.cat([group.sums.flatten() for group in self._groups]).cpu().numpy(), 0
             for group in self._groups:
-                flat = flat_sums[at : (at := at + group.sums.numel())]
+                flat = flat_sums[start : (start := start + group.sums.numel())]
                 for (total, rows), sums in zip(group.totals, flat.reshape(group.sums.shape), strict=True):
                     part = sums[:rows, : total.shape[-1]]
                     total += part if total.ndim == 2 else part.sum(0)

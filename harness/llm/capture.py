@@ -304,6 +304,7 @@ class Pack:
     _watched: WatchedRows | None = None
 
     def __post_init__(self) -> None:
+        """In a shared pass (`at` is set) note the rows whose weights are asked for, and the contexts that write."""
         if self.at is not None:
             feeds = [(part, part.capture) for part in self.parts if isinstance(part.capture, FeedCapture)]
             requests = [

@@ -92,6 +92,7 @@ class Context(Session):
         return [tokens, max(self._cached, self._booked_end), self._answering, self._adapter]
 
     def _reply_state(self, before: int) -> dict[str, Any]:
+        """What a kept reply adds to the context of `before` tokens: token ids, and how many of them have run."""
         return {"ids": self.ids[before:], "ran": self._cached - before}
 
     def _restore_reply(self, values: Mapping[str, Any]) -> None:

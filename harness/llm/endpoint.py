@@ -303,18 +303,17 @@ class EndpointSession(Session):
             request.expected, self._meter = self._meter.usage(), meter
             raise
         finally:
-            spent = {**vars(took), "retries": tries.retries, "markers": markers}
-            self._book_request(kind, reply, spent)
+            self._book_request(kind, reply, {**vars(took), "retries": tries.retries, "markers": markers})
             read = self._length
             if unanswered := tries.sent - (reply is not None):
                 pairs = unanswered * (read * (read + 1) // 2)
                 self._book("prefill", unanswered * read, logits=unanswered, pairs=pairs, billed=0, answered=False)
         return reply
 
-    def _book_request(self, kind: Kind, reply: Reply | None, spent: dict[str, Any]) -> None:
-        """Book one request with the tokens of its reply (None: it failed); spent: further fields of Event."""
+    def _book_request(self, kind: Kind, reply: Reply | None, fields: dict[str, Any]) -> None:
+        """Book one request with the tokens of its reply (None: it failed); fields: further fields of Event."""
         if reply is None:
-            self._book(kind, 0, requests=1, **spent)
+            self._book(kind, 0, requests=1, **fields)
             return
         read = self._length if reply.tokens_in is None else reply.tokens_in
         reused, count = min(reply.tokens_cached, read), self._model.tokens.count
@@ -322,7 +321,7 @@ class EndpointSession(Session):
         out = thought + count(reply.text) if reply.tokens_out is None else reply.tokens_out
         counts = {"logits": 1, "pairs": read * (read + 1) // 2, "reused": reused, "billed": out}
         unsure = reply.counts_refused + (self._model.estimates and (reply.tokens_in, reply.tokens_out).count(None))
-        self._book(kind, read, requests=1, endings=int(reply.ending), recounted=unsure, **counts, **spent)
+        self._book(kind, read, requests=1, endings=int(reply.ending), recounted=unsure, **counts, **fields)
         if kind == "prefill":
             self._book_writing(min(thought, out), out, read, reply.unclosed)
             if self._model.estimates:

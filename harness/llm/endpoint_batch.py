@@ -116,8 +116,8 @@ class Batches:
             try:
                 sent = self._server.request("/files", _id_problem, _MOST_FILE_BYTES, Tries(), form=form)
             except RequestFailed as error:
-                why = f"no batch was sent: {error}; a server without batches needs model.batch=false"
-                raise CannotRun(why) from None
+                problem = f"no batch was sent: {error}; a server without batches needs model.batch=false"
+                raise CannotRun(problem) from None
             batches.append({"file": str(sent["id"])})
             file.close()
         self._files.clear()
@@ -146,7 +146,7 @@ class Batches:
         """The id of the batch of an uploaded file: one that is there, else a new one. Raises LimitReached."""
         once = dataclasses.replace(self._server, policy=dataclasses.replace(self._server.policy, retries=0))
         body = {"input_file_id": file, "endpoint": _URL, "completion_window": "24h"}
-        why: Exception | None = None
+        problem: Exception | None = None
         for n in range(self._server.policy.retries + 1):
             if n:
                 time.sleep(self._server.policy.wait_before(n, 0.0))
@@ -156,8 +156,8 @@ class Batches:
             try:
                 return str(once.post("/batches", body, _id_problem, _MOST_FILE_BYTES, Tries())["id"])
             except RequestFailed as error:
-                why = error
-        raise self._stop_error(why)
+                problem = error
+        raise self._stop_error(problem)
 
     def _list_batches(self) -> Iterator[dict[str, Any]]:
         """The batches that the server has, latest first. Raises LimitReached."""
@@ -178,8 +178,8 @@ class Batches:
         except (RequestFailed, CannotRun) as error:
             raise self._stop_error(error) from None
 
-    def _stop_error(self, why: object) -> LimitReached:
-        return LimitReached(f"stopped, as {why}; the same command goes on with the batches that were sent")
+    def _stop_error(self, problem: object) -> LimitReached:
+        return LimitReached(f"stopped, as {problem}; the same command goes on with the batches that were sent")
 
     def _receive(self, batches: list[dict[str, str]]) -> None:
         """Wait until these batches ended, and take their replies. Raises LimitReached; CannotRun for a refused one."""

@@ -201,7 +201,7 @@ class Server:
         **more: Any,
     ) -> Any:
         """As `post`, with the JSON `content` as it is; a GET without one. more: as of `_send_once`."""
-        why = ""
+        reason = ""
         for n in range(self.policy.retries + 1):
             self._wait_for_try(n)
             tries.made += 1
@@ -212,11 +212,11 @@ class Server:
                     raise _Retryable(problem)
                 return reply
             except _Retryable as e:
-                why = str(e)
+                reason = str(e)
                 tries.sent -= not e.sent
                 self._obey_wait(e.wait)
         sent = "1 try" if tries.made == 1 else f"{tries.made} tries"
-        raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {why}")
+        raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {reason}")
 
     def check_alive(self) -> None:
         """Return when a server answers at all. Raises CannotRun where none does, or where it refuses our key."""

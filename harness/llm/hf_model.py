@@ -85,10 +85,10 @@ class LoadedModel(Network, LanguageModel):
         except CannotRun:
             raise
         except Exception as e:  # a damaged config.json makes transformers raise whatever its values lead to
-            why = next(iter(str(e).splitlines()), "") or type(e).__name__
+            reason = next(iter(str(e).splitlines()), "") or type(e).__name__
             full = isinstance(e, torch.OutOfMemoryError)
             fix = "use a smaller one" if full else "copy the model's folder again, or name another model"
-            raise CannotRun(f"cannot load the weights of '{self.name}' ({why.rstrip('.:! ')}); {fix}") from e
+            raise CannotRun(f"cannot load the weights of '{self.name}' ({reason.rstrip('.:! ')}); {fix}") from e
         # transformers fills what is missing with random numbers and only logs it.
         wrong = sorted([*map(str, info["missing_keys"]), *(str(key) for key, *_ in info["mismatched_keys"])])
         if wrong:

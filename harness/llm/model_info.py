@@ -41,7 +41,7 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
     if misplaced := misplaced_settings(config):
         return ModelFacts(config.name, problems=misplaced)
     try:
-        folder, where = local_folder(config)
+        folder, origin = local_folder(config)
     except CannotRun as e:
         return ModelFacts.without_weights(config.name, e, {"window": config.window} if config.window else {})
     settings = _read_json(folder / "config.json", config.name)
@@ -63,12 +63,12 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
     window, too_long = thinking_room(config, config.window or positions)
     problems += too_long
     refusals = _refusals(config, settings, config.window or positions)
-    adapters, warnings, unfit = _adapters(config, Base(config.name, folder, where))
+    adapters, warnings, unfit = _adapters(config, Base(config.name, folder, origin))
     problems += unfit
     # "transformers" where the fused kernel is not exact.
     fused = config.attention == "eager" or families.capture_problem(settings, 0, config.trust_remote_code) is None
     identity = {
-        "weights": where,
+        "weights": origin,
         "dtype": resolved_dtype(config, settings),
         "attention": config.attention if fused else "transformers",
         "adapters": adapters,

@@ -233,9 +233,9 @@ class Scripted(Backend):
         except ValidationError as e:
             raise CannotRun(f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}") from e
         except (OSError, yaml.YAMLError, ValueError) as e:
-            why = getattr(e, "strerror", None) or str(e).splitlines()[0]
+            reason = getattr(e, "strerror", None) or str(e).splitlines()[0]
             way_out = "check model.script (with --set from the current folder)"
-            raise CannotRun(f"the script '{config.script}' cannot be used: {why}; {way_out}") from e
+            raise CannotRun(f"the script '{config.script}' cannot be used: {reason}; {way_out}") from e
         room, problems = thinking_room(config, config.window or script.window)
         if problems:
             raise CannotRun(problems[0])

@@ -125,8 +125,8 @@ def cut_template(
         try:
             return render([{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)])
         except Exception as error:  # a template is a program of the model's maker
-            why = " ".join(str(error).split()) or type(error).__name__
-            raise CannotRun(f"{template_words(name)} cannot be applied ({why}); {_HINT}") from error
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CannotRun(f"{template_words(name)} cannot be applied ({reason}); {_HINT}") from error
 
     once = rendered(_USER)
     if extra:

@@ -116,7 +116,7 @@ class Corpus:
         if whole and (page.text.count(" ") < limit or len(page.text.split()) <= limit):
             return [page.text] if page.text else []
         words = page.text.split()
-        return [" ".join(words[at : at + self.words]) for at in range(0, len(words), self.words)]
+        return [" ".join(words[start : start + self.words]) for start in range(0, len(words), self.words)]
 
 
 def _id(row: Mapping[str, Any], key: str, place: RowPlace) -> str:

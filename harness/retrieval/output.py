@@ -75,8 +75,8 @@ class _DocumentTexts:
     def entry(self, hit: Hit) -> dict[str, Any]:
         """A document as the JSON object {"id", "title", "text", "score"}; its rows are joined by a space."""
         (document, score), parts = hit, []
-        for at, length in self._places[document]:
-            self._file.seek(at)
+        for offset, length in self._places[document]:
+            self._file.seek(offset)
             parts.append(self._file.read(length).decode())
         number, title = self._heads[document]
         return {"id": number, "title": title, "text": " ".join(filter(None, parts)), "score": round(score, 4)}

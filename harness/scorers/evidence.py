@@ -90,20 +90,20 @@ def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[in
 @scorer("evidence_hit", "1 if a shown text is on a supporting page (hit@k)", "shown")
 def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """1 where a shown span is on a supporting page, else 0: hit@k for the k texts shown; None without such pages."""
-    return float(any(at is not None for at in _positions(shown, supporting))) if supporting else None
+    return float(any(place is not None for place in _positions(shown, supporting))) if supporting else None
 
 
 @scorer("evidence_mrr", "1 / place of the first shown text on a supporting page", "shown")
 def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """1 / place, from 1, of the first shown span on a supporting page, in the order of showing; 0 without one."""
-    positions = [at for at in _positions(shown, supporting) if at is not None]
+    positions = [place for place in _positions(shown, supporting) if place is not None]
     return (1 / (1 + min(positions)) if positions else 0.0) if supporting else None
 
 
 @scorer("evidence_pages", "share of supporting pages that a shown text is on", "shown")
 def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """Share of the supporting pages that a shown span is on (`_positions`): recall by page; None without such pages."""
-    return mean([at is not None for at in _positions(shown, supporting)]) if supporting else None
+    return mean([place is not None for place in _positions(shown, supporting)]) if supporting else None
 
 
 @scorer("evidence_recall_sessions", "share of sessions with evidence of which a supporting passage was shown", "shown")

@@ -100,8 +100,7 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
             if scores[-1] is None:
                 flags[index] = NO_MARKS
         counted = [value for value in scores if value is not None]
-        mean = sum(counted) / len(counted) if counted else None
-        return {self.scorer: mean, "scores": scores, "flags": flags}
+        return {self.scorer: sum(counted) / len(counted) if counted else None, "scores": scores, "flags": flags}
 
 
 def as_evaluate_metric(name: str, **options: Any) -> evaluate.Metric:

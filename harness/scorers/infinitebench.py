@@ -36,8 +36,8 @@ def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> fl
     while "  " in text:
         text = text.replace("  ", " ")
     for phrase in _ANSWER_PHRASES:
-        if (at := text.find(phrase)) >= 0:
-            return float(text[at + len(phrase) + 1 :].startswith(right))
+        if (start := text.find(phrase)) >= 0:
+            return float(text[start + len(phrase) + 1 :].startswith(right))
     # The published test is `word in "ABCD"`, so "AB" and "BCD" count as letters, and as wrong ones.
     first = next((word for word in text.split() if word in _LETTERS), "")
     return float(first in right)

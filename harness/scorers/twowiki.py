@@ -14,7 +14,7 @@ scorer("2wikimultihopqa.em", "exact match")(em)
 
 
 def sp_overlap(prediction: Facts, gold: Facts) -> SetOverlap:
-    """Compare sets of [title, sentence index] with lower-cased titles."""
+    """Overlap of two sets of supporting facts, [title, sentence index], with lower-cased titles."""
     left, right = ({(title.lower(), index) for title, index in facts(side)} for side in (prediction, gold))
     return set_overlap(left, right)
 

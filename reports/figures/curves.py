@@ -43,8 +43,8 @@ def figure(
     """
     recordings = [(run, stops, rules_to_show(stops, t_n, t_p)) for run, stops in runs_with_rule(runs, Rule, warn)]
     if not recordings:
-        how = "harness run --method pecan --dataset musique --record-stops 8"
-        raise UserError(f"no run here stops by t_n and t_p, so there is no curve; make one with: {how}")
+        example = "harness run --method pecan --dataset musique --record-stops 8"
+        raise UserError(f"no run here stops by t_n and t_p, so there is no curve; make one with: {example}")
     if not any(len(rules) > 1 for _, _, rules in recordings):
         raise UserError(
             "no run here recorded other stops than its own: there is no curve; run one with --record-stops 8"

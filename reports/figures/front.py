@@ -131,8 +131,8 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
         ax = figure.add_subplot()
         handles = {kind: _draw_mark(ax, point, i) for i, point in enumerate(rows) for kind in [mark_of(point)]}
         _, unit, parts = COSTS[str(rows[0]["cost"])]
-        how = "" if unit == "money" else f"{rows[0]['convention']}, "
-        set_axis(ax.xaxis, Axis(f"{unit} a question, {parts} ({how}log)", log=True))
+        convention = "" if unit == "money" else f"{rows[0]['convention']}, "
+        set_axis(ax.xaxis, Axis(f"{unit} a question, {parts} ({convention}log)", log=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
         ax.set_title(str(rows[0]["dataset"]))
         # The best score that each cost buys, as steps up to the right edge.

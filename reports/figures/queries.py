@@ -110,8 +110,8 @@ def frame(
         base = [other for other in usable if (other["dataset"], other["model"]) == (row["dataset"], row["model"])]
         notes = row["notes"]
         if len(base) != 1:
-            why = "no run" if not base else f"{len(base)} runs"
-            notes.append(f"no break-even: {why} of {reference} with known FLOPs on this data set with this model")
+            problem = "no run" if not base else f"{len(base)} runs"
+            notes.append(f"no break-even: {problem} of {reference} with known FLOPs on this data set with this model")
         elif base[0] is not row and row["tflops.query"] is not None:
             # A query of the reference with its share of an index, where it has one.
             index, k = base[0]["tflops.index"] or 0.0, base[0]["questions per document"] or 1.0

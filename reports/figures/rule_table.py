@@ -106,9 +106,9 @@ def _rounding_note(run: StoredRun) -> list[str]:
     parallel = max((int(start.get("parallel", 1)) for start in run.manifest.get("starts") or ()), default=1)
     if parallel == 1 or dtype == "float32" or model.get("deterministic"):
         return []
-    how = f"recorded in {dtype} with up to {parallel} questions in flight, which changes rounding"
+    note = f"recorded in {dtype} with up to {parallel} questions in flight, which changes rounding"
     instead = "--deterministic or --parallel 1 records what such a run answers"
-    return [f"{how}: a run that stops there may answer otherwise ({instead})"]
+    return [f"{note}: a run that stops there may answer otherwise ({instead})"]
 
 
 def curves(table: pd.DataFrame, rule: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:

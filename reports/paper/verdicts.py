@@ -213,17 +213,17 @@ def _verdict_row(
         own_values.append(measured[key])
     ours = mean_over_datasets(own_values)
     check, n = _differences_of_pairs(value, pairs, runs), sum(len(run.records) for _, run in pairs)
-    why = check.reasons
-    if ours.value is None and not any(reason.startswith("metric:") for reason in why):
+    reasons = check.reasons
+    if ours.value is None and not any(reason.startswith("metric:") for reason in reasons):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
-        why.append(f"metric: the run has no {value.metric.score or lacks}")
-    if not why:
+        reasons.append(f"metric: the run has no {value.metric.score or lacks}")
+    if not reasons:
         for _, run in pairs:
             check.add(_rescored_once(value, run, measured))
     names, first = [facts.run_key(run)[0] for _, run in pairs], pairs[0][1]
     label = f", {value.place}" if (value.paper.name, names[0]) in ambiguous else ""
     low, high = ours.wide or (None, None)
-    notes = [(*(() if why else facts.notes(run)), *remarks[facts.run_key(run)]) for _, run in pairs]
+    notes = [(*(() if reasons else facts.notes(run)), *remarks[facts.run_key(run)]) for _, run in pairs]
     marks = dict.fromkeys([*check.marks, *(note for of_run in notes for note in of_run)])
     return {
         "dataset": names[0] if len(pairs) == 1 else f"{value.place} (mean of {listed(names)})",
@@ -238,9 +238,9 @@ def _verdict_row(
         "ours.high": high,
         "n": n,
         "apart": None if ours.value is None else ours.value - value.printed,
-        "verdict": NOT_COMPARABLE if why else verdict(value, ours, n, margin, list(dict.fromkeys(check.unchecked))),
+        "verdict": NOT_COMPARABLE if reasons else verdict(value, ours, n, margin, list(dict.fromkeys(check.unchecked))),
         "convention": value.metric.asked or value.metric.convention if value.metric.phases else None,
-        "notes": (*why, *marks, *(f"known: {note}" for note in value.deviations)),
+        "notes": (*reasons, *marks, *(f"known: {note}" for note in value.deviations)),
         "run": ", ".join(dict.fromkeys(run.name for _, run in pairs)),
     }
 
@@ -271,11 +271,11 @@ def _differences_of_pairs(value: Value, pairs: tuple[Pair, ...], runs: Sequence[
     checks = [(facts.run_key(run)[0], differences(value, run, rule, runs)) for rule, run in pairs]
 
     def with_datasets(part: str) -> list[str]:
-        where: dict[str, list[str]] = {}
+        datasets: dict[str, list[str]] = {}
         for dataset, found in checks:
             for sentence in getattr(found, part):
-                where.setdefault(sentence, []).append(dataset)
-        return [text if len(names) == len(pairs) else f"{text} ({listed(names)})" for text, names in where.items()]
+                datasets.setdefault(sentence, []).append(dataset)
+        return [text if len(names) == len(pairs) else f"{text} ({listed(names)})" for text, names in datasets.items()]
 
     unchecked = dict.fromkeys(name for _, found in checks for name in found.unchecked)
     return Findings(with_datasets("reasons"), list(unchecked), with_datasets("marks"))
