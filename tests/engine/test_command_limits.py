@@ -72,8 +72,8 @@ def test_a_row_is_not_begun_behind_the_limit_and_what_is_stored_is_not_stopped(t
 
 def test_hours_of_earlier_starts_count(tmp_path):
     starts = [("2026-01-01T10:00:00+00:00", "2026-01-01T11:30:00+00:00"), ("2026-01-02T10:00:00+00:00", None)]
-    told = {"starts": [{"started": a, "finished": b} for a, b in starts]}
-    (tmp_path / "manifest.json").write_text(json.dumps(told))
+    written = {"starts": [{"started": a, "finished": b} for a, b in starts]}
+    (tmp_path / "manifest.json").write_text(json.dumps(written))
     budget = Budget({"hours": 1.0, "money": 100.0}, price=4.0)
     budget.open_run(tmp_path, {"model": {}})
     assert budget.spent()["hours"] == pytest.approx(1.5, abs=0.01)

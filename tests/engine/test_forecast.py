@@ -116,10 +116,10 @@ def test_a_damaged_run_is_passed_over(plan, tmp_path):
 
 
 def test_declared_reading_is_counted_by_the_formulas(plan, tmp_path):
-    told = []
+    seen = []
 
     def reads(self, tokens, room):
-        told.append((tokens, room))
+        seen.append((tokens, room))
         return Reads(shown=2 * tokens, requests=2)
 
     reader = plan.config.model.model_copy(update={"package": None, "source": str(tmp_path / "model")})
@@ -134,7 +134,7 @@ def test_declared_reading_is_counted_by_the_formulas(plan, tmp_path):
     found = forecast(made, tmp_path / "results")
     # The frame of question n: its own words and twice the instruction of 10 tokens, and "Who?" n times.
     frames = [FRAME + 20 + n for n in range(3)]
-    assert told == [(text, 1000 - frame - 10) for text, frame in zip((100, 100, 300), frames, strict=True)]
+    assert seen == [(text, 1000 - frame - 10) for text, frame in zip((100, 100, 300), frames, strict=True)]
     prompts = [frame + text for text, frame in zip((100, 100, 300), frames, strict=True)]
     assert found.tokens == sum(2 * (prompt + 10) for prompt in prompts)
     asked = [Event("", "", "answer", "prefill", p) for p in prompts]
@@ -177,8 +177,8 @@ def test_the_table_sums_what_is_known_and_says_what_is_not():
     assert lines[4].split()[:4] == ["together", "38", "12.3k", "0.5"]
     assert "without the 1 run with something unknown" in lines[4]
     assert "unknown" in as_table("", rows[1:]).splitlines()[3]
-    told = "suite s: 2 runs, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each run: --plan)"
-    assert suite_line("s", rows) == told
+    line = "suite s: 2 runs, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each run: --plan)"
+    assert suite_line("s", rows) == line
 
 
 def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here, configs, tmp_path):
@@ -187,8 +187,8 @@ def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here, config
     words = ["--suite", "mixed", "--mlflow", "off"]
     planned = here("run", *words, "--plan", "--json")
     assert planned.returncode == 1  # the bug of one method
-    told = [json.loads(line) for line in planned.stdout.splitlines()]
-    assert [(row["method"], row["questions"], row["tokens"]) for row in told] == [
+    forecasts = [json.loads(line) for line in planned.stdout.splitlines()]
+    assert [(row["method"], row["questions"], row["tokens"]) for row in forecasts] == [
         ("echo", 2, None), ("fails-once", 2, None), ("refuses", 2, None)
     ]  # fmt: skip
     assert not (tmp_path / "results").exists()

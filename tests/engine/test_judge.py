@@ -164,7 +164,7 @@ def test_a_number_of_a_rubric(reply, verdict, score, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "scale", "told"),
+    ("text", "scale", "sentence"),
     [
         ("How polite?", "1-5", "shows nothing to judge"),
         ("{answer} {document}", "1-5", "has no placeholder {document}; it may have {question}, {answers}, {answer}"),
@@ -173,12 +173,12 @@ def test_a_number_of_a_rubric(reply, verdict, score, tmp_path):
         (None, "1-5", "add --prompt FILE"),
     ],
 )
-def test_a_rubric_that_cannot_be_used(text, scale, told, tmp_path):
+def test_a_rubric_that_cannot_be_used(text, scale, sentence, tmp_path):
     file = tmp_path / "rubric.txt"
     file.write_text(text or "", encoding="utf-8")
     with pytest.raises(UserError) as error:
         read_prompt(None if text is None else str(file), scale=Scale.parse(scale))
-    assert told in str(error.value)
+    assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -265,8 +265,8 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
     assert run.config["dataset"]["scorers"][0] == SCORER, "the headline is what it was"
     (pair,) = judge_agreements(run)
     assert pair == {"a": "judge.a", "b": SCORER, "n": 3, "share": pytest.approx(1 / 3), "kappa": 0.0}
-    told = run.manifest["judges"]["judge.a"]
-    assert (told["prompt"], told["verdicts"]) == (judge.prompt.text, {"failed question": 1, "no": 2, "yes": 1})
+    kept = run.manifest["judges"]["judge.a"]
+    assert (kept["prompt"], kept["verdicts"]) == (judge.prompt.text, {"failed question": 1, "no": 2, "yes": 1})
     assert scorer_version(run, "judge.a") == judge.version
     assert {k: v for k, v in run.manifest.items() if k != "judges"} == before.manifest
     assert [r["usage"] for r in run.records] == [r["usage"] for r in before.records], "the method's costs are its own"

@@ -89,7 +89,7 @@ def model(weights, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("instance", "reason"),
     [
         (method(), None),
         (method(skill()), None),
@@ -100,8 +100,8 @@ def model(weights, tmp_path, monkeypatch):
     ],
     ids=["none", "as trained", "changed", "new", "no skills but a prompt", "both"],
 )
-def test_what_the_card_does_not_vouch_for_is_one_warning(told, reason, model):
-    found = embedded.untrained_warnings([model, model], told, "mine")
+def test_what_the_card_does_not_vouch_for_is_one_warning(instance, reason, model):
+    found = embedded.untrained_warnings([model, model], instance, "mine")
     if reason is None:
         assert found == []
         return
@@ -118,12 +118,12 @@ def test_a_method_without_skills_and_prompts_is_one_warning(model):
     )
 
 
-@pytest.mark.parametrize("told", [method(skill("muse")), Echo(Echo.Config())], ids=["new skill", "no skills"])
-def test_no_card_or_no_embedded_model_is_no_warning(told, model, tmp_path):
+@pytest.mark.parametrize("instance", [method(skill("muse")), Echo(Echo.Config())], ids=["new skill", "no skills"])
+def test_no_card_or_no_embedded_model_is_no_warning(instance, model, tmp_path):
     others = [ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")]
-    assert embedded.untrained_warnings(others, told, "mine") == []
+    assert embedded.untrained_warnings(others, instance, "mine") == []
     (tmp_path / "carrier" / "weights" / "card.json").unlink()
-    assert embedded.untrained_warnings([model], told, "mine") == []
+    assert embedded.untrained_warnings([model], instance, "mine") == []
 
 
 PRESET = "name: tiny\npackage: carrier\npackage_path: weights\nembedded: true\nwindow: 1024\n"

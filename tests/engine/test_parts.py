@@ -189,8 +189,8 @@ def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch):
     for second in range(0, 200, 10):
         clock[0] = second
         progress.part(second, 200, "chunks")
-    told = [line.rpartition(" · ")[2] for line in stream.getvalue().splitlines()]
-    assert told == ["chunks 60/200", "chunks 120/200", "chunks 180/200"]
+    ends = [line.rpartition(" · ")[2] for line in stream.getvalue().splitlines()]
+    assert ends == ["chunks 60/200", "chunks 120/200", "chunks 180/200"]
 
 
 def test_a_notebook_gets_a_bar_with_the_same_line(capsys):
@@ -219,8 +219,8 @@ def test_a_score_is_left_to_the_result_and_nothing_repeats_a_row_that_was_stored
     progress.seen(record(1.0))
     progress.note("1 of 1 answers were stored on 2026-01-02")
     progress.stop()
-    told = stream.getvalue().replace("\r\x1b[K", "")
-    assert told == "bm25 on musique: 1 of 1 answers were stored on 2026-01-02\n"
+    shown = stream.getvalue().replace("\r\x1b[K", "")
+    assert shown == "bm25 on musique: 1 of 1 answers were stored on 2026-01-02\n"
     progress.more(1)
     progress.done(record(1.0))
     progress.stop()

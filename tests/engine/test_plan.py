@@ -177,7 +177,7 @@ def test_each_mistake_is_found_before_anything_is_loaded(more, expected):
 
 
 @pytest.mark.parametrize(
-    ("declared", "told"),
+    ("declared", "sentence"),
     [
         ({"Config": object}, "has a Config that is no harness.method.MethodConfig"),
         ({"scope": "documents"}, "has scope 'documents'; it should be 'document', 'question' or 'none'"),
@@ -194,10 +194,10 @@ def test_each_mistake_is_found_before_anything_is_loaded(more, expected):
     ],
     ids=lambda v: str(v)[:30],
 )
-def test_what_a_class_declares_is_checked(declared, told, monkeypatch):
+def test_what_a_class_declares_is_checked(declared, sentence, monkeypatch):
     for name, value in declared.items():
         monkeypatch.setattr(Searcher, name, value)
-    assert problems()[0].startswith(f"the method '{HERE}' {told}")
+    assert problems()[0].startswith(f"the method '{HERE}' {sentence}")
 
 
 def test_wrong_names_and_keys_are_told_together_and_then_mistakes_in_rows_models_and_encoders():
@@ -215,17 +215,17 @@ def test_a_number_is_text_where_a_method_wants_text():
 
 
 def test_made_up_rows_are_offered_not_taken():
-    told = "no hub here; give the rows with --data"
-    assert problems(data=None, model=None) == [f"{told}; made-up questions of its kind: --dataset pocket/books"]
-    assert problems(data=None, model=None, dataset="plays") == [told]
+    sentence = "no hub here; give the rows with --data"
+    assert problems(data=None, model=None) == [f"{sentence}; made-up questions of its kind: --dataset pocket/books"]
+    assert problems(data=None, model=None, dataset="plays") == [sentence]
 
 
 def test_what_is_set_and_not_used_is_said():
     p = plan(sets={"roles.compressor": "plain", "reranker": "org/r"})
     assert any("uses no compressor model" in w and "reader, searcher" in w for w in p.warnings)
     assert any("uses no reranker" in w for w in p.warnings)
-    told = "1 of 3 questions of 'books' have no supporting marks, so 'cut' answers them from an empty text"
-    assert told in plan(method="cut", data="some").warnings
+    sentence = "1 of 3 questions of 'books' have no supporting marks, so 'cut' answers them from an empty text"
+    assert sentence in plan(method="cut", data="some").warnings
 
 
 def test_a_data_set_is_loaded_once_and_an_unreachable_one_asked_for_once(monkeypatch):

@@ -187,8 +187,8 @@ def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(way, 
     bad = read_run(result.folder).records[1]
     assert (bad["error"]["type"], bad["error"]["stage"], bad["prediction"]) == ("ZeroDivisionError", "scoring", "w1")
     assert bad["scores"][SCORER] == 0.0
-    told = failure_text(result, "", debug=False)
-    assert (f"harness score {result.folder}" in told, "--retry-failed" in told) == (True, False)
+    text = failure_text(result, "", debug=False)
+    assert (f"harness score {result.folder}" in text, "--retry-failed" in text) == (True, False)
     loaded(plan.dataset)
     for _ in range(2):  # the first time the scorer is as it was: the answer is kept, and stays failed
         summary = rescore(result.folder) if way == "harness score" else go(plan, tmp_path, retry_failed=True).summary
@@ -235,22 +235,22 @@ def silent(prediction, references):
 
 
 @pytest.mark.parametrize(
-    ("scorer", "told"),
+    ("scorer", "sentence"),
     [
         ("wordy", "TypeError: scorer 'tests.engine.test_rescore:wordy' returned 'good'; it should return a number"),
         ("percent", "TypeError: scorer 'tests.engine.test_rescore:percent' returned 50.0; it should return a number"),
         ("divides", "ZeroDivisionError: division by zero (tests/engine/test_rescore.py:"),
     ],
 )
-def test_a_scorer_of_the_users_own_that_breaks_is_told_in_one_sentence(scorer, told, tmp_path):
+def test_a_scorer_of_the_users_own_that_breaks_is_told_in_one_sentence(scorer, sentence, tmp_path):
     registry.trust(name := f"{__name__}:{scorer}")
     folder = go(plain(), tmp_path).folder
     before = files(folder)
-    with pytest.raises(UserError, match=re.escape(told)) as caught:
+    with pytest.raises(UserError, match=re.escape(sentence)) as caught:
         rescore(folder, scorers=[name])
     assert str(caught.value).startswith("question 'q0' could not be scored, and no record was changed: ")
     assert files(folder) == before
-    assert f"3 of them like 'q0': {told}" in failure_text(
+    assert f"3 of them like 'q0': {sentence}" in failure_text(
         go(scored_by(plain(), name), tmp_path / "new"), "", debug=False
     )
 
@@ -259,10 +259,10 @@ def test_a_scorer_that_scores_no_question_is_told(tmp_path, capsys):
     registry.trust(name := f"{__name__}:silent")
     progress = Silent()
     folder = go(scored_by(plain(), SCORER, name), tmp_path, progress=progress).folder
-    told = f"warning: no question has a score by {name}, as it returned None for each"
-    assert progress.notes == [told]
+    sentence = f"warning: no question has a score by {name}, as it returned None for each"
+    assert progress.notes == [sentence]
     rescore(folder)
-    assert capsys.readouterr().err == told + "\n"
+    assert capsys.readouterr().err == sentence + "\n"
 
 
 def test_a_folder_that_cannot_be_written_is_told_without_options_of_other_commands(tmp_path, monkeypatch):
@@ -272,9 +272,9 @@ def test_a_folder_that_cannot_be_written_is_told_without_options_of_other_comman
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr("harness.storage.files.os.replace", refuse)
-    with pytest.raises(SaveError) as told:
+    with pytest.raises(SaveError) as error:
         rescore(folder, scorers=["flashrag.em"])
-    assert str(told.value).endswith(f"make the folder {folder} writable, then run the same command again.")
+    assert str(error.value).endswith(f"make the folder {folder} writable, then run the same command again.")
 
 
 def corrected(data, **golds):
@@ -310,20 +310,20 @@ def test_corrected_gold_answers_are_scored_and_the_scores_of_before_are_kept(tmp
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "sentence"),
     [
         (lambda e: replace(e, question=replace(e.question, text="Another?")), "question 'q1' is another one, and only"),
         (lambda e: replace(e, question=replace(e.question, id="q9")), "question 'q1' is another one, and only"),
         (lambda e: e, "no gold answer of its questions differs; leave --data out"),
     ],
 )
-def test_rows_that_differ_in_more_than_gold_answers_correct_nothing(change, told, tmp_path, monkeypatch):
+def test_rows_that_differ_in_more_than_gold_answers_correct_nothing(change, sentence, tmp_path, monkeypatch):
     data = World(questions=3, documents=3).dataset()
     folder = go(plain(data), tmp_path).folder
     before = files(folder)
     examples = tuple(change(e) if e.question.id == "q1" else e for e in data.examples)
     files_of(monkeypatch, data, replace(data, examples=examples, fingerprint="other"))
-    with pytest.raises(UserError, match=re.escape(told)):
+    with pytest.raises(UserError, match=re.escape(sentence)):
         rescore(folder, data="better.jsonl")
     assert files(folder) == before
 

@@ -116,9 +116,9 @@ def test_questions_that_are_recorded_or_answered_are_not_asked_again(tmp_path):
 def test_shards_of_other_code_or_packages_are_told(tmp_path):
     folder = shard(tmp_path, 1)[0]
     shard(tmp_path, 2)
-    told = folder / "parts/2-of-3" / MANIFEST
-    manifest = json.loads(told.read_text())
-    told.write_text(json.dumps(manifest | {"git": {"commit": "e" * 40, "dirty": False}, "packages": {"torch": "1.0"}}))
+    path = folder / "parts/2-of-3" / MANIFEST
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(manifest | {"git": {"commit": "e" * 40, "dirty": False}, "packages": {"torch": "1.0"}}))
     shard(tmp_path, 3)
     run = read_run(folder)
     assert [[*start.get("changed", ())] for start in run.manifest["starts"]] == [[], ["git", "packages"], []]
@@ -128,9 +128,9 @@ def test_shards_of_other_code_or_packages_are_told(tmp_path):
 
 def test_an_empty_first_shard_of_other_code_says_nothing_of_the_others(tmp_path):
     folder = shard(tmp_path, 1)[0]
-    told = folder / "parts/1-of-3" / MANIFEST
-    told.write_text(json.dumps(json.loads(told.read_text()) | {"git": {"commit": "e" * 40, "dirty": False}}))
-    (told.parent / RECORDS).write_bytes(b"")
+    path = folder / "parts/1-of-3" / MANIFEST
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"git": {"commit": "e" * 40, "dirty": False}}))
+    (path.parent / RECORDS).write_bytes(b"")
     shard(tmp_path, 2)
     merge(folder, lambda _: None)
     assert not any("a change of" in note for note in facts.notes(read_run(folder)))
