@@ -1,13 +1,9 @@
-"""A chat server on this machine for walks through the documents: it reads, answers, is slow, and is at times unwell.
-
-python -m tests.stand_in_server --port 8000        # until interrupted; what it billed stands on its last line
+"""A chat server on this machine: it reads, answers, is slow, and is at times unwell.
 
 Each reply is the line of the last message that has most words of the question. Every request takes `delay` seconds and a
 thousandth for each hundred characters; every seventh gets status 429, every eleventh 500. Tokens are words. It keeps its own account: `billed`, `took`.
 """
 
-import argparse
-import json
 import re
 import threading
 import time
@@ -59,22 +55,6 @@ def best_line(prompt):
     """What stands behind ": " in the line that has most words of the prompt's last line with a question mark."""
     lines = prompt.splitlines()
     asked = set(re.findall(r"\w+", next((line for line in reversed(lines) if "?" in line), "").lower()))
-    told = [line for line in lines if ": " in line and "?" not in line]
-    best = max(told, key=lambda line: len(asked & set(re.findall(r"\w+", line.lower()))), default="none: unknown")
+    answers = [line for line in lines if ": " in line and "?" not in line]
+    best = max(answers, key=lambda line: len(asked & set(re.findall(r"\w+", line.lower()))), default="none: unknown")
     return best.partition(": ")[2].strip()
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--delay", type=float, default=0.02)
-    stand_in = StandIn(parser.parse_args().delay)
-    with stand_in.server() as server:
-        print(server.url, flush=True)
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            print(json.dumps(stand_in.billed))
-
-
-if __name__ == "__main__":
-    main()

@@ -39,7 +39,7 @@ def text_of(count):
 def index_of(text, replies=None, **params):
     """The index of a text, a chunk a sentence, and the tools it was built with."""
     tools = FakeTools(replies or [Rule(reply="a  summary\nof it")], similarity=Vectors())
-    config = RaptorConfig(**{"chunk_tokens": 3, "reduction": "pca", **params})
+    config = RaptorConfig(**{"chunk_tokens": 3, "reduction": "pca", "components": 12, **params})
     return Raptor(config).index(Document("d", text), tools), tools
 
 

@@ -69,8 +69,8 @@ def test_every_navigation_reads_the_memory_that_is_there(here):
     rows = [json.loads(line) for line in again.stdout.splitlines()]
     assert [(r["summary"]["index"]["built"], r["summary"]["index"]["hit"]) for r in rows] == [(0, 3)] * 5
     # A memory that is found still knows what it took.
-    told_cost = {to_the_model(r["summary"]["index"]["usage"]["index"]) for r in rows}
-    assert told_cost == {len(built)}
+    costs = {to_the_model(r["summary"]["index"]["usage"]["index"]) for r in rows}
+    assert costs == {len(built)}
 
 
 def test_a_reply_that_never_parses_is_asked_for_four_times_more_each_time_by_another_draw(here):

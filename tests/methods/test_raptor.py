@@ -28,7 +28,7 @@ from tests.methods.raptor_tree import Vectors, fingerprint, index_of, text_of
 
 MODEL = FakeTools().model()
 QUESTION = Question("q", "who?", ("d",))
-PCA = RaptorConfig(reduction="pca")
+PCA = RaptorConfig(reduction="pca", components=12)
 
 
 class Letters:
@@ -96,8 +96,7 @@ def blobs(*sizes):
 
 
 def test_groups_far_apart_are_found():
-    config = RaptorConfig(reduction="pca", dimensions=2, components=6)
-    found = clusters(blobs(40, 30, 50), [1] * 120, 3500, config)
+    found = clusters(blobs(40, 30, 50), [1] * 120, 3500, PCA.model_copy(update={"dimensions": 2}))
     assert sorted(found) == [list(range(40)), list(range(40, 70)), list(range(70, 120))]
 
 
@@ -149,7 +148,7 @@ def test_few_chunks_have_no_summaries(count):
 
 @pytest.mark.parametrize("text", [text_of(12), text_of(60), "The same words. " * 40])
 def test_a_tree_is_whole_and_ends(text):
-    index, tools = index_of(text, layers=5, components=6)
+    index, tools = index_of(text, layers=5)
     graph = Graph.from_index(index)
     leaves = [i for i, level in enumerate(graph.level) if level == 1]
     assert index["embeddings"].shape[0] == len(graph.text)
