@@ -11,6 +11,7 @@ from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts
 from harness.embed.load import load_encoder, load_reranker
 from harness.errors import CannotRun, RequestFailed
+from harness.llm.endpoint_http import RetryPolicy
 from tests.llm.loopback import Loopback
 
 
@@ -79,7 +80,8 @@ def test_a_reranker_scores_each_passage():
         ([1, 2], "no list of results"),
     ],
 )
-def test_a_reply_that_cannot_be_used_is_asked_again_and_then_fails(reply, told):
+def test_a_reply_that_cannot_be_used_is_asked_again_and_then_fails(reply, told, monkeypatch):
+    monkeypatch.setattr(RetryPolicy, "wait_before", lambda *_: 0.0)
     with Loopback([lambda body: reply]) as server:
         encoder = load_encoder(config(server.url), Meter(), "encoder")
         with pytest.raises(RequestFailed, match=told):

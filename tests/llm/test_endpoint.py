@@ -78,16 +78,16 @@ def test_counts_are_those_of_the_model_loaded_here():
 
 def test_waiting_at_the_servers_wish_is_time_in_the_queue():
     def slow(body):
-        time.sleep(0.2)
+        time.sleep(0.05)
         return completion()
 
-    with Loopback(["429;1", slow]) as loopback:
+    with Loopback(["429;0.6", slow]) as loopback:
         meter = Meter()
         with loaded(loopback).session(meter) as s:
             s.user("Who?")
             s.write(5)
     asked = meter.usage()["answer"]
-    assert 0.2 <= asked["seconds"] < 0.9 < asked["queued"] < 1.5
+    assert 0.05 <= asked["seconds"] < 0.5 < asked["queued"]
 
 
 def test_without_a_tokenizer_lengths_are_estimates_that_the_server_corrects():

@@ -20,6 +20,11 @@ from tests.llm.loopback import Loopback, completion
 from tests.stand_in_server import StandIn
 
 
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch):
+    monkeypatch.setattr(RetryPolicy, "wait_before", lambda *_: 0.0)
+
+
 def same(row):
     """A record without what an earlier or a slower try changes."""
     kept = {k: v for k, v in row.items() if k not in ("usage", "notes")}
@@ -82,9 +87,8 @@ def test_replies_without_an_answer_are_in_the_last_lines_and_the_notes(more, thi
     assert [note for note in notes(run) if note in told] == told
 
 
-def test_limits_count_requests_that_failed_in_every_round(here, monkeypatch):
+def test_limits_count_requests_that_failed_in_every_round(here):
     """Of each try of each round the conversation was sent, whether or not the server read it."""
-    monkeypatch.setattr(RetryPolicy, "wait_before", lambda *_: 0.0)
     prices = ("--set", "model.price.input=1000", "model.price.output=1", "model.retries=2")
     command = lambda server, *more: [w for w in words(server, *prices, *more) if w != "model.retries=1"]  # noqa: E731
     with Loopback(["500"]) as server:

@@ -105,7 +105,6 @@ def replies_to_one_text(draw):
 
 
 @given(replies_to_one_text())
-@settings(max_examples=300, deadline=None)
 def test_a_tree_is_its_sequences(transcripts):
     (tree,) = build_trees(transcripts)
     assert list(sequences(tree)) == [(t.ids, t.targets) for t in transcripts]
