@@ -76,8 +76,9 @@ class _KnownTexts:
 
     def text(self, piece: Mapping[str, Any], longest: int) -> str | None:
         """The text of a piece of a record's `shown`, cut to `longest` characters; None where it is not at hand."""
-        if (start := self.long.get(piece.get(POINTER) or "")) is not None:
-            return cut_text(start[0], longest, start[1])
+        if (known := self.long.get(piece.get(POINTER) or "")) is not None:
+            first_characters, size = known
+            return cut_text(first_characters, longest, size)
         text = self.rows.text(piece)
         return None if text is None else cut_text(text, longest)
 

@@ -34,9 +34,9 @@ def with_option_settings(runs: list[Choices], options: Execution) -> list[Choice
 
 
 def trackers_and_checks(options: Execution, scaling: WorkerOptions, suite: str | None) -> tuple[list[Hook], list[str]]:
-    """The hooks of trackers and declared checks, and why a tracker cannot be used.
+    """The hooks of trackers and declared checks, and sentences on why the default tracker cannot be used.
 
-    They are made before runs are planned. Raises ConfigError for a tracker that cannot be used, UnknownName.
+    They are made before runs are planned. Raises ConfigError for a chosen tracker that cannot be used, UnknownName.
     """
     hooks: list[Hook] = []
     unlogged: list[str] = []

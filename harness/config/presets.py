@@ -59,7 +59,7 @@ _read_shipped = functools.cache(read_yaml)
 
 
 def _files(kind: str) -> _Files:
-    """All presets of a kind: of the user's own folder, shipped, of installed packages. Raises UserError."""
+    """Folded name -> place (`_Files`) of all presets of a kind: the user's, shipped, packages'. Raises UserError."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
     user_folder = os.environ.get(ENV)

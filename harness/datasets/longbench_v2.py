@@ -50,8 +50,7 @@ def parse_row(raw: dict[str, Any]) -> Group:
 
     Raises RowError naming the field.
     """
-    options = [raw[key] for letter in LETTERS if (key := f"choice_{letter}") in raw]
-    row = _Row.read({**raw, "options": options})
+    row = _Row.read({**raw, "options": [raw[key] for letter in LETTERS if (key := f"choice_{letter}") in raw]})
     refuse_blank({"_id": row.id, "question": row.question, "context": row.context})
     for name, values in _VALUES.items():
         if (value := getattr(row, name)) not in values:
