@@ -180,8 +180,8 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
         tested = None
         if table.reference is not None:
             tested = compare(runs, reference=table.reference, score=wide.score, force=page.force)
-        found = wide_table(frame(runs), wide.score, intervals=wide.intervals or whole, differences=tested)
-        return render(found, form) if whole else render_sections(wide_sections(found, wide.score), form, width)
+        rows = wide_table(frame(runs), wide.score, intervals=wide.intervals or whole, differences=tested)
+        return render(rows, form) if whole else render_sections(wide_sections(rows, wide.score), form, width)
     means = ordered(frame(runs, convention=table.convention or DEFAULT, reference=table.reference or REFERENCE))
     if whole:
         return render(pick_columns(means, columns) if columns else means, form)

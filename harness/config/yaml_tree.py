@@ -206,8 +206,8 @@ def build(model: type[M], tree: Tree, path: str) -> M:
         return model.model_validate(tree.values)
     except ValidationError as e:
         texts = {_dotted_path(error["loc"]) for error in e.errors() if error["type"] == "string_type"} & tree.raw.keys()
-    for at in texts:
-        tree.merge(nested(at, tree.raw[at]), origin_of(at, tree.origins))
+    for key in texts:
+        tree.merge(nested(key, tree.raw[key]), origin_of(key, tree.origins))
     try:
         return model.model_validate(tree.values)
     except ValidationError as e:

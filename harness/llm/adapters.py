@@ -27,7 +27,7 @@ SETTINGS = "adapter_config.json"
 _PACKAGE = "package:"
 _KEY_PREFIX, _A, _B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 # Kinds of adapters of peft whose sum with the weights is not W + alpha / rank x B A.
-_UNSUPPORTED_SETTINGS = ("use_dora", "fan_in_fan_out", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern")
+_NOT_MERGEABLE = ("use_dora", "fan_in_fan_out", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern")
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -227,7 +227,7 @@ def merge(net: torch.nn.Module, folder: Path) -> None:
     from safetensors.torch import load_file
 
     settings = read_object(folder / SETTINGS)
-    if settings.get("peft_type") != "LORA" or any(settings.get(key) for key in _UNSUPPORTED_SETTINGS):
+    if settings.get("peft_type") != "LORA" or any(settings.get(key) for key in _NOT_MERGEABLE):
         raise CannotRun(f"the adapter '{folder.name}' is not plain LoRA, so it cannot be merged; use model.adapters")
     scale = settings["lora_alpha"] / (math.sqrt(settings["r"]) if settings.get("use_rslora") else settings["r"])
     tensors = load_file(str(folder / WEIGHTS))

@@ -21,7 +21,7 @@ from harness.scorers.squad import normalize_answer, spaced_words
 from harness.storage.files import delete_drafts, replacing, save_error
 from harness.storage.json_lines import json_line
 
-_LONGEST_PREVIEW = 10
+_MOST_WORDS = 10
 """Words of an answer that a text can be expected to hold as it is; a longer one is a sentence of its author."""
 
 
@@ -40,7 +40,7 @@ class Recall:
     def add(self, row: OpenRow, texts: Sequence[str]) -> None:
         """Count a question whose documents have these texts; one without an answer of at most 10 words is left out."""
         accepted = [a for group in row.extra.get("short_answers", ()) for a in group] or list(row.answers)
-        answers = [a for a in accepted if normalize_answer(a) and len(a.split()) <= _LONGEST_PREVIEW]
+        answers = [a for a in accepted if normalize_answer(a) and len(a.split()) <= _MOST_WORDS]
         if not answers:
             self.left_out += 1
             return

@@ -57,15 +57,15 @@ class Passages:
         if start >= len(self):
             return
         stretch = int(np.searchsorted(self.starts, start, "right")) - 1
-        at = int(self.starts[stretch])
+        passage_number = int(self.starts[stretch])
         for number, line in self.corpus.lines():
             if number < self.lines[stretch]:
                 continue
             page = self.corpus.page(number, line)
             for passage in self.corpus.passages(page):
-                if at >= start:
+                if passage_number >= start:
                     yield f"{page.title}\n{passage}" if page.title else passage
-                at += 1
+                passage_number += 1
 
     def pages(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
         """Yield (document number, row) for each row of these documents, in corpus order; others are not parsed."""

@@ -55,9 +55,9 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
         paper = _paper_of(entry, rules.papers[entry.source])
         datasets = {**rules.datasets, **paper.datasets}
         deviations = tuple(
-            one.note
-            for one in rules.deviations
-            if entry.preset in (one.presets or (entry.preset,)) and entry.source in (one.papers or (entry.source,))
+            rule.note
+            for rule in rules.deviations
+            if entry.preset in (rule.presets or (entry.preset,)) and entry.source in (rule.papers or (entry.source,))
         )
         printed_as = {metric: rules.metrics[metric].label or metric for metric in entry.metrics}
         of_row = entry.source, entry.table, entry.method
@@ -68,7 +68,7 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
             if (*of_row, label, name) in table
         }
         for metric in entry.metrics:
-            if not any(metric == one for _, one in cells):
+            if not any(metric == cell_metric for _, cell_metric in cells):
                 problem = f"{entry.method} ({entry.table}): no printed value of '{metric}'"
                 raise DataError("reports/paper/mapping.yaml", None, "entries", problem)
         for (label, metric), cell in cells.items():
