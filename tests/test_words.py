@@ -54,7 +54,7 @@ def test_a_document_is_ranked_by_whole_words(case):
     assert scores[1] > 0
 
 
-@pytest.mark.parametrize("case", RANKED)
+@pytest.mark.parametrize("case", ["khmer", "korean, text in NFD", "japanese, half width"])
 def test_a_corpus_is_ranked_by_the_same_words(case, tmp_path):
     pytest.importorskip("bm25s")
     from harness.datasets.open_rows import OpenRow

@@ -80,7 +80,7 @@ outlines = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(outlines, st.sampled_from(["<skip>", "..."]))
 def test_a_written_outline_is_read_back(outline, mark):
     assert parse(write(outline, mark)) == outline
