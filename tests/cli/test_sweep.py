@@ -30,13 +30,6 @@ def test_each_combination_is_a_run_and_the_report_has_its_values_as_columns(here
     assert [c["method"]["params"] for c in configs_of(again)] == [c["method"]["params"] for c in configs_of(done)]
 
 
-def test_validate_checks_every_combination(here):
-    done = here("validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,3")
-    assert (done.returncode, done.stdout.count("ok  echo k=")) == (0, 2), done.stderr
-    wrong = here("validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,many")
-    assert (wrong.returncode, "method.k='many'" in wrong.stderr) == (2, True)
-
-
 def test_a_suite_sweeps(here, configs):
     text = "methods: [echo, echo-loud]\ndatasets: [pocket/musique]\nlimit: 1\nsweep: {method.k: [2, 4], seed: [0, 1]}\n"
     (configs / "suites" / "grid.yaml").write_text(text)

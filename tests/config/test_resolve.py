@@ -217,16 +217,6 @@ def test_extends_and_by_dataset() -> None:
     assert (two.name, two.instruction, two.options) == ("Two!", "Answer.", {"a": {"b": 1, "c": 2}})
 
 
-def test_mappings_are_merged_and_lists_replaced() -> None:
-    sets = {"dataset.options.a.b": Raw("5"), "dataset.scorers": Raw("[flashrag.f1]")}
-    resolved = get(dataset="two", sets=sets)
-    assert resolved.config.dataset.options == {"a": {"b": 5, "c": 2}}
-    assert resolved.config.dataset.scorers == ("flashrag.f1",)
-    assert resolved.origins["dataset.options.a.b"] == "--set"
-    assert resolved.origins["dataset.options.a.c"] == "$HARNESS_CONFIGS/datasets/two.yaml"
-    assert resolved.origins["dataset.instruction"] == "$HARNESS_CONFIGS/datasets/one.yaml"
-
-
 def test_every_leaf_of_the_config_has_an_origin() -> None:
     sets = {"roles.builder": "big", "reranker.device": "cpu", "reranker": "org/ranker"}
     resolved = get("child", "two", profile="late", sets=sets)

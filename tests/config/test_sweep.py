@@ -91,12 +91,6 @@ def test_a_key_is_swept_or_set(row: Choices, axes) -> None:
         sweep.expand_runs([row], axes)
 
 
-def test_a_suite_sweeps_and_the_command_line_replaces_its_axes() -> None:
-    suite = suites.read_suite("swept")
-    assert sweep.suite_axes(suite, None, {}) == {"model": ("a", "b"), "method.k": (1, 3)}
-    assert sweep.suite_axes(suite, "c", {"method.k": "2"}) == {}
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

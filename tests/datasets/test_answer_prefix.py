@@ -13,7 +13,6 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import Raw
 from harness.datasets import answer_prefix
 from harness.engine.plan import plan_choices
-from harness.engine.rescore import rescore
 from harness.engine.scoring import score_reply
 from harness.scorers.base import ScoreSheet
 from harness.storage.run_folder import read_run
@@ -144,13 +143,3 @@ def test_the_suites_ask_for_it_where_the_paper_does(suite):
 def test_long_answers_are_asked_for_as_in_the_papers_prompt(name):
     asked = dataset_of(dataset=name).instruction.lower()
     assert [word in asked for word in ("directly", "detail", "short")] == [True, True, False]
-
-
-def test_a_run_that_is_scored_again_says_the_same(tmp_path, monkeypatch):
-    result = go(prefixed([f"{PREFIX} w0", "w1"]), tmp_path)
-    before = read_run(result.folder).records
-    monkeypatch.setattr("harness.datasets.load", lambda *_: prefixed(["", ""]).dataset)
-    summary = rescore(result.folder)
-    assert read_run(result.folder).records == before
-    assert summary["n_without_prefix"] == 1
-    assert [row["scores"][SCORER] for row in before] == [1.0, 1.0]

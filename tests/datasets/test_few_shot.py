@@ -98,11 +98,6 @@ def test_what_cannot_be_shown_is_refused(files, shots, more, said):
         shots_of(config(files, shots, **more))
 
 
-def test_rows_that_are_asked_are_no_training_rows(files):
-    with pytest.raises(UserError, match="of the 2 rows of dev.jsonl 0 are not asked"):
-        shots_of(resolved("datasets", dataset="musique", data=files[0], sets={"dataset.shots": 1}))
-
-
 def plan(files, method="closed-book", **more):
     sets = {f"dataset.{k}": v for k, v in more.items()}
     return plan_choices(Choices(method, "musique", data=files[0], model="pocket-llama", sets=sets))

@@ -5,8 +5,6 @@ import json
 
 import pytest
 
-from harness.config.layers import Choices
-from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.datasets.html_pages import wiki_text
 from harness.errors import DataError
@@ -47,13 +45,6 @@ def _texts(data):
 )
 def test_paragraphs_headings_and_items(paragraphs, text):
     assert wiki_text(paragraphs, "Mill") == text
-
-
-def test_pages_in_a_row(tmp_path):
-    row = {"id": "q1", "question": "Who?", "golden_answers": ["Ada"], "ctxs": [page(7)]}
-    data = load(config("retrieved", data=str(write_lines(tmp_path / "r.jsonl", [row]))))
-    (document,) = data.documents.values()
-    assert (document.text, document.title, document.id[:2]) == (TEXT, "Mill 7", "7-")
 
 
 def _source(folder, form):
@@ -115,15 +106,3 @@ def test_a_page_that_is_not_there_and_a_broken_one(tmp_path):
     folder.mkdir()
     with pytest.raises(DataError, match="a folder of pages stands alone"):
         _load(rows, found, folder)
-
-
-@pytest.mark.parametrize("name", ["hotpotqa", "2wikimultihopqa"])
-def test_multi_hop_rows_with_retrieved_documents_keep_their_ids(tmp_path, name):
-    row = {"_id": "5a8b57f2", "question": "Who built 7?", "answer": "Ada", "context": [["Gold", ["Not this."]]]}
-    rows = tmp_path / "dev.json"
-    rows.write_text(json.dumps([row]))
-    found = write_lines(tmp_path / "found.jsonl", [{"_id": "5a8b57f2", "docs": [{"title": "Mills", "text": "Ada."}]}])
-    sets = {"dataset.format": "retrieved", "dataset.documents": str(found)}
-    data = load(resolve(Choices(method="bm25", dataset=name, data=str(rows), sets=sets)).config.dataset)
-    assert [e.question.id for e in data.examples] == ["5a8b57f2"]
-    assert _texts(data) == ["Mills\nAda."]

@@ -133,12 +133,6 @@ def test_supporting_passages_are_moved_and_numbered_anew(tmp_path, place, order)
     assert made.source == f"lb.jsonl, support at the {place}"
 
 
-def test_without_a_place_the_text_is_as_it_was(tmp_path):
-    made = data(tmp_path)
-    assert {document.text for document in made.documents.values()} == {CONTEXT}
-    assert not any(example.gold.supporting for example in made.examples)
-
-
 def test_what_cannot_be_looked_up_is_said(tmp_path):
     other = {**ORIGINAL, "supporting_facts": [["Zed", 0]], "context": [["Zed", ["Zed."]]]}
     with pytest.raises(DataError, match="whose supporting passages are not in the text"):

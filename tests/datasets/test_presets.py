@@ -167,8 +167,3 @@ def test_options_are_shown_with_type_default_and_meaning(capsys):
     assert listed["options"]["place"]["type"] == "head or middle or tail"
     assert listed["options"]["distance"]["type"] == "number"
     assert listed["documents"] == []
-
-
-@pytest.mark.parametrize("form", formats())
-def test_every_option_of_every_format_has_a_meaning(form):
-    assert all(field.description for field in option_fields(form).values())

@@ -103,14 +103,6 @@ def test_every_form_gives_the_same_papers(tmp_path, form):
     assert list(data.documents) == ["1901.1", "1902.1"]
 
 
-def test_limit_counts_questions_and_keeps_their_papers(tmp_path):
-    path = write_lines(tmp_path / "r.jsonl", [qasper(1), qasper(2), qasper(3)])
-    whole, part = load(config("qasper", data=str(path))), load(config("qasper", data=str(path)), limit=3)
-    assert part.fingerprint == whole.fingerprint
-    assert part.examples == whole.examples[:3]
-    assert list(part.documents) == ["1901.1", "1902.1"]
-
-
 def _set(key, value):
     return lambda paper: paper.__setitem__(key, value)
 

@@ -128,16 +128,6 @@ def two_of_one_name():
     return Entry.of({}, meter.events, meter)
 
 
-def test_models_of_one_name_keep_their_sizes_in_an_entry(tmp_path):
-    cache = IndexCache(tmp_path, print)
-    cache.put(cache.folder(a_key()), a_key(), two_of_one_name())
-    got = cache.get(cache.folder(a_key()), a_key())
-    assert got is not None
-    roles = {e.role: flops(e, shape) for e, shape in zip(got.events, (SHAPE, OTHER), strict=True)}
-    assert got.usage["index"]["roles"] == roles
-    assert roles["builder"] != roles["reader"]
-
-
 def test_an_entry_of_a_served_model_is_counted_by_the_sizes_told_today(tmp_path):
     cache = IndexCache(tmp_path, print)
     cache.put(cache.folder(a_key()), a_key(), two_of_one_name())
@@ -194,13 +184,6 @@ def test_a_damaged_entry_is_reported_and_built_again(how, tmp_path):
 
 def world_document():
     return World().dataset().documents["d0"]
-
-
-def test_a_hit_knows_what_building_cost(tmp_path):
-    built, hit = go(make_plan(), tmp_path / "a").summary, go(make_plan(), tmp_path / "b").summary
-    assert (built["index"]["built"], hit["index"]["hit"]) == (2, 2)
-    assert hit["index"]["usage"] == built["index"]["usage"]
-    assert hit["index"]["usage"]["index"]["flops"]["full"] > 0
 
 
 def _build(root, n):
