@@ -117,7 +117,7 @@ def test_a_process_that_is_killed_goes_on_and_pays_once(moment, here, tmp_path, 
         command = words(server, *BATCH)
         server.seen = lambda now: now == moment and run.signal(signal.SIGKILL)
         run = start("harness.cli.main", command, tmp_path, tmp_path / "printed", environment)
-        assert run.end()[0] == -signal.SIGKILL
+        assert run.end(300)[0] == -signal.SIGKILL
         server.seen = lambda _: None
         done = here(*command).checked()
     assert list(map(same, records(done))) == list(map(same, records(plain)))
