@@ -10,10 +10,12 @@ import pytest
 
 from harness import models
 from harness.config import presets
-from tests.families import EVERYWHERE, ONE
 
 # No reranker's weights come with a package.
 RERANKED = {"bce-reranker", "bge-reranker", "llmlingua-2", "llmlingua-2-longbench"}
+# One has all presets; on every data set stand those that between them use every kind of view and reading.
+ONE = "pocket/musique"
+EVERYWHERE = {"pecan", "full-context", "bm25", "sbert", "closed-book", "oracle-evidence"}
 TWINS = [twin for name in presets.names("datasets") if (twin := presets.synthetic_counterpart(name)) is not None]
 
 

@@ -16,7 +16,7 @@ from harness.storage.run_files import REQUESTS
 from harness.storage.run_folder import read_run
 from harness.types import Gold, Support
 from tests import random_model
-from tests.families import cells
+from tests.families import first_presets
 
 MADE_UP = [name for name in presets.names("datasets") if name.startswith("pocket/")]
 
@@ -54,7 +54,7 @@ def outcome(plan, out, monkeypatch):
     return answers, list(read_lines(folder / REQUESTS, "kind"))
 
 
-@pytest.mark.parametrize(("method", "dataset"), cells(MADE_UP, every=False, everywhere=()))
+@pytest.mark.parametrize(("method", "dataset"), first_presets(MADE_UP))
 def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypatch):
     method = {"longrefiner": "longrefiner-no-adapters"}.get(method, method)  # the random model has no adapters
     choices = Choices(method, dataset, model="random", profile="pocket", limit=1, sets={"dataset.tokens": 200})

@@ -81,7 +81,7 @@ def test_packages_of_scorers_are_imported_before_a_question_is_asked(tmp_path, m
 
 @pytest.mark.parametrize("parallel", [1, 8])
 def test_an_index_is_built_once_while_the_others_wait_and_fails_once(parallel, tmp_path):
-    class BrokenRow(Quiet):
+    class Broken(Quiet):
         def index(self, document, tools):
             index = super().index(document, tools)
             time.sleep(0.05)
@@ -89,7 +89,7 @@ def test_an_index_is_built_once_while_the_others_wait_and_fails_once(parallel, t
                 raise ValueError("no sentences")
             return index
 
-    method = BrokenRow(BrokenRow.Config())
+    method = Broken(Broken.Config())
     result = go(make_plan(World(questions=8).dataset(), method), tmp_path, parallel=parallel)
     assert sorted(method.built) == ["d0", "d1"]
     stored = read_run(result.folder)

@@ -249,11 +249,6 @@ def test_the_package_reads_more_than_one_window_on_our_sessions(llama):
     assert 250 < found.after < 600
 
 
-def test_settings_that_the_package_lacks_are_refused():
-    with pytest.raises(ValueError, match="engine=library does not offer credit, keep_split; leave them out"):
-        config.LLMLinguaConfig(engine="library", credit="own", keep_split=True)
-
-
 @pytest.fixture(scope="module")
 def gpt(folder, tmp_path_factory):
     """The same without BOS but with an EOS, as GPT-2's and Phi-2's tokenizers are."""

@@ -365,11 +365,7 @@ def test_what_holds_on_a_data_set_holds_on_its_other_forms(dataset, form):
     assert "t_p" not in values("garlic")
 
 
-def test_fields_that_change_the_graph_are_in_its_key():
-    assert set(INDEX_FIELDS) < set(PecanConfig.model_fields)
-    changed = {"chunk_boundaries": "sentences", "graph": "tree", "batch_nodes": 3, "min_ip_levels": 2}
-    assert changed.keys() <= set(INDEX_FIELDS)
-    # One graph serves all searches: nothing that only a search looks at is in its key.
+def test_one_graph_serves_all_searches():
     searched = {"attention", "similarity", "verdict", "t_p", "t_n", "probe_wording", "progress_control", "record_stops"}
     assert not searched & set(INDEX_FIELDS)
     assert Pecan(PecanConfig(probe_wording="plain")).prompts() == Pecan(PecanConfig()).prompts()

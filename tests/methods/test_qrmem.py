@@ -7,9 +7,8 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from harness.llm.scripted import Rule
 from harness.types import Question
-from methods.qrmem import QRMeM, prompts, replies
+from methods.qrmem import prompts, replies
 from methods.qrmem.build import Pool, rouge_l
-from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
 from methods.qrmem.memory import SubGraph, merge_entities, merge_relations, name_key, occurs
 from tests.methods.qrmem_memory import DOUBT, ENTITY, FIRST, RELATION, RULES, SECOND, TEXT, asked, build
 
@@ -94,13 +93,6 @@ def test_without_open_entities_the_recogniser_finds_them_alone():
     assert not asked(tools, about=ENTITY)
     assert memory.names == ["Ann Toren", "Velindra", "Kelford"]
     assert asked(tools, about=RELATION)
-
-
-def test_one_memory_serves_every_navigation():
-    variants = [{}, {"navigation": "none"}, {"navigation": "entity-trial"}, {"reflection": False}, {"max_trials": 1}]
-    assert len({str(QRMeM(QRMeMConfig(**v)).prompts()) for v in variants}) == 1
-    assert not {"navigation", "reflection", "max_trials", "start_share", "top_k"} & set(INDEX_FIELDS)
-    assert {"update", "open_entities", "recogniser"} <= set(INDEX_FIELDS)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from harness.config import presets, registry
+from harness.config import registry
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.errors import QuestionError
@@ -46,6 +46,8 @@ PRESETS = {
     "keep-left": (FullContext, {"keep": "left", "window": 4096}),
     "keep-right": (FullContext, {"keep": "right", "window": 4096}),
     "llmlingua": (LLMLingua, {}),
+    "llmlingua-4k": (LLMLingua, {"window": 4096}),
+    "memwalker-4k": (MemWalker, {"window": 4096}),
     "longllmlingua": (LongLLMLingua, {}),
     "longllmlingua-2k": (LongLLMLingua, {"contexts": "titled-lines", "target_tokens": 2000}),
     "longllmlingua-2k-chunks": (LongLLMLingua, {"contexts": "lines", "target_tokens": 2000}),
@@ -55,7 +57,7 @@ PRESETS = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in PRESETS if name in presets.names("methods")])
+@pytest.mark.parametrize("name", PRESETS)
 def test_presets(name):
     kind, changed = PRESETS[name]
     found = resolve(Choices(method=name, dataset="musique")).config.method
@@ -115,10 +117,12 @@ REFUSED = [
     (config.LinguaConfig, {"rate": 1.5}, "less than or equal to 1"),
     (config.LinguaConfig, {"target_tokens": 0}, "greater than 0"),
     (config.LinguaConfig, {"add_instruction": True}, "changes nothing unless"),
+    (config.LLMLinguaConfig, {"engine": "library", "credit": "own", "keep_split": True}, "credit, keep_split; leave"),
     (config.LLMLinguaConfig, {"rank_method": "bm25"}, "use method longllmlingua"),
     (config.LLMLinguaConfig, {"condition_compare": True}, "use method longllmlingua"),
     (config.SelectiveConfig, {"reduce_ratio": 1.0}, "less than 1"),
     (config.SelectiveConfig, {"level": "phrase"}, "'token' or 'sentence'"),
+    (LightRAG.Config, {"segment_tokens": 100, "overlap": 100}, "overlap should be smaller"),
     (LongRefinerConfig, {"scoring": "bm25", "sigmoid": True}, "sigmoid is of a reranker's logits"),
     (LongRefinerConfig, {"overflow": "skip", "selection_rule": "code"}, "overflow is of the paper's rule"),
     (PecanConfig, {"attention": False, "similarity": False}, "\nsimilarity\n.*no node can be chosen; keep one of the"),

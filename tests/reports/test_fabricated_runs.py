@@ -126,7 +126,6 @@ def test_another_way_to_run_the_model_has_no_verdict(honest, config):
     ("config", "reason"),
     [
         ({"model.temperature": 0.7}, "model: the reader's temperature is 0.7, the paper's is 0.0"),
-        ({"model.top_p": 0.9}, "model: the reader's top_p is 0.9, the paper's is 1.0"),
         ({"model.max_tokens": 5}, "model: the reader's max_tokens is 5, the paper's is not set"),
         ({"sample": 2400, "sample_seed": 7}, "sample: about 2400 questions drawn with seed 7, the paper has all"),
     ],

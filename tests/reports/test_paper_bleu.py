@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from harness import scorers
-from harness.config.resolve import resolved
 from harness.engine.rescore import rescore
 from harness.scorers.bleu import corpus_bleu, counts
 from harness.stats.bootstrap import corpus_interval, interval
@@ -185,7 +184,3 @@ class TestReports:
         line = f"metric: the run has no counts for {ALL}; add it with: harness score RUN --scorers {ONE}"
         assert [note for note in found["notes"] if not note.startswith("known")] == [line]
         assert (found["verdict"], np.isnan(found["ours"])) == ("not comparable", True)
-
-    @pytest.mark.parametrize("name", ["narrativeqa", "qasper", "musique", "hotpotqa"])
-    def test_garlics_data_sets_are_scored_by_it(self, name):
-        assert ONE in resolved("datasets", dataset=name).scorers

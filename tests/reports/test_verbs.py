@@ -42,9 +42,7 @@ class TestCompare:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            (["--reference", "peacn"], "unknown reference 'peacn'. Did you mean 'pecan'"),
             (["--score", "f1"], "harness score RUN --scorers NAME adds a score"),
-            (["--columns", "ratios"], "unknown column 'ratios'. Did you mean 'ratio'"),
             (["--columns", "mine:own"], "harness score RUN --scorers NAME adds a score"),
             (["--columns", ","], "--columns names no column"),
             (["--columns", "n", "--all"], "give either --columns or --all"),

@@ -144,23 +144,13 @@ class TestTrack:
         track(folder, uri)
         assert only_run(uri).data.tags["harness.changed_params"] == "encoder: other"
 
-    def test_runs_of_a_suite_hang_below_one_parent(self, uri, tmp_path):
-        for method in ("pecan", "bm25", "pecan"):
-            folder = tmp_path / "results" / "musique" / f"{method}--tiny--0123abcd"
-            track(folder if folder.exists() else run_folder(tmp_path, method=method), uri, suite="first")
-        parent, children = suite(uri)
-        assert [c.data.tags["suite"] for c in children] == ["first"] * 2
-        assert (parent.info.run_name, parent.info.status) == ("first", "FINISHED")
-
     def test_the_worst_end_of_its_runs_is_the_suites(self, uri, tmp_path):
-        for method, state in (("a", "finished"), ("b", "interrupted"), ("c", "finished")):
-            track(run_folder(tmp_path, method=method, summary={"state": state}), uri, suite="first")
-        assert suite(uri)[0].info.status == "KILLED"
-
-    def test_a_folder_that_was_begun_anew_is_another_run(self, uri, tmp_path):
-        track(run_folder(tmp_path / "a"), uri)
-        track(run_folder(tmp_path / "b", manifest={"started": "2026-02-02T03:04:05+00:00"}), uri)
-        assert sorted(r.info.run_name for r in runs_of(uri)) == ["pecan · tiny", "pecan · tiny · 0123abcd"]
+        folders = [run_folder(tmp_path, method="a"), run_folder(tmp_path, summary={"state": "interrupted"})]
+        for folder in (*folders, folders[0]):
+            track(folder, uri, suite="first")
+        parent, children = suite(uri)
+        assert [child.data.tags["suite"] for child in children] == ["first"] * 2
+        assert (parent.info.run_name, parent.info.status) == ("first", "KILLED")
 
     def test_runs_of_one_hash_and_second_are_two_and_shards_go_on_in_theirs(
         self, uri, tmp_path, monkeypatch, fake_model
