@@ -77,6 +77,22 @@ def test_an_honest_run_has_a_mark_beside_its_verdict(honest, changes, mark):
     assert (found.reasons, mark in (*found.marks, *facts.notes(run))) == ([], True)
 
 
+@pytest.mark.parametrize(
+    ("source", "reasons"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", []),
+        ("llama-3.1-8b-instruct", []),
+        ("me/Llama-3.1-8B-Instruct", ["model: the reader is me/Llama-3.1-8B-Instruct, the paper's is meta-llama/"]),
+    ],
+)
+def test_what_runs_behind_a_server_is_not_checked(honest, source, reasons):
+    found = differences(value(), fabricated(honest["bm25"], {"model.backend": "endpoint", "model.source": source}))
+    assert [reason.startswith(start) for reason, start in zip(found.reasons, reasons, strict=True)] == [True] * len(
+        reasons
+    )
+    assert reasons or found.unchecked == ["weights", "precision", "chat template"]
+
+
 REFUSED = {
     "other weights": False,
     "template: system": True,

@@ -57,6 +57,15 @@ def test_a_run_stands_beside_the_row_of_its_reader_and_place(tmp_path):
     assert not any("place" in note or "reader" in note for note in ours["notes"].iloc[0])
 
 
+def test_a_summary_comes_first(tmp_path):
+    run = paper_run(tmp_path, "bm25", "musique", answers(8, F1, 0.287))
+    (title, summary), *rest = tables([run])
+    assert (title, len(summary)) == ("Summary", len(rest))
+    assert rest[0][0].startswith("PECAN, Table 1")
+    row = summary[summary["table"].str.startswith("GARLIC, Table 1")].iloc[0]
+    assert (row["values"], row["not comparable"]) == ("260", "4")
+
+
 def test_every_place_that_is_measured_has_a_suite_and_a_twin():
     known = presets.names("suites")
     for place in tables_and_figures():

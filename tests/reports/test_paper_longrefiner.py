@@ -79,6 +79,16 @@ class TestReasons:
         assert row(closed, method="Naive Generation")["notes"] == ()
 
 
+@pytest.mark.parametrize(
+    ("preset", "method"),
+    [("bm25", "BM25"), ("e5", "E5"), ("sbert", "SBERT"), ("bce-reranker", "Bce-reranker")],
+)
+def test_table_4_differs_in_what_scores_alone(tmp_path, preset, method):
+    runs = [run(tmp_path, preset=f"longrefiner-{preset}", n=20, dataset=name) for name in ("nq", "triviaqa", "popqa")]
+    (only,) = frame(runs, values("Table 4", method)).to_dict("records")
+    assert [note for note in only["notes"] if not note.startswith(("sample", "known"))] == []
+
+
 class TestShipped:
     @pytest.mark.parametrize(
         ("table", "row_", "of"),

@@ -112,6 +112,16 @@ def test_runs_of_one_name_in_two_folders_are_both_shown(verb, tmp_path, command,
     assert ("(torch 2.9) (2026-01-02 03:04, 0123abcd, c)" in out) != ("is the same run as" in err)
 
 
+def test_a_note_says_which_run_other_packages_made(tmp_path):
+    runs = [edited(tmp_path, i, i, "a", packages={"torch": version}) for i, version in enumerate(("2.8", "2.8", "2.9"))]
+    notes = frame(runs).set_index("run")["notes"].to_dict()
+    assert ["was made with torch 2.9 (most runs: 2.8)" in " ".join(own) for own in notes.values()] == [
+        False,
+        False,
+        True,
+    ]
+
+
 def test_compare_names_edited_code(tmp_path):
     runs = [edited(tmp_path, i, 3, code) for i, code in enumerate("ab")]
     (row,) = compare(runs, reference="00000000").to_dict("records")

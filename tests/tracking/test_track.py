@@ -145,9 +145,11 @@ class TestTrack:
         assert only_run(uri).data.tags["harness.changed_params"] == "encoder: other"
 
     def test_the_worst_end_of_its_runs_is_the_suites(self, uri, tmp_path):
-        folders = [run_folder(tmp_path, method="a"), run_folder(tmp_path, summary={"state": "interrupted"})]
-        for folder in (*folders, folders[0]):
+        own = {"starts": [{"command": ["harness", "run", "--suite=first"], "state": "interrupted"}]}
+        folder = run_folder(tmp_path, method="a")
+        for _ in range(2):
             track(folder, uri, suite="first")
+        track(run_folder(tmp_path, summary={"state": "interrupted"}, manifest=own), uri)
         parent, children = suite(uri)
         assert [child.data.tags["suite"] for child in children] == ["first"] * 2
         assert (parent.info.run_name, parent.info.status) == ("first", "KILLED")

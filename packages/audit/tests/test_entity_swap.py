@@ -167,6 +167,13 @@ def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch):
     assert dok in made.examples[0].question.text
 
 
+def test_a_mark_inside_a_word_covers_the_whole_word():
+    swap = entity_swap._Swap({"ada": "kelsor"}, 0)
+    place = swap.offset_map("So Ada Ada.")
+    assert swap.text("So Ada Ada.") == "So Kelsor Kelsor."
+    assert [place(4, end=False), place(5, end=True), place(8, end=False), place(9, end=True)] == [3, 9, 10, 16]
+
+
 def _config(path, **fields):
     return config("musique", data=str(path), **fields)
 
