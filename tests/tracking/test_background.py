@@ -30,7 +30,7 @@ def logged(uri, folders, suite=None, timeout=240):
 
 
 def test_a_run_is_logged_while_it_goes_on_and_ends_with_it(uri, tmp_path, monkeypatch):
-    monkeypatch.setattr(background, "INTERVAL", 0.05)
+    monkeypatch.setattr(background, "INTERVAL", 0.2)
     folder = tmp_path / "results" / "musique" / "pecan--tiny--0123abcd"
     trackers = BackgroundTracking(tmp_path, uri)
     trackers.add(folder)
