@@ -1,7 +1,13 @@
 """Requests that are longer than the window: QRMeM's own, and those of the other rows of its tables."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+import yaml
+
+from harness.config import suites
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
@@ -63,6 +69,20 @@ def test_relations_that_grow_too_long_to_be_fused_stand_side_by_side():
         seen.append("asked" if fused else "too long")
     assert seen == sorted(seen, key=["refused", "too long", "asked"].index)
     assert set(seen) == {"refused", "too long", "asked"}
+
+
+@pytest.mark.parametrize("preset", ["memwalker-4k", "llmlingua-4k"])
+def test_rows_of_qrmems_tables_have_its_window(preset):
+    suite = suites.read_suite("pocket-qrmem-table1")
+    family = preset.removesuffix("-4k")
+    assert preset in suite.methods
+    assert family not in suite.methods
+    mapping = yaml.safe_load((Path(__file__).parents[2] / "reports/paper/mapping.yaml").read_text())["entries"]
+    rows = [row for row in mapping if row["source"] == "003_QRMeM" and row["preset"].startswith(family)]
+    assert rows
+    assert {row["preset"] for row in rows} == {preset}
+    made, plain = (resolve(Choices(method=name, dataset="pocket/quality")).config.method for name in (preset, family))
+    assert made.params == {**plain.params, "window": 4096}
 
 
 @pytest.mark.parametrize("fallback", [False, True])
