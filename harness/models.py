@@ -345,8 +345,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         self.close()
 
 
-class Collected(BaseException):
-    """A request that is kept for a batch (harness/llm/endpoint_batch.py): its question is asked again with the reply.
+class WaitsForBatch(BaseException):
+    """Raised for a request that waits for a batch: its question is asked again once the reply is here.
 
     Not an Exception, so that no method takes it for a failure. expected: the most that it may cost, as `usage_of` says.
     """

@@ -96,10 +96,10 @@ class Shown:
 class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.
 
-    scores: the parts of the choice (attention, similarity, total). p_yes: the probe after the move. flops: of the
-    question so far, by convention (`tools.meter.flops()`); a number in older runs, under "full". probe_flops: the part
-    that this step's probe took. answer, answer_flops: only where other stop rules are recorded: the answer if the
-    search stopped here, and what writing it costs.
+    scores: the parts of the choice (attention, similarity, total). p_yes: the probe after the move. flops: what the
+    question has cost so far, convention -> FLOPs; older runs hold one number, of the convention "full". probe_flops:
+    the part that this step's probe took. answer, answer_flops: only where other stop rules are recorded: the answer if
+    the search stopped here, and what writing it costs.
     """
 
     action: str
@@ -160,7 +160,7 @@ class Record:
 
 SCORING = {"stage": "scoring"}
 """Part of the error of a question that was answered: its answer is in the record, and can be scored again."""
-NOT_YET = {"type": "Unscored", "message": "the run ended before this answer was scored", **SCORING}
+NOT_SCORED_YET = {"type": "Unscored", "message": "the run ended before this answer was scored", **SCORING}
 
 
 def lacks_only_scores(error: Mapping[str, str] | None) -> bool:

@@ -27,23 +27,23 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
     a negative epsilon x mean, so that the text with fewer of the words is first. Where that mean is not positive, all
     words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is always positive.
     """
-    return _counted(texts).get_scores(list(question)) if any(texts) else np.zeros(len(texts))
+    return _index_of_words(texts).get_scores(list(question)) if any(texts) else np.zeros(len(texts))
 
 
 def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
     """Scores [texts] of each text for the question by `bm25_scores` of their `words`; higher is better."""
-    counts = _counted_texts(tuple(texts))
+    counts = _index_of_texts(tuple(texts))
     return np.zeros(len(texts)) if counts is None else counts.get_scores(words(question))
 
 
 @lru_cache(maxsize=8)  # questions on one document follow each other, and to count a book takes a tenth of a second
-def _counted_texts(texts: tuple[str, ...]) -> BM25Okapi | None:
-    """The word counts of `texts`, None where no text has a word."""
+def _index_of_texts(texts: tuple[str, ...]) -> BM25Okapi | None:
+    """The word counts and weights of `texts`, None where no text has a word."""
     split = [words(text) for text in texts]
-    return _counted(split) if any(split) else None
+    return _index_of_words(split) if any(split) else None
 
 
-def _counted(texts: Sequence[Sequence[str]]) -> BM25Okapi:
+def _index_of_words(texts: Sequence[Sequence[str]]) -> BM25Okapi:
     """The word counts and weights of `texts`, of which one has a word."""
     from rank_bm25 import BM25Okapi
 

@@ -52,7 +52,7 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
             reasons.append(f"other questions ({len(key[1])} and {len(questions)}, {len(key[1] & questions)} in common)")
             if key[0] == rows and key[1] & questions:
                 reasons.append("harness report --common shows all runs on the questions in common")
-        usual_task = facts.task(run if facts.elsewhere(run) or facts.elsewhere(runs[base]) else runs[base])
+        usual_task = facts.task(run if facts.made_elsewhere(run) or facts.made_elsewhere(runs[base]) else runs[base])
         if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:
             reasons.append(f"another task ({', '.join(names)})")
         sentences.append(f"{label} should not be ranked with {labels[base]}: {'; '.join(reasons)}" if reasons else None)
@@ -112,7 +112,7 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
     Questions that an import left out count as the run's.
     """
     runs = [r.whole or r for r in (run, base)]
-    counts = [(r.manifest.get("dataset") or {}).get("questions") if facts.elsewhere(r) else None for r in runs]
+    counts = [(r.manifest.get("dataset") or {}).get("questions") if facts.made_elsewhere(r) else None for r in runs]
     sizes = [recorded or len(r.records) for recorded, r in zip(counts, runs, strict=True)]
     number = len(same_questions(*runs))
     names = " and ".join(f"{r.config['method']['name']} with {r.config['model']['name']}" for r in runs)

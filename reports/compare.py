@@ -77,7 +77,7 @@ class _Pair:
     @property
     def elsewhere(self) -> bool:
         """Whether one of the two was made by another tool."""
-        return facts.elsewhere(self.run) or facts.elsewhere(self.base)
+        return facts.made_elsewhere(self.run) or facts.made_elsewhere(self.base)
 
 
 def compare(
@@ -214,7 +214,7 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
     Of an imported run only settings that both have.
     """
     ours, theirs = (_compared_settings(r.config) for r in (run, base))
-    if facts.elsewhere(run) or facts.elsewhere(base):
+    if facts.made_elsewhere(run) or facts.made_elsewhere(base):
         both = ours.keys() & theirs.keys() - {"dataset.scorers"}
         ours, theirs = ({key: value for key, value in one.items() if key in both} for one in (ours, theirs))
     else:

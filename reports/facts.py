@@ -81,7 +81,7 @@ def datasets(runs: Sequence[StoredRun]) -> list[str]:
     ]
 
 
-def elsewhere(run: StoredRun) -> bool:
+def made_elsewhere(run: StoredRun) -> bool:
     """Whether another tool made the run (harness import); what its log lacks is then not known."""
     return "imported" in run.manifest
 
@@ -287,7 +287,7 @@ def _run_notes(run: StoredRun) -> list[str]:
     """Sentences on where the run's numbers and answers come from, and whether every question was asked and answered."""
     total = len(run.records)
     notes: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
-    if elsewhere(run):
+    if made_elsewhere(run):
         imported = run.manifest["imported"]
         files = ", ".join(str(file["name"]) for file in imported["files"])
         source = f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}"

@@ -139,7 +139,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "texts_cut": facts.texts_cut(run)[1],
         "declined": declined(run.records),
     }
-    row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.elsewhere(run) else {}
+    row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.made_elsewhere(run) else {}
     score_names, of_corpus = facts.score_names(run), facts.corpus_names(run)
     missing: dict[int, list[str]] = {}
     for name in names:  # None for a score that this run does not have
@@ -163,7 +163,10 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
 def _cost_columns(
     run: StoredRun, convention: str, clusters: NDArray[np.int32], cache: _Tflops
 ) -> dict[str, float | None]:
-    """Means of tokens and TFLOPs by phase, of seconds, and TFLOPs with their interval, without and with the index."""
+    """Means of tokens and TFLOPs by phase, of seconds, and TFLOPs with their interval, without and with the index.
+
+    clusters: of all questions; cache: gives the TFLOPs of each answered question, {} where they are unknown.
+    """
     phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})

@@ -192,7 +192,10 @@ def _shortened(text: str, longest: int) -> str:
 
 
 def search_json(search: Search) -> dict[str, Any]:
-    """The search as JSON values: the record's steps, each with its parent (a step's number), edge and evidence."""
+    """The search as JSON values: the record's steps, each with its parent (a step's number), edge and evidence.
+
+    later: whether the step lies behind the stop, recorded for other stop rules.
+    """
     record, example = search.record, search.rows.examples.get(search.record["question_id"])
     return {
         "run": str(search.stored.path),

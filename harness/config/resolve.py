@@ -15,7 +15,7 @@ An encoder given as `encoder: {default: NAME}` is that of methods whose preset n
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import create_model
 
@@ -27,14 +27,22 @@ from harness.config.yaml_tree import Layer, Tree, build, flatten, origin_of
 from harness.errors import HarnessError, UserError, attempt, close_matches, raise_all, unknown
 from harness.models import ROLES
 
-# In the order of resolving: a default model follows from the data set, an encoder from the method. A layer that has
-# the last key describes the part by itself, so that its name need not be a preset.
-_PARTS: dict[str, tuple[str, type[Any], str]] = {
-    "method": ("methods", MethodChoice, "implementation"),
-    "dataset": ("datasets", DatasetConfig, "format"),
-    "model": ("models", ModelConfig, "source"),
-    "encoder": ("encoders", EncoderConfig, "source"),
-    "reranker": ("encoders", EncoderConfig, "source"),
+
+class _Part(NamedTuple):
+    """A part of the configuration; a layer that sets `required_key` describes it without a preset."""
+
+    kind: str
+    schema: type[Any]
+    required_key: str
+
+
+# In the order of resolving: a default model follows from the data set, an encoder from the method.
+_PARTS = {
+    "method": _Part("methods", MethodChoice, "implementation"),
+    "dataset": _Part("datasets", DatasetConfig, "format"),
+    "model": _Part("models", ModelConfig, "source"),
+    "encoder": _Part("encoders", EncoderConfig, "source"),
+    "reranker": _Part("encoders", EncoderConfig, "source"),
 }
 DEFAULTS = {"model": "default", "encoder": "minilm"}
 _FIELDS: dict[str, Any] = {
@@ -74,7 +82,7 @@ class Resolution:
 
     def add(self, path: str, tree: Tree) -> None:
         """Check `tree` as the part at `path` and add it, with the origin of each value. Raises ConfigError."""
-        part = self.parts[path] = build(_PARTS.get(path, _PARTS["model"])[1], tree, path)
+        part = self.parts[path] = build(_PARTS.get(path, _PARTS["model"]).schema, tree, path)
         self.raw.update({f"{path}.{leaf}": raw_text for leaf, raw_text in tree.raw.items()})
         for leaf in flatten(part.model_dump(mode="json")):
             self.origins[f"{path}.{leaf}"] = origin_of(leaf, tree.origins)
@@ -111,7 +119,7 @@ def resolve_part(kind: str, choices: Choices) -> Resolution:
     """Resolve the part of a kind ("methods", ...) alone. Raises UserError for one mistake, ConfigError for several."""
     r = Resolution(choices)
     layers = read_layers(choices, r.problems)
-    attempt(r.problems, _resolve_part, r, layers, next(part for part, (k, *_) in _PARTS.items() if k == kind))
+    attempt(r.problems, _resolve_part, r, layers, next(name for name, part in _PARTS.items() if part.kind == kind))
     raise_all(r.problems)
     return r
 
@@ -127,7 +135,7 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
     The models that `methods` names for roles of the method are written into `layers`. Raises UserError, ConfigError.
     """
     noun = "model" if path.startswith("roles.") else path
-    kind, _, defining = _PARTS[noun]
+    kind, _, required_key = _PARTS[noun]
     settings = [(origin, part) for origin, values in layers if (part := _values_at(values, path))]
     # 1. Its name: of the highest layer, else of the method's preset, else the default.
     if path == "encoder":
@@ -149,7 +157,7 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
         return
     # 2. Its preset, or a folder or hub id in the place of one. A layer may describe the part without any preset.
     described = any(
-        (part.get("name") == name and ("backend" in part or defining in part)) or part.get("backend", "hf") != "hf"
+        (part.get("name") == name and ("backend" in part or required_key in part)) or part.get("backend", "hf") != "hf"
         for _, part in settings
     )
     tree = Tree()
@@ -222,7 +230,7 @@ def _set_default_encoder(r: Resolution, settings: list[Layer]) -> None:
 def _nest_options(settings: list[Layer], tree: Tree) -> list[Layer]:
     """Move options of the format under "options": dataset.tokens becomes dataset.options.tokens; tree: the preset.
 
-    A key that is neither a field nor an option goes where its nearest neighbour is, so that its message names that one.
+    An unknown key is put beside the known key that it resembles most, so that the error suggests that key.
     """
     fields = set(DatasetConfig.model_fields)
     if all(fields.issuperset(values) for _, values in settings):

@@ -156,7 +156,7 @@ class Event:
     shape: str = ""  # ModelShape.key of the sizes by which FLOPs are counted; "" where they are unknown
     reused: int = 0  # of `new`, those that a server reports from its prefix cache; never subtracted from the cost
     endings: int = 0  # 1 where end markers were cut off the reply (harness/llm/endings.py)
-    recounted: int = 0  # 1 where implausible counts of a server were replaced by the local tokenizer's
+    recounted: int = 0  # counts of tokens that a server left out or gave implausibly, and that were estimated
     markers: int = 0  # turn markers that were broken up in a request to a server
     thinking: int = 0  # of `out`, those of a reasoning model's thinking, which has an event of its own
     unclosed: int = 0  # 1 where the thinking did not end by itself

@@ -136,7 +136,7 @@ class Meter:
         total = self._branch.flops
         return total if convention is None else total[convention]
 
-    def newest(self) -> Flops:
+    def flops_of_newest_event(self) -> Flops:
         """FLOPs of the newest event of the calling thread's branch, of all conventions."""
         event = self.events[-1]
         shape = self.shapes.get(event.shape)

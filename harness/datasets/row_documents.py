@@ -108,7 +108,7 @@ class DocumentStore:
         keys = [row[k] for k in _QUESTION_KEYS if isinstance(row.get(k), (str, int))]
         if listed is None or not keys:
             raise RowError(None, f"a row needs an id or a question, and one of {', '.join(LISTS)}")
-        canonical_line(listed)
+        canonical_line(listed)  # raises RowError for what no file can hold
         for key in keys:
             self.by_question[normalise_space(str(key))] = listed
 

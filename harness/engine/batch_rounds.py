@@ -11,7 +11,7 @@ from harness.cost.usage import add_usage, sent
 from harness.engine.progress import Progress
 from harness.engine.spending_limits import Budget
 from harness.engine.tools import Models
-from harness.models import Collected
+from harness.models import WaitsForBatch
 from harness.storage.run_files import BATCHES
 from harness.types import Example
 
@@ -26,7 +26,7 @@ class BatchRounds:
         self._progress, self._budget = progress, budget
         self._waiting: list[tuple[Example, dict[str, Any]]] = []  # with the most that its request costs
 
-    def wait(self, example: Example, request: Collected, meter: Meter, tried: dict[str, dict[str, Any]]) -> None:
+    def wait(self, example: Example, request: WaitsForBatch, meter: Meter, tried: dict[str, dict[str, Any]]) -> None:
         """Note a question whose request waits, and add to `tried` what it sent besides, as to an encoder."""
         self._waiting.append((example, self._budget.spend(request.expected)))
         if (before := sent(self._budget.spend(meter.usage())))["tokens"]:

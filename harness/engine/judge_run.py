@@ -71,7 +71,9 @@ class Judged:
 def judge_run(
     folder: Path, examples: Mapping[str, Example], judge: Judge, *, parallel: int, progress: Progress
 ) -> Judged:
-    """Judge every answer of a run folder, store the scores. examples: by question id; parallel: requests in flight.
+    """Judge every answer of a run folder, store the scores and return the judgements with what they cost.
+
+    examples: by question id; parallel: requests in flight.
 
     A question that failed scores 0, as by every scorer. Raises UserError, SaveError, and CannotRun once the model can
     judge no more; what was judged before is then stored.
@@ -205,7 +207,7 @@ def _store_judgements(
             record = _without_judgement(record, judge.name)
         records.append(record)
     _write_entry(store, judge, _manifest_entry(judge, judged))
-    store.replace(records)
+    store.replace_records(records)
     numbers = summarise_with(stored.config, records, store.lines(DOCUMENTS))
     judged.summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
     store.write(SUMMARY, judged.summary)

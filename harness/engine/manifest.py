@@ -30,7 +30,7 @@ from harness import scorers
 from harness.config.schema import EncoderConfig
 from harness.cost.flops import ModelShape, shape_of
 from harness.engine.plan import Plan
-from harness.engine.plan_models import server_shapes as served_sizes
+from harness.engine.plan_models import server_shapes
 from harness.errors import UserError
 from harness.storage.files import read_object
 from harness.storage.package_versions import installed
@@ -81,7 +81,7 @@ def made_by() -> dict[str, Any]:
 
 def describe(plan: Plan) -> dict[str, Any]:
     """The parts of a plan's manifest that are known before it starts: no times, command or first prompts."""
-    dataset, served = plan.dataset, served_sizes(plan.models)
+    dataset, served = plan.dataset, server_shapes(plan.models)
     numbers: dict[str, dict[str, Any]] = {}  # that the paper prints for the data set, or that another run gave
     for name in type(plan.method).from_other_runs:
         origin = plan.origins.get(f"method.params.{name}", "")

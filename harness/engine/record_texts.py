@@ -98,7 +98,7 @@ def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[
         changed += records[name] is not record
     if changed:
         store.keep_texts(texts)
-        store.replace(records.values())
+        store.replace_records(records.values())
         note(f"texts of the data set were {'added to' if keep else 'taken out of'} {changed} records")
     if not keep:
         store.drop_texts()

@@ -132,7 +132,7 @@ def _rescore_folder(
         if corrected and gold is not None:
             rows = _with_corrected_gold(rows, stored, corrected, gold)
         own = any(":" in name for name in config.scorers)
-        store.replace(rows if own or dataset is not None else _tell_gold(rows, stored.path / RECORDS))
+        store.replace_records(rows if own or dataset is not None else _tell_gold(rows, stored.path / RECORDS))
         numbers = summarise_with(stored.config, store.lines(RECORDS), store.lines(DOCUMENTS))
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:

@@ -31,7 +31,7 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
     lacking = retry_failed and any(lacks_only_scores(record["error"]) for record in store.lines(RECORDS))
     records = {} if alike and not lacking else {record["question_id"]: record for record in store.lines(RECORDS)}
     if records:
-        store.replace(rescored(records.values(), dataset, _gold_by_id(plan, records)))
+        store.replace_records(rescored(records.values(), dataset, _gold_by_id(plan, records)))
         if not alike:
             was, by = (", ".join(f"{name} {version}" for name, version in each.items()) for each in (before, now))
             note(f"stored scores came from {was or 'unrecorded scorers'}; {len(records)} scored again with {by}")

@@ -38,7 +38,7 @@ from harness.engine.scoring import scored_record, silent_scorers, unanswered_ver
 from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, Models, warn_of_global_draws
 from harness.errors import FirstFailure, HarnessError, LimitReached, SaveError, UserError
-from harness.models import Collected
+from harness.models import WaitsForBatch
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
 from harness.storage.failures import STOPS, describe_failure, one_line
@@ -49,7 +49,7 @@ from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY, Par
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
-from harness.types import NOT_YET, Answer, Document, Example
+from harness.types import NOT_SCORED_YET, Answer, Document, Example
 
 
 @dataclass(frozen=True)
@@ -250,10 +250,10 @@ class Job:
                     notes["not_finite"] = not_finite
                 if notes.get("view") == NO_EVIDENCE:
                     reply["stop_reason"] = NO_EVIDENCE
-                error = NOT_YET  # until step 7 has scored it, also where the run is killed before
+                error = NOT_SCORED_YET  # until step 7 has scored it, also where the run is killed before
             except STOPS:
                 raise
-            except Collected as request:
+            except WaitsForBatch as request:
                 assert rounds is not None
                 rounds.wait(example, request, meter, self.tried)
                 return None
@@ -367,7 +367,7 @@ class Job:
         config, examples = self.plan.config, self.plan.dataset.examples
         summary: dict[str, Any] = {}
         try:
-            self.store.sort([e.question.id for e in examples])
+            self.store.sort_records([e.question.id for e in examples])
             chosen: dict[str, Any] = {"failed": config.failed, "seed": config.seed, "form": config.dataset.format}
             numbers = summarise(self.store.lines(RECORDS), self.store.lines(DOCUMENTS), **chosen)
             counts = manifests.asked_counts(self.manifest, len(self.examples), numbers["n_total"])

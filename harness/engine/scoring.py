@@ -88,7 +88,7 @@ def scored_record(
     """`record` with new scores and flags; those by `keep` stay and come first. `error` has three states:
 
     None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
-    "stage": "scoring": answered, but not scored (NOT_YET) or a scorer failed; cleared, or replaced by a scorer's error.
+    "stage": "scoring": answered, but not scored (NOT_SCORED_YET) or a scorer failed; cleared, or replaced by its error.
     Any other: the question was not answered; it scores 0, and the error stays.
     """
     error = record["error"]

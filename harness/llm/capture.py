@@ -122,13 +122,17 @@ class FeedCapture:
         return partial(vars(self).update, layers=self.layers, totals=[t.copy() for t in self.totals], _watched=None)
 
     def results(self, layers: int) -> list[tuple[float, ...]]:
-        """Mean attention to each span over layers and rows, a tuple a request. Raises RuntimeError for a lost layer."""
+        """Mean attention to each span over the rows of a request and the model's `layers`, a tuple a request.
+
+        Raises RuntimeError where a layer was not seen: each batch adds all layers to the count.
+        """
         if self.layers < layers or self.layers % layers:
             raise RuntimeError(
                 f"attention was captured in {self.layers} of {layers} layers: kernel '{NAME}' not in use"
             )
         return [
-            tuple((t / layers / (b - a)).tolist()) for t, ((a, b), _) in zip(self.totals, self.requests, strict=True)
+            tuple((total / layers / (end - start)).tolist())
+            for total, ((start, end), _) in zip(self.totals, self.requests, strict=True)
         ]
 
 

@@ -34,7 +34,7 @@ from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import api_key, endpoint_shape, endpoint_tokenizer
 from harness.llm.endpoint_tokens import EstimatedTokens, Tokens
 from harness.llm.kept_replies import with_reply_cache
-from harness.models import Collected, Decoding, LanguageModel, Probe, Session, Span, Written
+from harness.models import Decoding, LanguageModel, Probe, Session, Span, WaitsForBatch, Written
 from harness.parallel.scheduler import Took, timed
 
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
@@ -82,8 +82,8 @@ class Reply:
 def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:
     """Send a request to /chat/completions and parse its reply. body: of the request; tries: counts the sendings.
 
-    A reply without a message is invalid, and the request is repeated. Raises RequestFailed and CannotRun, and Collected
-    where `server` are batches that have no reply yet.
+    A reply without a message is invalid, and the request is repeated. Raises RequestFailed, CannotRun,
+    and WaitsForBatch where `server` are batches that have no reply yet.
     """
     max_tokens = int(body.get("max_tokens") or _DEFAULT_TOKENS)
     max_bytes = _REPLY_FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
@@ -296,7 +296,7 @@ class EndpointSession(Session):
             with timed() as took:
                 reply = complete(self._model.batches or self._model.server, sent, tries)
             reply = reply.answer(self._model.thinking).cut_at_stop(stop, self._model.endings)
-        except Collected as request:
+        except WaitsForBatch as request:
             meter, self._meter = self._meter, Meter()
             max_tokens = int(sent.get("max_tokens") or _DEFAULT_TOKENS)
             self._book_request(kind, Reply("", "length", self._length, tokens_out=max_tokens), {})
@@ -320,8 +320,10 @@ class EndpointSession(Session):
         thought = count(reply.thinking) if reply.thinking_tokens is None else reply.thinking_tokens
         out = thought + count(reply.text) if reply.tokens_out is None else reply.tokens_out
         counts = {"logits": 1, "pairs": read * (read + 1) // 2, "reused": reused, "billed": out}
-        unsure = reply.counts_refused + (self._model.estimates and (reply.tokens_in, reply.tokens_out).count(None))
-        self._book(kind, read, requests=1, endings=int(reply.ending), recounted=unsure, **counts, **fields)
+        estimated = reply.counts_refused
+        if self._model.estimates:
+            estimated += (reply.tokens_in, reply.tokens_out).count(None)
+        self._book(kind, read, requests=1, endings=int(reply.ending), recounted=estimated, **counts, **fields)
         if kind == "prefill":
             self._book_writing(min(thought, out), out, read, reply.unclosed)
             if self._model.estimates:

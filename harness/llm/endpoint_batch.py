@@ -1,7 +1,7 @@
 """Requests as batch files (OpenAI's /files and /batches), which a server answers within a day, at a lower price.
 
     batches = Batches(server, state, progress)     replies of the batches that `state` names, waited for
-    batches.post(...)                              a reply that is here, else Collected: the request waits
+    batches.post(...)                              a reply that is here, else WaitsForBatch: the request waits
     batches.send()                                 requests that wait ─► files ─► batches ─► their replies are here
     batches.forget()                               all replies were used
 
@@ -29,7 +29,7 @@ import httpx2
 from harness.config.schema import digest
 from harness.errors import CannotRun, LimitReached, RequestFailed
 from harness.llm.endpoint_http import Server, Tries
-from harness.models import Collected
+from harness.models import WaitsForBatch
 from harness.storage.files import read_object, write_atomic
 
 _MOST_REQUESTS, _MOST_FILE_BYTES = 50_000, 64 * 2**20  # of a file; servers take 50,000 and 200 MB
@@ -69,7 +69,7 @@ class Batches:
     def post(
         self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], max_bytes: int, tries: Tries
     ) -> Any:
-        """The reply to `body`, as of Server.post. Raises Collected where it waits, RequestFailed, CannotRun."""
+        """The reply to `body`, as of Server.post. Raises WaitsForBatch where it waits, RequestFailed, CannotRun."""
         key = digest(body)
         with self._lock:
             if not (lines := self._replies.get(key)):
@@ -95,7 +95,7 @@ class Batches:
         return reply
 
     def _collect(self, key: str, body: Mapping[str, Any]) -> NoReturn:
-        """Put a request into a file for `send`; raises Collected."""
+        """Put a request into a file for `send`; raises WaitsForBatch."""
         fields = json.loads(self._server.encoded(body))
         self._waiting[key] += 1
         line = {"custom_id": f"{key}-{self._waiting[key]}", "method": "POST", "url": _URL, "body": fields}
@@ -105,7 +105,7 @@ class Batches:
             self._requests = 0
         self._files[-1].write(data)
         self._requests += 1
-        raise Collected
+        raise WaitsForBatch
 
     def send(self) -> None:
         """Send what waits, and return when its batches ended. Raises CannotRun, LimitReached, SaveError."""

@@ -27,7 +27,7 @@ class Transformers(Backend):
         return transformers_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
-        """Load the weights. Raises CannotRun."""
+        """The loaded model, as new; models that differ in sampling alone are one. Raises CannotRun."""
         from harness.llm.model_info import local_folder
 
         key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)

@@ -99,7 +99,7 @@ class ScriptedSession(Session):
 
     def _bound(self, limit: CacheLimit) -> Kept:
         """Count what a cache limit would keep; a scripted context drops nothing."""
-        self.flush(int(self._turn == "closing"))
+        self.flush(requests=int(self._turn == "closing"))
         return Kept(self.length(), min(self.length(), limit.budget), 0)
 
     def flush(self, requests: int = 0) -> None:

@@ -129,6 +129,7 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[s
     if not passages:
         raise DataError(corpus.path, None, None, "the corpus has no text")
     _, first, inverse = np.unique(np.asarray(keys), return_index=True, return_inverse=True)
+    # Documents are numbered in the order of their first row; np.unique sorts them by key.
     order = np.empty(len(first), dtype=np.int32)
     order[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
     facts = {"name": corpus.name, "form": corpus.form, "words": corpus.words, "rows": rows, "passages": passages}

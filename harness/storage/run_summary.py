@@ -35,12 +35,12 @@ def summarise(
     *,
     failed: Literal["zero", "skip"] = "zero",
     seed: int = 0,
-    form: str = "",
+    dataset_format: str = "",
 ) -> dict[str, Any]:
     """Return the mapping above. A failed question scores 0, as its record says, or is left out with failed="skip".
 
     records: one a question, streamed, of which memory holds about 30 bytes each; documents: lines of documents.jsonl;
-    seed: of the bootstrap; form: the data set's format, which says what questions are resampled as one
+    seed: of the bootstrap; dataset_format: the data set's format, which says what questions are resampled as one
     (harness.stats.question_clusters). n_scored + n_failed = n_total. Costs are those of questions answered and of
     indexes built or hit, since a hit knows what building cost. Costs of failed questions are left out: they stopped
     midway.
@@ -62,8 +62,8 @@ def summarise(
             prefixes.update([] if prefix is None else [prefix])
             errors.update([] if error is None else [error["type"]])
             replies.update(lacking_replies(record["usage"]))
-            given, own = texts_and_cut([record["usage"]])
-            texts, cut = texts + (math.nan if given is None else given), cut + own
+            given, cut_here = texts_and_cut([record["usage"]])
+            texts, cut = texts + (math.nan if given is None else given), cut + cut_here
             if error is None:
                 add_usage(usage, record["usage"])
             elif failed != "zero":
@@ -75,7 +75,7 @@ def summarise(
             rows += 1
             yield record["question_id"], record["document_ids"]
 
-    clusters = cluster_numbers(form, scored_questions())
+    clusters = cluster_numbers(dataset_format, scored_questions())
     scores = {}
     for name, (values, places) in columns.items():
         i = interval(np.frombuffer(values), clusters[np.frombuffer(places, dtype=np.uint32)], seed=seed)
@@ -91,8 +91,8 @@ def summarise(
             continue
         ids.add(row["document_id"])
         add_usage(index_usage, row["usage"])
-        given, own = texts_and_cut([row["usage"]])
-        texts, cut = texts + (math.nan if given is None else given), cut + own
+        given, cut_here = texts_and_cut([row["usage"]])
+        texts, cut = texts + (math.nan if given is None else given), cut + cut_here
     replies.update(lacking_replies(index_usage))
     mean = _divide_all(index_usage, len(ids))
     return {
@@ -116,7 +116,7 @@ def summarise_with(
 ) -> dict[str, Any]:
     """`summarise` with the settings of run.yaml's `config`."""
     failed, seed, form = config.get("failed", "zero"), config.get("seed", 0), config["dataset"].get("format", "")
-    return summarise(records, documents, failed=failed, seed=int(seed), form=form)
+    return summarise(records, documents, failed=failed, seed=int(seed), dataset_format=form)
 
 
 def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

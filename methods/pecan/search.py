@@ -261,7 +261,7 @@ class Search:
     def _probe(self, context: Context) -> bool:
         """Ask whether the question can be answered; write it into the last step; return whether it counts as Yes."""
         probe = context.s.probe([self.config.yes, self.config.no])
-        spent = self.tools.meter.newest()
+        spent = self.tools.meter.flops_of_newest_event()
         self._read(spent)
         p, greedy = probe.p[self.config.yes], probe.top == self.config.yes
         last = self.steps[-1]

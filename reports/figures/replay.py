@@ -222,7 +222,7 @@ class Scored:
 
 
 def stops_to_score(run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials]) -> dict[Key, Stop]:
-    """The stops of `rules` that are not the run's own, whose answers have no score yet."""
+    """(question id, step) -> the stop there, of `rules` other than the run's own: their answers have no score yet."""
     records = [record for record in run.records if record["error"] is None]
     stops = [(record["question_id"], recorded_rules.stop(record, rule)) for record in records for rule in rules]
     return {(question, stop.step): stop for question, stop in stops if stop is not None and not stop.own}

@@ -99,7 +99,7 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
 
     Raises UserError where its tokenizer is not known, CannotRun where the files of it cannot be read.
     """
-    if facts.elsewhere(run):
+    if facts.made_elsewhere(run):
         raise UserError(f"{run.path} was made elsewhere, so the tokenizer of its model is not known")
     config = part_of_run(ModelConfig, run.config["model"], str(run.path))
     if config.backend == "scripted":

@@ -64,7 +64,7 @@ def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
     of_preset = [run for run, name in zip(runs, names, strict=True) if name == value.entry.preset]
     tokens = value.rules[0].tokens
     fitting = [run for run in of_preset if tokens in (None, (run.config["dataset"].get("options") or {}).get("tokens"))]
-    return [run for run in fitting if not facts.elsewhere(run)]
+    return [run for run in fitting if not facts.made_elsewhere(run)]
 
 
 def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:

@@ -114,7 +114,7 @@ def test_a_probe_is_read_with_what_is_queued_and_booked_apart(tiny_folder, setti
             probes = [s.probe(["Yes", "No"])]
             before = meter.flops()
             probes.append(s.probe(["Yes", "No"], after="So "))
-        assert meter.newest() == meter.flops() - before
+        assert meter.flops_of_newest_event() == meter.flops() - before
         s.reply("Yes")
         s.flush()
         events = [replace(event, seconds=0.0, queued=0.0) for event in meter.events]

@@ -406,7 +406,7 @@ def test_written_tokens_that_are_watched_are_recorded_steps_with_the_attention_o
         session = model.session(Meter())
         session.user("Which town? ")
         spans = [session.feed(f"The river town number {k} lies north. " * (n + 1)) for k in range(3)]
-        written = session.write(70, temperature=1.0, seed=n, watch=spans)  # longer than a block of rows
+        written = session.write(70, temperature=1.0, seed=20 + n, watch=spans)  # longer than a block of rows
         found[n] = written.text, torch.tensor(written.attention)
 
     expected, found = {}, {}

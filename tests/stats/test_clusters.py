@@ -70,7 +70,10 @@ class TestReports:
         runs = two_runs(tmp_path, passages(60), 0.2, dataset="nq", settings=RETRIEVED)
         table = frame(runs)
         assert (table[f"{SCORE}.low"] < table[SCORE]).all()
-        assert summarise(runs[0].records, [], form="retrieved")["scores"][SCORE]["low"] == table[f"{SCORE}.low"][0]
+        assert (
+            summarise(runs[0].records, [], dataset_format="retrieved")["scores"][SCORE]["low"]
+            == table[f"{SCORE}.low"][0]
+        )
         row = compare(runs).iloc[0]
         assert (row["documents"], row["n"], table["documents"][0]) == (60, 60, 60)
         assert row["p"] < 0.001

@@ -69,9 +69,9 @@ class Imported:
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)), "run")
         with RunStore.open(draft, None, note) as store:
-            store.replace(self.records)
+            store.replace_records(self.records)
             store.write(MANIFEST, self.manifest)
-            numbers = summarise(store.lines(RECORDS), (), form=self.config["dataset"]["format"])
+            numbers = summarise(store.lines(RECORDS), (), dataset_format=self.config["dataset"]["format"])
             store.write(SUMMARY, {**state, **numbers})
             store.describe(self.config, {})
         (draft / RUN).rename(draft / _ASIDE)  # a folder without it is no run, and a killed import leaves its drafts

@@ -72,7 +72,7 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
         "run": run.name,
     }
     not_told = [name for name in row if name.startswith("requests") and name != "requests.index"]
-    return row | (dict.fromkeys(not_told) if facts.elsewhere(run) else {})
+    return row | (dict.fromkeys(not_told) if facts.made_elsewhere(run) else {})
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
