@@ -28,6 +28,10 @@ def _on_first_line(metric: Callable[..., float]) -> Callable[..., float]:
     return scored
 
 
+def _is_of_length(wanted: str, words: int | None) -> bool:
+    return words is not None and bucket(words) == wanted
+
+
 _BY_LENGTH: dict[str, tuple[str, Callable[..., float]]] = {
     "qa_f1_score": ("token F1", longbench.qa_f1_score),
     "rouge_score": ("ROUGE-L", longbench.rouge_score),
@@ -47,7 +51,7 @@ for _bucket in BUCKETS:
     for _name, (_what, _metric) in _BY_LENGTH.items():
         _packages = ("rouge",) if _name.startswith("rouge") else ()
         evaluated(f"longbench.{_name}.{_bucket}", f"{_what}, of texts of {_bucket} words", packages=_packages)(
-            of_group(_metric, "length", lambda words, own=_bucket: words is not None and bucket(words) == own)
+            of_group(_metric, "length", partial(_is_of_length, _bucket))
         )
 for _level, _name in enumerate(("easy", "hard")):
     quality.scorer(f"quality.accuracy.{_name}", f"accuracy of the {_name} questions")(

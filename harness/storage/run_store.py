@@ -102,7 +102,7 @@ class RunStore:
                 for name in (RECORDS, DOCUMENTS, UNSCORED):
                     store._fds[name] = store._open_to_append(name)
                 store._document_keys |= {_document_key(row) for row in store.lines(DOCUMENTS)}
-                store._texts |= {row["sha256"] for row in read_with_older(folder / TEXTS, "sha256")}
+                store._text_checksums |= {row["sha256"] for row in read_with_older(folder / TEXTS, "sha256")}
                 if rows := {row["question_id"]: row for row in store.lines(UNSCORED, merged=True)}:
                     answered = {row["question_id"]: has_answer(row) for row in store.lines(RECORDS, merged=True)}
                     adds = (q for q in rows if q not in answered or (has_answer(rows[q]) and not answered[q]))

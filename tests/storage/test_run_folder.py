@@ -202,7 +202,7 @@ def test_records_that_cannot_be_sorted_are_a_problem_of_saving(monkeypatch, tmp_
     def refuse(*_):
         raise SaveError("cannot write records.jsonl")
 
-    monkeypatch.setattr("harness.storage.run_store.RunStore.sort", refuse)
+    monkeypatch.setattr("harness.storage.run_store.RunStore.sort_records", refuse)
     result = go(make_plan(), tmp_path)
     assert (result.save_problems, result.failed) == (["cannot write records.jsonl"], 0)
 
