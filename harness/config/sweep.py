@@ -96,7 +96,7 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     for key, methods in methods_without.items():
         if methods and methods.keys() == parameters.keys():
             problem = f"key '{key}' (--sweep): no method of this command has it"
-            raise unknown(problem, key, {f"method.{name}" for names in parameters.values() for name in names})
+            raise unknown(problem, _parameter_of(key), set().union(*parameters.values()))
         if methods:
             notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
     return expanded, notes

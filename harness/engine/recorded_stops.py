@@ -57,8 +57,11 @@ def with_stops(
     left_out = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
     for name, methods in left_out.items():
         if not mixed or all(f"method.{name}" not in run.sets for run in out):
-            found_by_name = ((name, method_and_parameters(Choices(method=name))) for name in presets.names("methods"))
-            known = [preset for preset, found in found_by_name if found is not None and name in found[1]]
+            known = [
+                preset
+                for preset in presets.names("methods")
+                if (found := method_and_parameters(Choices(method=preset))) is not None and name in found[1]
+            ]
             have = f"these have it: {', '.join(known)}" if known else "no method has it"
             raise UserError(
                 f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take method.{name}; {have}"

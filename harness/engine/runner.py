@@ -368,9 +368,8 @@ class Job:
         summary: dict[str, Any] = {}
         try:
             self.store.sort_records([e.question.id for e in examples])
-            dataset_format = config.dataset.format
-            chosen: dict[str, Any] = {"failed": config.failed, "seed": config.seed, "dataset_format": dataset_format}
-            numbers = summarise(self.store.lines(RECORDS), self.store.lines(DOCUMENTS), **chosen)
+            lines = self.store.lines(RECORDS), self.store.lines(DOCUMENTS)
+            numbers = summarise(*lines, failed=config.failed, seed=config.seed, dataset_format=config.dataset.format)
             counts = manifests.asked_counts(self.manifest, len(self.examples), numbers["n_total"])
             summary = {"state": state, **counts, **(early_stop or {}), **numbers}
             self.store.write(SUMMARY, summary, sync_folder=False)

@@ -185,9 +185,8 @@ class RunStore:
     def keep_texts(self, texts: Mapping[str, str]) -> None:
         """Append texts (checksum -> text) that texts.jsonl lacks, before a row points to them. Raises SaveError."""
         with self._lock:
-            self._append(
-                TEXTS, [{"sha256": key, "text": texts[key]} for key in texts if key not in self._text_checksums]
-            )
+            new = texts.keys() - self._text_checksums
+            self._append(TEXTS, [{"sha256": key, "text": texts[key]} for key in texts if key in new])
             self._text_checksums |= texts.keys()
 
     def keep_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
