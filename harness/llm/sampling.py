@@ -1,7 +1,7 @@
 """Choosing the next token: greedy, or temperature with nucleus (top-p) sampling by a seeded generator.
 
-A draw is the inverse of the cumulative distribution at one uniform number of the reply's own generator, so that all
-replies of a batch draw on the device of their logits, and alone a reply draws the same tokens.
+A draw is the inverse of the cumulative distribution at one uniform number of the reply's own generator. All replies of
+a batch are drawn at once, on the device of their logits; from equal logits a reply draws the same token in any batch.
 """
 
 import random
@@ -32,7 +32,7 @@ class Sampler:
 def draw(rows: Tensor, samplers: Sequence[Sampler]) -> Tensor:
     """Token ids [rows], int64, for logits [rows, vocab], each drawn by the sampler of that row.
 
-    A row that is not finite gets some token id.
+    A row of NaN or infinite logits gets a token id that means nothing.
     """
     temperatures, limits, uniform = torch.tensor(
         [(s.temperature, s.top_p, s.generator.random()) for s in samplers], dtype=torch.float64, device=rows.device
