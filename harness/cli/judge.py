@@ -103,18 +103,18 @@ def judge(
         if not agreements:
             raise UserError("no model has judged these runs yet; name one with --model NAME")
         for folder, pairs in agreements.items():
-            line = json_.dumps({"run": str(folder), "agreement": pairs})
-            print(line if json else f"{folder}\n{_agreement_table(pairs)}")
+            text = f"{folder}\n{_agreement_table(pairs)}"
+            print(json_.dumps({"run": str(folder), "agreement": pairs}) if json else text)
         return 0
     check_home()
     from harness.engine.model_judge import make_judge
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
-    first_judge = make_judge(model, parse_assignments(sets or [], "--set "), prompt, name, max_tokens, kind, scale)
-    judges = {run: first_judge.for_questions(asked, prompt, max_tokens) for run, asked in examples.items()}
+    base_judge = make_judge(model, parse_assignments(sets or [], "--set "), prompt, name, max_tokens, kind, scale)
+    judges = {run: base_judge.for_questions(asked, prompt, max_tokens) for run, asked in examples.items()}
     if not json:
-        say(f"prompt ({first_judge.kind}, {first_judge.prompt_version}):\n" + indent(first_judge.prompt.text, "  | "))
+        say(f"prompt ({base_judge.kind}, {base_judge.prompt_version}):\n" + indent(base_judge.prompt.text, "  | "))
     work = partial(_judge_all, examples, judges, parallel, hand_labels, json)
     return until_interrupted(work, "interrupted; what was judged is saved")
 

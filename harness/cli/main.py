@@ -179,7 +179,8 @@ def _run_command(arguments: list[str]) -> int:
     """Run the command and return its exit code; an error is printed and gives its own code."""
     for argument in arguments:  # bytes that are no UTF-8 come as lone surrogates, which no file of a run can hold
         if argument != argument.encode(errors="ignore").decode():
-            return _print_error(f"'{argument}' is not valid {sys.getfilesystemencoding()}; rename the file", 2)
+            problem = f"'{argument}' is not valid {sys.getfilesystemencoding()}"
+            return _print_error(f"{problem}; use another name (a file: rename it)", 2)
     try:
         return int(app(args=arguments, prog_name="harness", standalone_mode=False) or 0)
     except UserError as e:

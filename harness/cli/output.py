@@ -1,4 +1,4 @@
-"""What commands that run methods print: warnings, the result of each run, and which runs did not end whole."""
+"""What commands that run methods print: warnings, the result of each run, and which runs are incomplete."""
 
 from __future__ import annotations
 
@@ -120,5 +120,5 @@ def incomplete_runs_sentence(total: int, lost: Sequence[Lost]) -> str:
     """Which of `total` runs are incomplete, and why: the last words of a command with several runs."""
     if not lost:
         return f"all {total} runs are complete"
-    lines = [f"{len(lost)} of {total} runs are incomplete:", *(f"  {run.run}: {run.why}" for run in lost)]
+    lines = [f"{len(lost)} of {total} runs are incomplete:", *(f"  {loss.run}: {loss.why}" for loss in lost)]
     return "\n".join(lines)

@@ -72,11 +72,11 @@ def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAUL
         [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))]
         for line in cells
     )
-    return "\n".join([title, *("  ".join(forecast).rstrip() for forecast in aligned), NOTES.format(convention)])
+    return "\n".join([title, *("  ".join(line).rstrip() for line in aligned), NOTES.format(convention)])
 
 
 def _totals(forecasts: Sequence[Forecast]) -> tuple[Any, ...]:
-    """Questions to answer, then the sum of each of `_amounts` over the rows, None where no row has a value."""
+    """Questions to answer, then the sum of each of `_amounts` over the forecasts, None where none has a value."""
     columns = [*zip(*map(_amounts, forecasts), strict=True)] or [()] * len(_AMOUNTS)
     known = [[value for value in column if value is not None] for column in columns]
     sums = (sum(values) if values or not forecasts else None for values in known)

@@ -189,7 +189,7 @@ def _print_needs(name: str | None, json: bool) -> int:
     every = [(item, item.name) for item in tables_and_figures() if item.name]
     chosen = every if name is None else [find_table_or_figure(name)]
     needed = [(item, suite, needs(suites.read_suite(str(suite)))) for item, suite in chosen]
-    listed = [(item, suite, [*_file_checks(checks), _gpu_check(checks)]) for item, suite, checks in needed]
+    listed = [(item, suite, [*_file_checks(need), _gpu_check(need)]) for item, suite, need in needed]
     if json:
         parts = [
             {"name": suite, **item.model_dump(exclude={"name"}), "needs": [asdict(check) for check in checks]}

@@ -163,7 +163,8 @@ def _print_result(written: RetrievalResult, target: Path, top: int, config: Data
             print(f"  {recall.left_out} questions have no answer of at most 10 words and are not in the recall")
     if written.without:
         say(f"warning: no passage matches {written.without} questions; they are answered from no text")
-    known = any(values.get("format") == "retrieved" for _, values in presets.read("datasets", config.name))
+    # A run must be told the format unless the preset says it.
+    in_preset = any(values.get("format") == "retrieved" for _, values in presets.read("datasets", config.name))
     use = f"harness run --method NAME --dataset {config.name} ... --set dataset.documents={target}"
-    use += "" if known else " dataset.format=retrieved"
+    use += "" if in_preset else " dataset.format=retrieved"
     say(f"use it: {use}")

@@ -192,8 +192,8 @@ def settings_by_name(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a layer's `methods` or `datasets` (kind) sets for one preset: (its settings, role -> model's name).
 
-    folded: the preset's names by presets.fold; implementation: the method's class, of "*" only its parameters are
-    taken, and settings by name come on top. Raises UserError for an unknown name, and for no mapping of settings.
+    folded: the preset's names by presets.fold; implementation: the method's class. Of "*" only parameters of this
+    class are taken; settings by name come on top. Raises UserError for an unknown name, or an entry that is no mapping.
     """
     origin, values = layer
     settings: dict[str, Any] = {}

@@ -29,11 +29,11 @@ from harness.models import ROLES
 
 
 class _Part(NamedTuple):
-    """A part of the configuration; a layer that sets `required_key` describes it without a preset."""
+    """A part of the configuration; a layer that sets `defining_key` describes it without a preset."""
 
     kind: str
     schema: type[Any]
-    required_key: str
+    defining_key: str
 
 
 # In the order of resolving: a default model follows from the data set, an encoder from the method.
@@ -135,7 +135,7 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
     The models that `methods` names for roles of the method are written into `layers`. Raises UserError, ConfigError.
     """
     noun = "model" if path.startswith("roles.") else path
-    kind, _, required_key = _PARTS[noun]
+    kind, _, defining_key = _PARTS[noun]
     settings = [(origin, part) for origin, values in layers if (part := _values_at(values, path))]
     # 1. Its name: of the highest layer, else of the method's preset, else the default.
     if path == "encoder":
@@ -157,7 +157,7 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
         return
     # 2. Its preset, or a folder or hub id in the place of one. A layer may describe the part without any preset.
     described = any(
-        (part.get("name") == name and ("backend" in part or required_key in part)) or part.get("backend", "hf") != "hf"
+        (part.get("name") == name and ("backend" in part or defining_key in part)) or part.get("backend", "hf") != "hf"
         for _, part in settings
     )
     tree = Tree()
@@ -183,7 +183,10 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
             part, roles = settings_by_name((source, values), kind, folded, str(tree.values.get("implementation")))
             part = {"params": part} if part and path == "method" else part
             settings += [(source, part), (source, _values_at(values, path))]
-            expanded += [(source, values), (source, {"roles": {role: {"name": name} for role, name in roles.items()}})]
+            expanded += [
+                (source, values),
+                (source, {"roles": {role: {"name": model} for role, model in roles.items()}}),
+            ]
         layers[:] = expanded
         if path == "dataset":
             settings = _nest_options(settings, tree)

@@ -2,7 +2,7 @@
 
 kinds({"hops": 2, "type": "bridge", "level": "hard"})   -> {"hops": "2", "type": "bridge", "level": "hard"}
 answer_kind(["Ada Lovelace"])                           -> "text"
-random_sample(dataset, form, 100, seed)                 -> the data set with 100 questions, about; see there
+random_sample(dataset, dataset_format, 100, seed)       -> the data set with about 100 questions; see there
 """
 
 import random
@@ -57,10 +57,10 @@ def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
     counts = count_kinds(dataset.examples)
     for name in dict.fromkeys(name for name, _ in dataset.kinds):
         all_counts = {kind: count for (kind_name, kind), count in dataset.kinds.items() if kind_name == name}
-        shown = {kind: counts[name, kind] for kind in all_counts}
-        if _p_value(list(shown.values()), list(all_counts.values())) < _SIGNIFICANT:
-            kind = max(all_counts, key=lambda k: abs(shown[k] / n - all_counts[k] / total))
-            shares = f"{name} {kind} is {shown[kind] / n:.0%} of them, {all_counts[kind] / total:.0%} of all {total}"
+        first = {kind: counts[name, kind] for kind in all_counts}
+        if _p_value(list(first.values()), list(all_counts.values())) < _SIGNIFICANT:
+            kind = max(all_counts, key=lambda k: abs(first[k] / n - all_counts[k] / total))
+            shares = f"{name} {kind} is {first[kind] / n:.0%} of them, {all_counts[kind] / total:.0%} of all {total}"
             return f"the first {n} questions are not like the rest ({shares}); --sample {limit} draws from all"
     return None
 

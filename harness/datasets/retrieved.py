@@ -63,7 +63,7 @@ KILT's Wikipedia: dataset.documents=[RETRIEVED,PAGES]. PAGES is kilt_knowledgeso
 
 @dataclasses.dataclass
 class _RowParser:
-    """Parses a question and its documents. top: documents to keep (None: all); bare: give questions alone."""
+    """Parses a question and its documents. top: documents to keep (None: all); bare: leave the documents out."""
 
     store: DocumentStore | None  # None: the documents are in the rows
     top: int | None
@@ -163,5 +163,5 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             raise CannotRun(f"{source.name}: {sentence}")
         raise DataError(source.name, None, None, sentence)
     note = f"{parser.n_without} of {checker.rows} questions are {NO_DOCUMENTS}: they are answered from no text"
-    with_what = f" with {store.name}" if store else ""
-    return checker.dataset(config.name, source, with_what, examples, documents, (note,) if parser.n_without else ())
+    suffix = f" with {store.name}" if store else ""
+    return checker.dataset(config.name, source, suffix, examples, documents, (note,) if parser.n_without else ())

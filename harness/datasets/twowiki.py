@@ -36,7 +36,7 @@ def _parsed(value: Any, name: str) -> Any:
     except (ValueError, RecursionError):
         with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             return ast.literal_eval(value)
-    raise RowError(name, "is a text, and neither JSON nor a Python literal")
+    raise RowError(name, "is text, but neither JSON nor a Python literal")
 
 
 def _with_sentence_spaces(paragraphs: Any) -> Any:

@@ -266,7 +266,7 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
 
 
 def corpus_score(name: str, totals: Sequence[float]) -> float:
-    """The score of all answers together whose counts by scorer `name` add up to `totals`.
+    """The score of a set of answers whose counts by scorer `name` add up to `totals`.
 
     totals: in the order of the counts. Raises ScoreError where undefined, UserError for a scorer without counts.
     """

@@ -38,7 +38,7 @@ def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
 
 
 def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
-    """For each supporting passage, whether `spans` cover half of it. Raises ScoreError for one of no length."""
+    """For each supporting passage: do `spans` cover at least half of it? Raises ScoreError for one of no length."""
     shown = _unite_spans(spans)
     hits = []
     for support in supporting:

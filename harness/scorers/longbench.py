@@ -64,7 +64,7 @@ def count_score(prediction: str, references: Sequence[str]) -> float:
 def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
     """`classification_score` of one reference, with a fault of the published loop, whose values are in the papers."""
     named_classes = [name for name in all_classes if name in prediction]
-    # It removes from the list it walks over, so the name after a removed one is skipped: `at` moves on all the same.
+    # It removes from the list it walks over, so the name after a removed one is skipped: `index` moves on all the same.
     index = 0
     while index < len(named_classes):
         term = named_classes[index]

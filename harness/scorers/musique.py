@@ -13,7 +13,7 @@ from harness.scorers.squad import exact, normalize_answer, overlap
 scorer = published("StonyBrookNLP/musique metrics")
 
 
-def _answer_f1(prediction: str, gold: str) -> float:
+def _token_f1(prediction: str, gold: str) -> float:
     """Token F1 of the normalised texts; 1.0 if both are empty, 0.0 if one is."""
     left, right = normalize_answer(prediction).split(), normalize_answer(gold).split()
     if not left or not right:
@@ -30,7 +30,7 @@ def answer_em(prediction: str, references: Sequence[str]) -> float:
 @scorer("musique.answer_f1", "token F1, SQuAD 2 rules")
 def answer_f1(prediction: str, references: Sequence[str]) -> float:
     """Token F1, best over the references; 1.0 where neither side has a token."""
-    return best(_answer_f1, prediction, references)
+    return best(_token_f1, prediction, references)
 
 
 @scorer("musique.answer_f1.answerable", "the same of questions with an answer (MuSiQue-Full)")

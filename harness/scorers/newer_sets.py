@@ -17,7 +17,7 @@ scorer = published("abertsch72/oolong src/eval/eval_helpers.py")
 
 _COMPARED = ("more common", "less common", "same frequency")
 _BOXED = (re.compile(r"\\boxed\{\\text\{([^}]*)\}\}"), re.compile(r"\\boxed[\{]+([^}]*)[\}]+"))
-_DAYS_SCORED = (datetime(2001, 1, 1), datetime(2002, 2, 2))
+_DEFAULT_DAYS = (datetime(2001, 1, 1), datetime(2002, 2, 2))
 
 
 @published("openai/mrcr README.md")("mrcr.match", "likeness to the text asked for, 0 without the string before it")
@@ -41,7 +41,7 @@ def _same_date(text: str, gold: str) -> bool:
     from dateutil import parser
 
     with suppress(ValueError, OverflowError):
-        return all(parser.parse(text, default=day) == datetime.fromisoformat(gold) for day in _DAYS_SCORED)
+        return all(parser.parse(text, default=day) == datetime.fromisoformat(gold) for day in _DEFAULT_DAYS)
     return False
 
 

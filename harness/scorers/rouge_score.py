@@ -16,7 +16,7 @@ scorer = published("google-research rouge_score")
 
 @cache
 def _f_measure_of(kind: str, stem: bool) -> Callable[[str, str], float]:
-    """A function (prediction, reference) -> F-measure. The package's own scorer loads nltk, slow to import as torch."""
+    """A function (prediction, reference) -> F-measure. The package's own scorer loads nltk, which imports slowly."""
     if kind == "rougeL" and not stem:
         return partial(_rouge_l, need("rouge_score.tokenize").tokenize)
     score = need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=stem).score

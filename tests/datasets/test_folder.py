@@ -302,7 +302,7 @@ def test_a_folder_whose_name_is_no_text_is_one_sentence(wiki, tmp_path, capsys):
     config(wiki, [{"question": "Where?", "answer": "Turin"}])
     wiki = wiki.rename(Path(os.fsdecode(os.fsencode(tmp_path) + b"/w\xfcki")))
     assert code_of([*asking(wiki), *answering("Turin", tmp_path)]) == 2
-    assert "w\\udcfcki' is not valid utf-8; rename the file" in capsys.readouterr().err
+    assert "w\\udcfcki' is not valid utf-8; use another name" in capsys.readouterr().err
 
 
 def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(wiki, tmp_path, capsys):
