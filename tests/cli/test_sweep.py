@@ -44,3 +44,10 @@ def test_a_swept_row_takes_its_number_from_the_row_at_the_same_point(here):
     made = [(c["method"]["name"], c["method"]["params"]["k"]) for c in configs_of(done)]
     assert sorted(made) == [(name, k) for name in ("walks", "walks-fixed") for k in (1, 3)], done.stderr
     assert made.index(("walks", 1)) < made.index(("walks-fixed", 1))
+
+
+def test_validate_checks_every_combination(here):
+    done = here("validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,3")
+    assert (done.returncode, done.stdout.count("ok  echo k=")) == (0, 2), done.stderr
+    wrong = here("validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,many")
+    assert (wrong.returncode, "method.k='many'" in wrong.stderr) == (2, True)

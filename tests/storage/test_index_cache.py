@@ -380,3 +380,10 @@ def test_what_cannot_be_shared(said, tmp_path):
     method = REFUSED[said]()
     assert said in first_error(make_plan(World(questions=1).dataset(), method), tmp_path)
     assert "part" not in method.built
+
+
+def test_a_hit_knows_what_building_cost(tmp_path):
+    built, hit = go(make_plan(), tmp_path / "a").summary, go(make_plan(), tmp_path / "b").summary
+    assert (built["index"]["built"], hit["index"]["hit"]) == (2, 2)
+    assert hit["index"]["usage"] == built["index"]["usage"]
+    assert hit["index"]["usage"]["index"]["flops"]["full"] > 0
