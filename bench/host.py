@@ -85,7 +85,7 @@ def as_on_a_gpu() -> Iterator[None]:
 def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
     """Operations of one batch: each context reads `rows` tokens, in `requests` parts that watch 20 earlier tokens.
 
-    Contexts have the room already: one that must move costs two more a layer, each time its length doubles.
+    Contexts have the room already: one that outgrows it and must move costs two more a layer.
     """
     pool = model.pool
     caches = [pool.cache() for _ in range(contexts)]
@@ -121,6 +121,7 @@ def paper_places() -> int:
     network.shape = unittest.mock.Mock(layers=32, kv_heads=8, head_size=128)
     network._fraction, network._positions = 0.9, 131_072
     network.window = 131_072  # type: ignore[attr-defined]
+    network._pool, network._beside = None, []
     vars(network)["pack_problem"] = None
     with unittest.mock.patch("harness.llm.network.free_gpu_bytes", return_value=68 * 10**9):
         return places_for([network], 64, lambda _: None, lambda: 12_000 // 3 + 1024)

@@ -1,4 +1,4 @@
-"""The key/value caches of all contexts of a model: an pool of tokens in which every context has a slot.
+"""The key/value caches of all contexts of a model: a pool of tokens in which every context has a slot.
 
     layer 0 keys  [tokens, kv_heads, size]   | context a . . | context b . | free ... | context c . . . . | free ──►
     layer 0 values                           the same places; every other layer the same places
@@ -86,6 +86,10 @@ class KVPool:
                         merged.append((a, b))
                 self._free = merged
 
+    def is_free_before(self, start: int) -> bool:
+        """Whether the position before `start` is free."""
+        return any(end == start for _, end in self._free)
+
     def release_later(self, start: int, end: int) -> None:
         """Release the positions [start, end) at the next `allocate`; takes no lock, for the garbage collector."""
         self._to_release.append((start, end))
@@ -145,11 +149,19 @@ class KVPool:
         return best
 
     def _make_room(self, tokens: int) -> None:
-        """Drop the oldest kept context, else move the longest idle one to the host. Raises MemoryError for neither."""
+        """Close the gaps between idle contexts, else drop the oldest kept one, else move the longest idle to the host.
+
+        Raises MemoryError where none is idle.
+        """
+        ended = set(self._kept.values())
+        idle = [s for s in list(self._slots) if s.capacity and (s.last < self.clock or s in ended)]
+        for slot in sorted(idle, key=lambda s: s.start):
+            slot.close_gap()
+        if any(min(end, self.limit or end) - start >= tokens for start, end in self._free):
+            return
         if self._kept:
             self._kept.popitem(last=False)
             return
-        idle = [s for s in list(self._slots) if s.capacity and s.last < self.clock]
         if not idle:
             raise MemoryError(
                 f"the memory holds keys and values of {self.limit} tokens, too few for {tokens} more of this context; "
@@ -169,6 +181,11 @@ class KVPool:
                     buffer[rows] = states
                 else:
                     buffer.index_copy_(0, rows, states)
+
+
+def _whole_blocks(tokens: int) -> int:
+    """The smallest multiple of BLOCK that holds `tokens` tokens, at least one block."""
+    return max(-(-tokens // BLOCK), 1) * BLOCK
 
 
 class Slot:
@@ -195,6 +212,10 @@ class Slot:
         """Tokens read so far, those that were dropped included: the position of the next one."""
         return self.used[0] + self.dropped
 
+    def is_away(self) -> bool:
+        """Whether keys and values stand outside of the pool, until the next `reserve`."""
+        return self._away is not None
+
     def attended(self) -> int:
         """Tokens that a head attends to: all that are held, but of the choices of several heads only its own."""
         return self.used[0] - (self.copies - 1) * self.kept
@@ -205,7 +226,7 @@ class Slot:
             self.last = self.pool.clock
             if tokens <= self.capacity and self._away is None:
                 return
-            size = max(BLOCK, tokens, 2 * self.capacity)
+            size = _whole_blocks(max(tokens, self.capacity + self.capacity // 4))
             if self.pool.limit is not None:
                 size = max(min(size, self.pool.limit), tokens)
             if self.capacity and self.pool.extend(self.start + self.capacity, size - self.capacity):
@@ -230,13 +251,23 @@ class Slot:
             self.pool.write(layer, self.rows(0, kept), keys[:kept], values[:kept])
         self.pool.release(*old)
 
-    def evict(self) -> None:
-        """Move keys and values to the host's memory and free the positions; the next `reserve` brings them back."""
+    def evict(self, device: str | None = "cpu") -> None:
+        """Move keys and values to `device` (None: where they are) and free the positions, until the next `reserve`."""
         if self.before_leaving is not None:
             self.before_leaving()
-        self._away = [(n, keys.to("cpu", copy=True), values.to("cpu", copy=True)) for n, keys, values in self.states()]
+        self._away = [
+            (n, keys.to(device or keys.device, copy=True), values.to(device or values.device, copy=True))
+            for n, keys, values in self.states()
+        ]
         self.pool.release(self.start, self.start + self.capacity)
         self.start = self.capacity = 0
+
+    def close_gap(self) -> None:
+        """Move to the first free positions that hold the context; of its room keep the whole blocks that it uses."""
+        tokens = min(_whole_blocks(max(self.used)), self.capacity)
+        if tokens < self.capacity or self.pool.is_free_before(self.start):
+            self.evict(None)
+            self._move(tokens, tokens)
 
     def shrink(self, tokens: int) -> None:
         """Keep only the first `tokens` tokens; the other positions are released."""
@@ -308,7 +339,8 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         """The context's part of `buffers` (keys or values, one buffer a layer) as a view [1, kv_heads, used, size]."""
         with self.slot.pool.lock:
             slot, used = self.slot, self.slot.used[self._layer]
-            slot.reserve(used)  # a context that was away comes back, perhaps into larger buffers
+            if slot.is_away():  # it comes back, perhaps into larger buffers
+                slot.reserve(used)
             buffer = buffers[self._layer]
             assert buffer is not None
             _, heads, size = buffer.shape

@@ -63,6 +63,7 @@ class Network:
         self._lock = threading.RLock()
         self._pool: KVPool | None = None
         self._pool_lock = threading.Lock()
+        self._beside: list[Any] = []  # the run's other networks that hold contexts in the same memory
         self._queues: dict[str | None, ForwardQueue] = {}
         self._adapters = set(config.adapters)
         self._active_adapter: str | None = None  # they are loaded disabled
@@ -183,34 +184,44 @@ class Network:
 
     @property
     def pool(self) -> KVPool:
-        """Keys and values of all contexts; on a GPU at most the memory that was free when the first context began."""
+        """Keys and values of all contexts; on a GPU at most the memory that is free when the first context begins."""
         with self._pool_lock:  # cached_property has none since Python 3.12: two questions would begin in two pools
             if self._pool is None:
-                free = free_gpu_bytes(self.device)
-                # What one of several devices has free says little.
-                limit = None if free is None or self._is_spread else int(free * self._fraction / self._token_size())
                 fit = self._tokens_that_fit()
                 kept = 0 if fit is not None and fit < 2 * self._positions else self._positions
-                self._pool = KVPool(self.layers, limit, kept)
+                self._pool = KVPool(self.layers, fit if self.contexts_make_room else None, kept)
             return self._pool
+
+    def share_memory(self, networks: Sequence[Any]) -> None:
+        """Divide the memory that is free now: each of `networks` on this device may hold equally many tokens more."""
+        self._beside = [one for one in networks if one is not self and one.device == self.device]
+        if self._pool is not None and (fit := self._tokens_that_fit()) is not None and self.contexts_make_room:
+            self._pool.limit = self._pool.capacity + fit
 
     @property
     def contexts_make_room(self) -> bool:
-        """Whether contexts that wait move to the host's memory where others need their room."""
+        """Whether contexts that wait move to the host's memory where others need their room.
+
+        Not on several devices: what one of them has free says little.
+        """
         return self.device.type == "cuda" and not self._is_spread
 
     def contexts(self, tokens: int) -> int | None:
         """How many contexts of `tokens` tokens may be open in the memory that is free now; None where it is unknown."""
         room = self._tokens_that_fit()
-        # On a CPU one window is for contexts that ended; on a GPU they leave where others want their room.
-        if room is not None and room >= 2 * self._positions and self.device.type != "cuda":
-            room -= self._positions
-        return None if room is None else room // tokens
+        if room is None:
+            return None
+        # On a GPU contexts that ended leave where others want their room, and one that grows holds a quarter more than
+        # it uses (kv.py); on a CPU one window is for contexts that ended.
+        if self.device.type == "cuda":
+            return room * 4 // 5 // tokens
+        return (room - self._positions if room >= 2 * self._positions else room) // tokens
 
     def _tokens_that_fit(self) -> int | None:
-        """Tokens whose keys and values fit into the memory that is free now; None where it is unknown."""
+        """Tokens whose keys and values fit into this network's share of the free memory; None where it is unknown."""
         free = free_gpu_bytes(self.device) if self.device.type == "cuda" else available_bytes()
-        return None if free is None else int(free * self._fraction / self._token_size())
+        sizes = sum(one._token_size() for one in [self, *self._beside])
+        return None if free is None else int(free * self._fraction / sizes)
 
     def _token_size(self) -> int:
         """Bytes of one token's keys and values."""

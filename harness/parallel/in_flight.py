@@ -169,9 +169,12 @@ def places_for(models: Sequence[Any], requested: int, note: Note, longest: Calla
     for each model that cannot run several contexts in one pass.
     """
     places = requested
+    sharing = [model for model in models if getattr(model, "contexts_make_room", False)]
+    for model in sharing:
+        model.share_memory(sharing)
     for model in models:
         tokens = getattr(model, "window", 0)
-        if longest is not None and getattr(model, "contexts_make_room", False):
+        if longest is not None and model in sharing:
             tokens = min(longest(), tokens)
         fit = model.contexts(tokens) if hasattr(model, "contexts") else None
         if fit is not None and fit < places:

@@ -216,6 +216,9 @@ class Sized:
     def __init__(self, fit, problem=None):
         self.fit, self.pack_problem = fit, problem
 
+    def share_memory(self, networks):
+        pass
+
     def contexts(self, tokens):
         return self.fit if self.fit is None else self.fit * self.window // tokens
 

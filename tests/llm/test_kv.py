@@ -1,8 +1,11 @@
 """The pool against plain tensors: whatever contexts do, each finds its own keys and values, to the bit."""
 
+import random
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -14,9 +17,10 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.backend import load_model
 from harness.llm.batched_forward import Ask
-from harness.llm.kv import BLOCK, KVPool, kept_tail, packed_cache, rewind, slot_of
-from harness.llm.network import ForwardQueue
+from harness.llm.kv import BLOCK, KVPool, Slot, kept_tail, packed_cache, rewind, slot_of
+from harness.llm.network import ForwardQueue, Network
 from harness.llm.prefix_sharing import block_names
+from harness.parallel.in_flight import places_for
 from tests.llm.conftest import WORDS
 from tests.llm.test_batched_forward import same, scripts_of, side_by_side
 
@@ -103,7 +107,7 @@ def test_places_of_contexts_that_ended_are_used_again():
         for layer in cache.layers:
             layer.update(states(700), states(700))
         del cache, layer
-    assert pool.keys[0].shape[0] == 700
+    assert pool.keys[0].shape[0] == 3 * BLOCK
 
 
 def test_where_memory_ends_while_buffers_grow_the_others_go_on(monkeypatch):
@@ -136,8 +140,71 @@ def test_a_context_larger_than_the_memory_is_refused_with_what_to_do():
         cache.layers[0].update(states(400), states(400))
 
 
-def test_contexts_that_begin_at_once_stand_in_one_arena(tiny, monkeypatch):
-    """From Python 3.12 on each thread had an pool of its own, and passes over both gave wrong answers."""
+@pytest.mark.parametrize(("places", "shortest"), [(16, 1800), (64, 1800), (16, 3200), (64, 3200)])
+def test_contexts_that_grow_side_by_side_fit_into_the_room_of_their_places(places, shortest):
+    """Contexts as long as MuSiQue's, 40 tokens more a batch. Slots that doubled ran out of memory in each case."""
+    draws = random.Random(0)
+    longest = 3200 + 30 * 40
+    pool = KVPool(1, limit=places * longest * 5 // 4)  # Network.contexts counts a quarter more than a context uses
+    used = reserved = 0
+    waiting = 3 * places
+    growing: list[tuple[Any, list[int]]] = []
+    while growing or waiting:
+        while waiting and len(growing) < places:
+            growing.append((pool.cache(), [draws.randint(shortest, 3200)] + [40] * draws.randint(15, 30)))
+            waiting -= 1
+        pool.clock += 1
+        for cache, more in growing:
+            new = torch.zeros(1, 1, more.pop(0), 1)
+            cache.layers[0].update(new, new)
+        used += sum(slot_of(cache).used[0] for cache, _ in growing)
+        reserved += sum(slot_of(cache).capacity for cache, _ in growing)
+        growing = [one for one in growing if one[1]]
+    assert used / reserved > 0.85
+
+
+def test_two_networks_share_the_memory_that_is_free(monkeypatch):
+    """Both may fill what they are allowed, whichever began first; each by what was free then, they took 1.8 times it."""
+    small, large = (narrow_network(layers) for layers in (1, 3))
+    total = 4_000_000
+
+    def free(_device=None):
+        return total - sum(one._pool.capacity * one._token_size() for one in (small, large) if one._pool is not None)
+
+    monkeypatch.setattr("harness.llm.network.free_gpu_bytes", free)
+    fill(small, 1000)  # of an earlier run, in which it had all
+    assert small.pool.limit * small._token_size() == pytest.approx(0.9 * total, rel=0.01)
+    assert places_for([small, large], 64, lambda _: None, lambda: 1000) == large.contexts(1000) > 3
+    for one in (large, small):
+        fill(one, one.pool.limit)
+    assert 0 <= free() < 0.12 * total
+    with pytest.raises(MemoryError):
+        fill(small, small.pool.limit + 1)
+
+
+def narrow_network(layers):
+    """A network on a "GPU" whose pool stands in the host's memory; it has no weights."""
+    network = Network.__new__(Network)
+    network.layers, network.name, network.dtype, network.window = layers, "narrow", "float32", 8192
+    network.shape = mock.Mock(layers=layers, kv_heads=1, head_size=4)
+    network.device, network.net = torch.device("cuda"), torch.nn.Module()
+    network._pool, network._pool_lock, network._beside = None, threading.Lock(), []
+    network._fraction, network._positions = 0.9, 8192
+    vars(network)["pack_problem"] = None
+    return network
+
+
+def fill(network, tokens):
+    """A context of `tokens` tokens of `network`."""
+    network.pool.clock += 1
+    cache = network.pool.cache()
+    for layer in cache.layers:
+        layer.update(torch.zeros(1, 1, tokens, 4), torch.zeros(1, 1, tokens, 4))
+    return cache
+
+
+def test_contexts_that_begin_at_once_stand_in_one_pool(tiny, monkeypatch):
+    """From Python 3.12 on each thread had a pool of its own, and passes over both gave wrong answers."""
     monkeypatch.setattr(tiny, "_pool", None)
     fit = tiny._tokens_that_fit
     monkeypatch.setattr(tiny, "_tokens_that_fit", lambda: (time.sleep(0.02), fit())[1])
@@ -149,12 +216,33 @@ def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeyp
     """With room for one context and a half each says the same as with room for all, capture while writing included."""
     jobs = scripts_of(tiny)
     alone = [job() for job in jobs]
-    moved, evict = [], type(slot_of(tiny.session(Meter())._cache)).evict
-    monkeypatch.setattr("harness.llm.kv.Slot.evict", lambda slot: (moved.append(slot.used[0]), evict(slot))[1])
+    moved, evict = [], Slot.evict
+    monkeypatch.setattr(Slot, "evict", lambda slot, to="cpu": (moved.append(slot.used[0]), evict(slot, to))[1])
     monkeypatch.setattr(tiny, "_pool", KVPool(tiny.layers, limit=400))
     for one, other in zip(alone, side_by_side(jobs), strict=True):
         same(one, other)
     assert any(moved), "nothing moved"
+
+
+def test_contexts_that_move_within_the_pool_say_the_same(tiny, monkeypatch):
+    """Where idle contexts leave their positions before each pass, answers and captured attention are as ever."""
+    jobs = scripts_of(tiny)
+    alone = [job() for job in jobs]
+    places, reserve = set(), Slot.reserve
+
+    def leave_and_reserve(slot, tokens):
+        with slot.pool.lock:
+            for other in list(slot.pool._slots):
+                if other.capacity and other.last < slot.pool.clock:
+                    other.evict(None)
+            reserve(slot, tokens)
+            places.add((id(slot), slot.start))
+
+    monkeypatch.setattr(tiny, "_pool", KVPool(tiny.layers))
+    monkeypatch.setattr(Slot, "reserve", leave_and_reserve)
+    for one, other in zip(alone, side_by_side(jobs), strict=True):
+        same(one, other)
+    assert len(places) > len({slot for slot, _ in places}), "nothing moved"
 
 
 DOCUMENTS = [f"{n}. " + WORDS * 16 for n in range(2)]
