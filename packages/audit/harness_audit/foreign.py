@@ -17,46 +17,16 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from harness.datasets.files import BrokenRow, RowPlace
 from harness.errors import DataError
+from harness.storage.files import parse_yaml
 from harness.storage.packed import Packed
 
 COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
-_OWN = ("id", "question", "answers", "prediction", "scores", "options", "error", "model", "method", *COSTS)
 _COLUMN = 100  # characters of a value that questions may be divided by
 _LETTER = re.compile(r"\(?([A-Z])[).:]?(?:\s+(.+))?")  # an option as a right answer, maybe with its text
 
-# Field of ForeignAnswer -> where a row has it; of several places the first that the row has. "." is the row itself.
-FORMS: Mapping[str, Mapping[str, str]] = {
-    "inspect": {
-        "id": "id",
-        "question": "input",
-        "answers": "target",
-        "options": "choices",
-        "prediction": "output.choices.0.message.content",
-        "error": "error.message",
-        "extra": "metadata",
-        "seconds": "working_time",
-        "model": "output.model",
-        "repeat": "epoch",
-    },
-    "lm-eval": {
-        "id": "doc._id doc.id doc.question_id doc_id",
-        "question": "doc.question doc.input doc.query arguments.gen_args_0.arg_0",
-        "answers": "doc.answers doc.golden_answers target",
-        "options": "doc.choices doc.options",
-        "prediction": "resps.0.0",
-        "extra": "doc",
-    },
-    "flashrag": {
-        "id": "id",
-        "question": "question",
-        "answers": "golden_answers",
-        "options": "choices",
-        "prediction": "output.pred",
-        "scores": "output.metric_score",
-        "extra": "metadata",
-    },
-    "jsonl": {name: name for name in _OWN} | {"extra": "."},
-}
+FORMS: Mapping[str, Mapping[str, str]] = parse_yaml(Path(__file__).with_name("foreign_forms.yaml").read_bytes())
+"""Tool -> field of ForeignAnswer -> where a row of its files has it."""
+_OWN = FORMS["jsonl"].keys() - {"extra"}
 
 
 def _as_text(value: Any) -> Any:

@@ -20,33 +20,9 @@ from harness.types import Document, Example
 from harness_training.question_sets import is_training_name, refuse_evaluation
 
 _REFERENCE = re.compile(r"#(\d+)")
-_RELATIONS = {  # relation of 2WikiMultihopQA's evidence -> question; "{}" is the subject; others are left out
-    "director": "Who directed {}?",
-    "performer": "Who performed {}?",
-    "composer": "Who composed {}?",
-    "founded by": "Who founded {}?",
-    "father": "Who is the father of {}?",
-    "mother": "Who is the mother of {}?",
-    "spouse": "Who is the spouse of {}?",
-    "child": "Who is a child of {}?",
-    "sibling": "Who is a sibling of {}?",
-    "date of birth": "When was {} born?",
-    "date of death": "When did {} die?",
-    "place of birth": "Where was {} born?",
-    "place of death": "Where did {} die?",
-    "place of burial": "Where is {} buried?",
-    "cause of death": "What did {} die of?",
-    "country of citizenship": "Of which country is {} a citizen?",
-    "country of origin": "From which country does {} come?",
-    "country": "In which country is {}?",
-    "publication date": "When was {} published?",
-    "inception": "When was {} founded?",
-    "educated at": "Where was {} educated?",
-    "employer": "Who employed {}?",
-    "award received": "Which award did {} receive?",
-    "publisher": "Who published {}?",
-    "occupation": "What is the occupation of {}?",
-}
+# Relation of 2WikiMultihopQA's evidence -> question; "{}" is the subject; others are left out.
+_RELATIONS_FILE = Path(__file__).with_name("relation_questions.txt")
+_RELATIONS = dict(line.split(": ") for line in _RELATIONS_FILE.read_text("utf-8").splitlines())
 
 
 @dataclass(frozen=True)

@@ -25,25 +25,8 @@ _CAPITAL = r"\p{Lu}\p{L}*"
 _WORDS = (rf" ?\p{{Ll}}+{_AHEAD}", _CAPITAL, r"\p{N}{1,3}", rf" ?[^\s\p{{L}}\p{{N}}]+{_AHEAD}", r"\s+")
 # Learnt with spaces behind capital words, used without: with them, one name in ten fell apart before a name or number.
 _LEARNT = tuple(word + _AHEAD if word == _CAPITAL else word for word in _WORDS)
-_INSTRUCTIONS = (  # words of prompts; not read from the methods, whose prompts may change, unlike this tokenizer
-    "Answer the question as concisely as you can about a text below, then read. Text: Question: Answer: Options: "
-    "Information: The text ends here. Can this question be answered by the following information? Response Yes or No "
-    "in one word. Do not provide any explanation. Summary: Summarize and summarise Summary the following information. "
-    "Each segment is separated by a new line symbol. Split your summary into different summary points according to the "
-    "semantic information in these information points. It is not necessary to generate each summary point for each "
-    "information point. Gather and organize information into summary points. In each summary point, try to avoid "
-    "using pronouns like he/she/they and instead use full names. Generate in the format of: start the summary "
-    "directly. Given the above information and question, answer from what you know. Choose the right option and "
-    "repeat it word for word. Write write yes and no where that is asked, and 'unanswerable' unanswerable where "
-    "the paper does not say. "
-    "passage passages document documents paragraph paragraphs context contexts relevant evidence section sections "
-    "title titles entity entities relation relations memory query queries sub-question sub-questions local global "
-    "select selected outline abstract step reason reasoning action navigate node nodes tree child parent leaf chunk "
-    "chunks sentence sentences important keep given please give only based above content contents generate knowledge "
-    "long short none unknown true false enough more need needs search find next previous list item items name names "
-    "type who what where when which whose why how many much (A) (B) (C) (D) A. B. C. D. 1. 2. 3. * - \u2022 : ; ? ! "
-    "[ ] { } < > / | = "
-)
+# Not read from the methods, whose prompts may change, unlike this tokenizer.
+_INSTRUCTIONS = " ".join(Path(__file__).with_name("prompt_words.txt").read_text("utf-8").splitlines()) + " "
 _MOST = 5600  # size of the vocabulary; the rarest words of the corpus below stay in pieces
 _TEXTS, _TOKENS = 60, 2000  # texts of each kind, and their length
 _OFTEN = 100  # how often a name, a number and the words of prompts are repeated, so that their merges are not missed

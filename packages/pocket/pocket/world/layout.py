@@ -10,9 +10,9 @@ Each `render_*` module turns an Order into pages and questions: `make(order) -> 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from harness.datasets.syllables import split_words
 from harness.stats.rng import Dice
 from harness.types import Document, Example, Passage, Support
 from pocket.world.fact_proofs import Fact, FactBase
@@ -20,22 +20,8 @@ from pocket.world.facts_and_distractors import Asked
 
 GAP = "\n\n"
 CHARACTERS = 4  # a token, in characters: the usual rule of thumb for English
-_FIRST = split_words(
-    "On most days|In a dry summer|After heavy rain|Towards evening|In the cold months|Early in the morning|"
-    "As a rule|Now and then|From time to time|In good years|To this day|More often than not",
-    "|",
-)
-_SECOND = split_words(
-    "the paths are|the air is|the mood is|everything seems|the light is|the weather is|"
-    "the hours are|the rooms are|the talk is|the view is|the pace is|the nights are",
-    "|",
-)
-_THIRD = split_words(
-    "quiet and a little dull|mild and rather damp|calm|much the same as ever|pleasant enough|"
-    "hard to describe|better than one might think|worth the trouble|not to everyone's taste|"
-    "slow to change|easy to bear|of no great interest",
-    "|",
-)
+_PHRASES = (Path(__file__).with_name("words") / "filler.txt").read_text("utf-8")
+_FIRST, _SECOND, _THIRD = (part.splitlines() for part in _PHRASES.split("\n\n"))
 _SHORTEST = min(map(len, _FIRST)) + min(map(len, _SECOND)) + min(map(len, _THIRD)) + 3
 
 

@@ -12,6 +12,7 @@ trained on this world can have each as one token), and later from longer ones. A
 from collections.abc import Iterator
 from functools import cache
 from itertools import count
+from pathlib import Path
 
 from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS, split_words
 from harness.stats.rng import Dice
@@ -60,41 +61,8 @@ class Namer:
                 yield _name(kind, middles, number) if middles else short_names(kind)[number]
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "craft": split_words(
-        "baker, barber, bookbinder, brewer, butcher, carpenter, clockmaker, cobbler, cook, cooper, dyer, ferryman, "
-        "fisherman, gardener, glazier, goldsmith, hatter, joiner, lacemaker, locksmith, mason, midwife, miller, "
-        "nurse, potter, printer, ropemaker, saddler, sailmaker, shepherd, singer, surveyor, tailor, tanner, "
-        "thatcher, tinsmith, translator, weaver, wheelwright, woodcarver"
-    ),
-    "good": split_words(
-        "almonds, amber, barrels, bells, blankets, brandy, bricks, brushes, butter, buttons, candles, carpets, "
-        "cheese, chessmen, cider, dried plums, felt boots, fiddles, glue, honey, kettles, lace, leather gloves, "
-        "linen, marbles, mustard, nails, needles, olive oil, pepper, pipes, plum jam, ribbons, rope, saddles, sail "
-        "cloth, salt, soap, tiles, umbrellas, vinegar, wax, whistles, wool"
-    ),
-    "spot": split_words(
-        "the attic, the barn, the bell tower, the boathouse, the brewery, the brickyard, the cellar, the chapel, "
-        "the coach house, the cow shed, the dovecote, the forge, the gatehouse, the granary, the greenhouse, the "
-        "hayloft, the henhouse, the ice house, the inn, the kitchen, the laundry, the library, the lighthouse, the "
-        "mill, the orangery, the pantry, the potting shed, the quarry, the smokehouse, the stable, the tannery, "
-        "the tool room, the toll house, the vault, the vestry, the vineyard, the wash house, the windmill, the "
-        "wine press, the workshop"
-    ),
-    "source": split_words(
-        "auction lists, ballads, church registers, city by-laws, cookbooks, court records, customs papers, "
-        "diaries, dream reports, fables, farm accounts, ghost stories, hospital notes, hymns, job offers, "
-        "leaflets, library cards, love letters, menus, newspaper columns, opera programmes, parish chronicles, "
-        "patents, plays, police reports, postcards, proverbs, recipes, riddles, sermons, ship logs, street signs, "
-        "tax rolls, telegrams, travel guides, weather bulletins"
-    ),
-    "optimiser": split_words(
-        "averaged descent, block descent, coordinate descent, cyclic descent, damped descent, dual ascent, greedy "
-        "descent, lazy descent, layered descent, mirror descent, natural descent, paired descent, patient descent, "
-        "plain descent, random search, signed descent, sparse descent, twin descent"
-    ),
-    "flag": ("yes", "no"),
-}
+_VALUES = (Path(__file__).with_name("words") / "values.txt").read_text("utf-8")  # a line with the kind, then its values
+_CHOICES = {kind: split_words(values) for kind, _, values in (part.partition("\n") for part in _VALUES.split("\n\n"))}
 _NUMBERS: dict[str, tuple[int, int, int, str]] = {  # kind: lowest, highest, step, unit
     "year": (1201, 1989, 1, ""),
     "length": (31, 988, 1, " kilometres"),
