@@ -3,23 +3,21 @@
     suite demo: 6 runs
     method        data set        questions   tokens   TFLOPs  how
     pecan         pocket/musique         24  unknown  unknown  unknown: nothing stored yet; ...
-    full-context  pocket/musique   10 of 24      21k    0.294  stored: means of 14 questions of full-con...
-    together                             34      21k    0.294  without the 1 run with something unknown
+    full-context  pocket/musique   10 of 24      21k    0.294  stored: the mean cost of 14 questions
+    together               34 of 48      21k    0.294  without 1 unknown
 
 "10 of 24" are left of 24; tokens and TFLOPs are of those.
 """
 
 import json as json_
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from harness.cli.output import incomplete_runs_sentence, say
 from harness.cli.run_options import Execution
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT
-from harness.cost.units import money, short_count
+from harness.cost.units import short_count
 from harness.engine.expand_command import plan_all
 from harness.engine.forecast import Forecast, forecast
 from harness.engine.parameter_sources import RunKey, run_key, with_numbers
@@ -28,72 +26,42 @@ from harness.errors import HarnessError, RunWaits
 
 NOTES = (
     "tokens and TFLOPs (convention {}) of what is still to be answered, indexes as if none were in the cache;\n"
-    "stored: the means of what the run has already; declared: what the method says it reads, 4 bytes a token, "
+    "stored: what the run's answers cost so far; declared: what the method says it reads, 4 bytes a token, "
     "answers as long as they may be"
 )
 
 
-_AMOUNTS: dict[str, Callable[[float], str]] = {
-    "tokens": short_count,
-    "TFLOPs": lambda tflops: f"{tflops:.3g}",
-    "money": money,
-}
+def _together(forecasts: Sequence[Forecast]) -> Forecast:
+    """The sums; what is unknown is in none of them, and `how` says of how many runs something is."""
+    columns = [f.tokens for f in forecasts], [f.tflops for f in forecasts]
+    tokens, tflops = (None if {*column} == {None} else sum(value or 0 for value in column) for column in columns)
+    missing = sum(None in (f.tokens, f.tflops) for f in forecasts)
+    questions, done = sum(f.questions for f in forecasts), sum(f.done for f in forecasts)
+    return Forecast("together", "", questions, done, tokens, tflops, f"without {missing} unknown" if missing else "")
 
 
-_amounts = operator.attrgetter("tokens", "tflops", "money")  # of a Forecast, in the order of _AMOUNTS
-
-
-def _texts(amounts: Sequence[float | None]) -> list[str]:
-    """The amounts of _AMOUNTS as the table shows them, "unknown" for None."""
-    pairs = zip(_AMOUNTS.values(), amounts, strict=True)
-    return ["unknown" if amount is None else write(amount) for write, amount in pairs]
+def _cells(f: Forecast) -> list[str]:
+    """A line of the table; what is None is unknown."""
+    asked = f"{f.questions - f.done} of {f.questions}" if f.done else str(f.questions or "unknown")
+    tokens = "unknown" if f.tokens is None else short_count(f.tokens)
+    return [f.method, f.dataset, asked, tokens, "unknown" if f.tflops is None else f"{f.tflops:.3g}", f.how]
 
 
 def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAULT) -> str:
-    """The forecasts as a table with their sum; what is unknown is in no sum, and the last line says how many are.
-
-    convention: of the FLOPs.
-    """
-    head = ["method", "data set", "questions", *_AMOUNTS, "how"]
-    left, *sums = _totals(forecasts)
-    missing = sum(f.tokens is None or (f.tflops is None and f.money is None) for f in forecasts)
-    note = f"without the {missing} run{'s'[: missing > 1]} with something unknown" if missing else ""
-    cells = [head]
-    for f in forecasts:
-        asked = f"{f.questions - f.done} of {f.questions}" if f.done else str(f.questions or "unknown")
-        cells.append([f.method, f.dataset, asked, *_texts(_amounts(f)), f.how])
-    cells.append(["together", "", str(left), *_texts(sums), note])
-    # No column of money where no server takes any, of FLOPs where all is money.
-    hidden = {"money"} if sums[2] is None else {"TFLOPs"} if all(f.tflops is None for f in forecasts) else set()
-    cells = [[cell for name, cell in zip(head, line, strict=True) if name not in hidden] for line in cells]
+    """The forecasts as a table with their sum; convention: of the FLOPs."""
+    cells = [["method", "data set", "questions", "tokens", "TFLOPs", "how"]]
+    cells += map(_cells, [*forecasts, _together(forecasts)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    right = range(2, len(widths) - 1)  # numbers stand to the right, names to the left
-    aligned = (
-        [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))]
-        for line in cells
-    )
-    return "\n".join([title, *("  ".join(line).rstrip() for line in aligned), NOTES.format(convention)])
-
-
-def _totals(forecasts: Sequence[Forecast]) -> tuple[Any, ...]:
-    """Questions to answer, then the sum of each of `_amounts` over the forecasts, None where none has a value."""
-    columns = [*zip(*map(_amounts, forecasts), strict=True)] or [()] * len(_AMOUNTS)
-    known = [[value for value in column if value is not None] for column in columns]
-    sums = (sum(values) if values or not forecasts else None for values in known)
-    return sum(f.questions - f.done for f in forecasts), *sums
+    pattern = "  ".join(f"{{:{side}{width}}}" for side, width in zip("<<>>><", widths, strict=True))
+    return "\n".join([title, *(pattern.format(*line).rstrip() for line in cells), NOTES.format(convention)])
 
 
 def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
     """The sum of the forecasts in a line, printed when a suite begins to run."""
-    left, *sums = _totals(forecasts)
-    tokens, tflops, *_ = _texts(sums)
-    needed = f"{left} questions to answer, {tokens} tokens, {tflops} TFLOPs"
+    total = _together(forecasts)
+    *_, tokens, tflops, _ = _cells(total)
+    needed = f"{total.questions - total.done} questions to answer, {tokens} tokens, {tflops} TFLOPs"
     return f"suite {suite}: {len(forecasts)} run{'s'[: len(forecasts) != 1]}, {needed} (each run: --plan)"
-
-
-def as_json(forecasts: Iterable[Forecast]) -> str:
-    """A line of JSON for each run; null where a number is unknown."""
-    return "\n".join(json_.dumps(asdict(f) | {"questions": f.questions or None}) for f in forecasts)
 
 
 def only_plan(runs: Sequence[Choices], options: Execution, suite: str | None) -> int:
@@ -103,10 +71,11 @@ def only_plan(runs: Sequence[Choices], options: Execution, suite: str | None) ->
         say(f"warning: {warning}")
     if planned.plans:
         forecasts = run_forecasts(planned.plans, options)
-        count = f"{len(forecasts)} run{'s' if len(forecasts) != 1 else ''}"
+        count = f"{len(forecasts)} run{'s'[: len(forecasts) != 1]}"
         title = f"suite {suite}: {count}" if suite else count
-        convention = options.convention or DEFAULT
-        print(as_json(forecasts) if options.json else as_table(title, forecasts, convention), flush=True)
+        lines = (json_.dumps(asdict(f) | {"questions": f.questions or None}) for f in forecasts)
+        table = as_table(title, forecasts, options.convention or DEFAULT)
+        print("\n".join(lines) if options.json else table, flush=True)
     for missing in dict.fromkeys(missing for plan in planned.plans for missing in plan.missing):
         say(f"missing here: {missing}")
     if planned.lost:
@@ -116,7 +85,6 @@ def only_plan(runs: Sequence[Choices], options: Execution, suite: str | None) ->
 
 def run_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
     """The forecast of each run, by stored runs or by what its method declares."""
-
     before: dict[RunKey, Plan] = {}
     forecasts = []
     for plan in planned:

@@ -23,7 +23,7 @@ from typing import Any
 from harness.config import presets
 from harness.cost.flops import DEFAULT, ModelShape
 from harness.cost.usage import sum_phases, tokens_of
-from harness.engine.forecast import Cost, event_cost, text_tokens
+from harness.engine.forecast import Call, text_tokens, tokens_and_flops
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import FROM, Plan, plan_choices
 from harness.errors import UserError
@@ -124,34 +124,35 @@ def _pieces_of_equal_cost(plan: Plan, name: str, records: Sequence[Mapping[str, 
     tokens, flops = tokens_of(spent) / len(records), spent.get("flops", {}).get(DEFAULT, 0.0) / len(records)
     written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
     cost = _cost_by_pieces(plan, piece, written)
-    if not spent.get("uncounted") and cost(1).flops is not None:
-        return nearest_count(lambda k: cost(k).flops or 0.0, flops), flops / 1e12, "TFLOPs"
-    return nearest_count(lambda k: cost(k).tokens, tokens), tokens, "tokens"
+    if not spent.get("uncounted") and cost(1)[1] is not None:
+        return nearest_count(lambda k: cost(k)[1] or 0.0, flops), flops / 1e12, "TFLOPs"
+    return nearest_count(lambda k: cost(k)[0], tokens), tokens, "tokens"
 
 
 def cost_of(
-    prompt: float, piece: int, written: int, reader: ModelShape | None, embedded: Cost | None = None
-) -> Callable[[int], Cost]:
-    """The function cost(k) above. prompt, piece, written: f, p, g; embedded: the cost embed(q), None for no encoder."""
+    prompt: float, piece: int, written: int, reader: ModelShape | None, *embed: Call
+) -> Callable[[int], tuple[int, float | None]]:
+    """Return the function cost(k) above, in (tokens, FLOPs); FLOPs are None where a model's sizes are unknown.
 
-    def cost(k: int) -> Cost:
+    prompt, piece, written: f, p, g; embed: the call embed(q), nothing for a method without an encoder.
+    """
+
+    def cost(k: int) -> tuple[int, float | None]:
         read = round(prompt + k * piece)
-        total = event_cost("prefill", read, 0, reader).plus(event_cost("decode", written, read, reader))
-        return total if embedded is None else total.plus(embedded)
+        calls: list[Call] = [("prefill", read, 0, reader), ("decode", written, read, reader)]
+        return tokens_and_flops([*calls, *embed])
 
     return cost
 
 
-def _cost_by_pieces(plan: Plan, piece: int, written: int) -> Callable[[int], Cost]:
+def _cost_by_pieces(plan: Plan, piece: int, written: int) -> Callable[[int], tuple[int, float | None]]:
     """cost(k): the predicted mean cost of the plan's questions; piece, written: tokens of a piece, of the answer."""
     questions = [example.question for example in plan.dataset.examples[: plan.config.limit]]
     count, turn = _token_counter(plan)
     prompt = turn + sum(count(plan.method.frame(question, plan.task)) for question in questions) / len(questions)
-    embedded = None
-    if "encoder" in plan.encoders:
-        query = round(sum(count(question.text) for question in questions) / len(questions))
-        embedded = event_cost("embed", query, 0, shape_of_role(plan, "encoder"))
-    return cost_of(prompt, piece, written, shape_of_role(plan, "reader"), embedded)
+    query = round(sum(count(question.text) for question in questions) / len(questions))
+    embed: list[Call] = [("embed", query, 0, shape_of_role(plan, "encoder"))] if "encoder" in plan.encoders else []
+    return cost_of(prompt, piece, written, shape_of_role(plan, "reader"), *embed)
 
 
 def _token_counter(plan: Plan) -> tuple[Callable[[str], float], int]:

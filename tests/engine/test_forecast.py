@@ -1,8 +1,7 @@
-"""Forecasts: figures worked by hand, from stored runs and from what methods declare; "unknown" where there is neither."""
+"""Forecasts: figures worked by hand, from what the run holds or its method declares; "unknown" where there is neither."""
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -57,9 +56,9 @@ def test_unknown_is_said_and_no_number_is_made_up(plan, tmp_path):
 @pytest.mark.parametrize(
     ("second", "tokens", "tflops", "how"),
     [
-        (usage(300, 4e12), 200.0, 3.0, "means of 2 questions"),
-        ({}, 100.0, 2.0, "means of 1 question"),  # it failed: it is done, and says nothing of the cost
-        (usage(300, 0.0, uncounted=1), 200.0, None, "means of 2 questions"),
+        (usage(300, 4e12), 200.0, 3.0, "2 questions"),
+        ({}, 100.0, 2.0, "1 question"),  # it failed: it is done, and says nothing of the cost
+        (usage(300, 0.0, uncounted=1), 200.0, None, "2 questions"),
     ],
     ids=["answered", "failed", "uncounted"],
 )
@@ -67,7 +66,7 @@ def test_the_own_folder_counts_what_is_left(plan, tmp_path, second, tokens, tflo
     store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12)), ("q1", second)])
     found = forecast(plan, tmp_path)
     assert found == Forecast("echo", "pocket/musique", 3, 2, tokens, tflops, found.how)
-    assert found.how == f"stored: {how} of {Path(plan.folder).name}"
+    assert found.how == f"stored: the mean cost of {how}"
 
 
 def test_a_run_that_is_done_costs_nothing(plan, tmp_path):
@@ -84,28 +83,26 @@ def indexed(plan, **attributes):
     return replace(plan, method=method)
 
 
+def test_indexes_of_the_run_are_part_of_the_mean(plan, tmp_path):
+    store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12))], ["a"])
+    found = forecast(plan, tmp_path)
+    assert (found.tokens, found.tflops) == (2 * (100 + 1000), 2 * (2 + 5))
+
+
 @pytest.mark.parametrize(
-    ("attributes", "indexes"),
+    ("attributes", "embedded"),
     [
-        ({"one_document": False}, 2),  # a and b
-        ({"one_document": True}, 2),  # a, and a joined with b
-        ({"one_document": False, "scope": "question"}, 4),  # q0 a, q1 a, q2 a, q2 b
-        ({"one_document": True, "scope": "question"}, 3),
-        ({"scope": "none"}, 0),
+        ({"one_document": False}, 100 + 200),  # a and b
+        ({"one_document": True}, 100 + 300),  # a, and a joined with b
+        ({"one_document": False, "scope": "question"}, 100 + 100 + 300),  # q0 a, q1 a, q2 a, q2 b
     ],
     ids=str,
 )
-def test_indexes_are_counted_once(plan, tmp_path, attributes, indexes):
-    store(tmp_path / plan.folder, plan, [("z", usage(100, 2e12))], ["z"])
-    found = forecast(indexed(plan, **attributes), tmp_path)
-    left = max(indexes - 1, 0)  # one is stored
-    assert (found.tokens, found.tflops) == (300 + 1000 * left, 6 + 5 * left)
+def test_the_encoder_reads_the_text_of_each_index_once(plan, tmp_path, attributes, embedded):
+    def reads(self, tokens, room):
+        return Reads(shown=0, requests=0, embedded=tokens)
 
-
-def test_indexes_that_are_told_of_are_not_counted_again(plan, tmp_path):
-    store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12))], ["a"])
-    found = forecast(indexed(plan, one_document=False), tmp_path)
-    assert (found.tokens, found.tflops) == (200 + 1000, 4 + 5)
+    assert forecast(indexed(plan, reads=reads, **attributes), tmp_path).tokens == embedded
 
 
 def test_a_damaged_run_is_passed_over(plan, tmp_path):
@@ -174,8 +171,8 @@ def test_the_table_sums_what_is_known_and_says_what_is_not():
     assert lines[0] == "suite s: 2 runs"
     assert lines[2].split() == ["bm25", "musique", "14", "of", "24", "12.3k", "0.5", "stored:", "x"]
     assert lines[3].split() == ["pecan", "musique", "24", "unknown", "unknown", "unknown:", "y"]
-    assert lines[4].split()[:4] == ["together", "38", "12.3k", "0.5"]
-    assert "without the 1 run with something unknown" in lines[4]
+    assert lines[4].split()[:6] == ["together", "38", "of", "48", "12.3k", "0.5"]
+    assert lines[4].endswith("without 1 unknown")
     assert "unknown" in as_table("", rows[1:]).splitlines()[3]
     line = "suite s: 2 runs, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each run: --plan)"
     assert suite_line("s", rows) == line

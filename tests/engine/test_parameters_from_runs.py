@@ -8,7 +8,6 @@ import pytest
 from harness.config.layers import Choices
 from harness.config.suites import read_suite
 from harness.cost.flops import ModelShape
-from harness.engine.forecast import Cost
 from harness.engine.manifest import describe, shape_of_role
 from harness.engine.parameters_from_runs import cost_of, nearest_count, plan_with_amounts, visited_nodes
 from harness.engine.plan import plan_choices
@@ -30,7 +29,7 @@ def test_the_rule_gives_the_printed_x_within_two_chunks(dataset):
 
     def k(piece):
         cost = cost_of(100, piece, 10, LLAMA)
-        return nearest_count(lambda k: cost(k).flops or 0.0, tflops * 1e12)
+        return nearest_count(lambda k: cost(k)[1] or 0.0, tflops * 1e12)
 
     assert (k(300), k(100)) == RULE[dataset]
     assert chunks - 2 <= k(300) <= chunks
@@ -50,9 +49,9 @@ def test_the_cost_of_k_pieces():
     # W = 2*2*2 + 2*2*2 + 3*2*4 = 40, head 20, embeddings 20, a pair 8: prefill of 26 tokens, then 2 written after.
     prefill = 2 * 80 * 26 + 8 * 26 * 26
     decode = 2 * 80 * 2 + 8 * (2 * 26 + 3)
-    assert cost_of(5.6, 10, 2, tiny)(2) == Cost(28, prefill + decode)
-    assert cost_of(5.6, 10, 2, tiny, Cost(7, 100.0))(2) == Cost(35, prefill + decode + 100)
-    assert cost_of(6, 10, 2, None)(2) == Cost(28, None)
+    assert cost_of(5.6, 10, 2, tiny)(2) == (28, prefill + decode)
+    assert cost_of(5.6, 10, 2, tiny, ("embed", 7, 0, tiny))(2) == (35, prefill + decode + 2 * 40 * 7)
+    assert cost_of(6, 10, 2, None)(2) == (28, None)
 
 
 def test_steps_behind_the_stop_and_without_a_node_are_no_visits():
@@ -88,7 +87,7 @@ def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not():
     assert (amount["unit"], amount["mean"], amount["questions"], amount["failed"]) == ("TFLOPs", 0.0025, 2, 1)
     cost = cost_of(65, 100, 4, shape_of_role(made, "reader"))
     k = made.config.method.params["k"]
-    gaps = [abs((cost(n).flops or 0) - 2.5e9) for n in (k - 1, k, k + 1)]
+    gaps = [abs((cost(n)[1] or 0) - 2.5e9) for n in (k - 1, k, k + 1)]
     assert gaps[1] == min(gaps)
     assert made.hash8 == planned("bm25-topx", **{"method.k": k}).hash8
     assert made.origins["method.params.k"] == amount["note"]

@@ -235,8 +235,6 @@ def test_money_and_latency_are_those_of_the_servers_own_account(here, tmp_path):
     with stand_in.server() as server:
         prices = ["model.price.input=1", "model.price.cached=0.5", "model.price.output=2"]
         sets = ["--set", f"model.base_url={server.url}", "model.source=stand-in", "model.window=4000", *prices]
-        planned = here(*words, "--plan", *sets).checked().stdout.splitlines()
-        assert planned[1].split() == ["method", "data", "set", "questions", "tokens", "money", "how"]
         here(*words, *sets).checked()
         billed, took = dict(stand_in.billed), list(stand_in.took)
         cut = here(*words, "--max-money", "1e-9", "--out", "cut", *sets).checked(3)
