@@ -9,8 +9,6 @@ shown_spans       spans of a document as what the reader saw
 Chunks that end where sentences do are in packing.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import pairwise

@@ -9,8 +9,6 @@ end, into pieces that are packed with nothing else. Each line ends a sentence th
 differs: docs/methods/raptor.md#raptor-chunks.
 """
 
-from __future__ import annotations
-
 import abc
 import re
 from bisect import bisect_left, bisect_right

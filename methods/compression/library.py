@@ -6,8 +6,6 @@ tokens before; every window reads them again. Each occurrence of a token has an 
 as a place in the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from importlib import import_module
 from itertools import accumulate

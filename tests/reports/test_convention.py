@@ -36,7 +36,7 @@ COMMANDS = {
     "compare": (["compare", "results", "--force"], "tflops"),
     "curves": (["report", "curves", "results"], "tflops"),
     "queries": (["report", "queries", "results"], "tflops.query"),
-    "trials": (["study", "trials", "trials", "--most", "1"], "tflops"),
+    "trials": (["study", "trials", "trials"], "tflops"),
 }
 
 

@@ -149,8 +149,7 @@ def parse_answers(
 ) -> Answers:
     """Parse rows by `form` (field -> paths in a row). adjust(row, values): changes values before they are checked.
 
-    A row with several "replies" is an answer each, of which the first is its prediction. Raises DataError, naming the
-    line, for a row that is broken, has no prediction, or has a value of another type.
+    Raises DataError, naming the line, for a row that is broken, has no prediction, or has a value of another type.
     """
     paths = {name: places.split() for name, places in form.items()}
     parsed = Answers()
@@ -165,17 +164,13 @@ def parse_answers(
             adjust(row, values)
             if "prediction" not in values and "error" not in values:
                 raise place.error(form["prediction"], "is missing; a file of another tool, or of another version?")
-            replies = values.pop("replies", [])
-            answer = _with_options(ForeignAnswer(place=place, **values))
+            parsed.append(_with_options(ForeignAnswer(place=place, **values)))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0])
             raise place.error(form.get(key, key), f"{first['msg'].lower()}; another version?") from None
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise place.error(None, f"is not of the form that is read ({error}); another version?") from None
-        parsed.append(answer)
-        for number, reply in enumerate(replies[1:], start=2):
-            parsed.append(answer.model_copy(update={"prediction": str(reply), "repeat": number}))
     return parsed
 
 

@@ -1,8 +1,8 @@
 """Files of other tools as foreign runs: `read_foreign(tool, path)`.
 
 inspect          .eval and .json logs of version 2, as inspect_ai 0.3.285 writes them; epochs are repeats
-lm-eval          samples_TASK_DATE.jsonl of lm_eval 0.4.13 (--log_samples), with results_DATE.json beside it if there;
-                 the scores of a filter are METRIC,FILTER; several replies to a question are repeats
+lm-eval          samples_TASK_DATE.jsonl of lm_eval 0.4.13 (--log_samples) with one filter and one reply to a question;
+                 results_DATE.json beside it if there; the scores of a filter are METRIC,FILTER
 flashrag         intermediate_data.json of FlashRAG; config.yaml beside it
 jsonl            lines as docs/guide.md#elsewhere says
 """
@@ -150,28 +150,20 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         name = "samples_TASK_DATE.jsonl, as in samples_mills_2026-01-02T03-04-05.123456.jsonl"
         raise DataError(path, None, None, f"should have the name that lm-eval gives it: {name}")
     task, beside = named["task"], path.with_name(f"results_{named['date']}.json")
-    lost, together, table = set[str](), set[str](), _scores_by_filter(path)
+    lost = set[str]()
 
     def scored(row: _Row, values: dict[str, Any]) -> None:
         if not isinstance(values.get("prediction"), str):
             raise TypeError("answers are log-likelihoods, not texts")
-        own = _numbers(row)
-        lost.update({*row["metrics"]} - {name.partition(",")[0] for name in own})
-        values["scores"] = table.get(row["doc_id"], own)
-        if len(replies := row["resps"][0]) > 1:
-            values["replies"] = replies
-            together.add("the scores of lm-eval are of all replies to a question together")
+        if len(row["resps"][0]) > 1:
+            raise TypeError("a question has several replies, which are scored together")
+        mark = "" if row.get("filter") in (None, "none") else f",{row['filter']}"
+        numbers = {name: row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
+        lost.update({*row["metrics"]} - numbers.keys())
+        values["scores"] = {f"{name}{mark}": value for name, value in numbers.items()}
         right, options = str(values.get("answers")), as_options(values.get("options")) or ()
         if right.isdigit() and right not in options and int(right) < len(options):  # the number of the right choice
             values["answers"] = options[int(right)]
-
-    def asked_once() -> Iterator[tuple[RowPlace, _Row | BrokenRow]]:
-        asked: set[Any] = set()  # the rows of a document differ in their filter
-        for place, row in _rows(path):
-            number = value_at(row, "doc_id")
-            if not table or number is None or number not in asked:
-                yield place, row
-                asked |= {number} if table else set()
 
     results = json_value(beside, PYTHON_JSON) if beside.exists() else {}
     version, shots, scores = (value_at(results, k) for k in ("lm_eval_version", f"n-shot.{task}", f"results.{task}"))
@@ -179,7 +171,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
     printed = {key: v for key, v in numbers.items() if v is not None}
     means = {name: value for name, value in printed.items() if "_stderr" not in name}
     errors = {name: printed.get(re.sub("(,|$)", r"_stderr\1", name, count=1)) for name in means}
-    answers = parse_answers(asked_once(), FORMS["lm-eval"], scored)
+    answers = parse_answers(_rows(path), FORMS["lm-eval"], scored)
     return ForeignRun(
         tool=f"lm_eval {version}" if version else "lm_eval",
         model=str(value_at(results, "model_name") or value_at(results, "model_source") or path.resolve().parent.name),
@@ -189,34 +181,13 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         files=[path, *([beside] if results else [])],
         told={name: (mean, errors[name]) for name, mean in means.items()},
         asked=int(value_at(results, f"n-samples.{task}.effective") or 0),
-        lost=[*(f"{name} has no value for a single question, so it is left out" for name in sorted(lost)), *together],
+        lost=[f"{name} has no value for a single question, so it is left out" for name in sorted(lost)],
     )
 
 
 def _number(value: Any) -> float | None:
     """`value` if it is a number that a float can hold, else None: NaN is the tools' mark for none."""
     return value if isinstance(value, int | float) and abs(value) <= sys.float_info.max else None
-
-
-def _numbers(row: _Row) -> dict[str, float]:
-    """The scores of a row of lm-eval that are numbers, NaN included, by METRIC or METRIC,FILTER."""
-    mark = "" if row.get("filter") in (None, "none") else f",{row['filter']}"
-    return {f"{name}{mark}": row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
-
-
-def _scores_by_filter(path: Path) -> dict[Any, dict[str, float]]:
-    """doc_id -> scores of all its filters, where a file has several; else {}. Raises DataError for a doubled row."""
-    if len({value_at(row, "filter") for _, row in _rows(path) if not isinstance(row, BrokenRow)}) < 2:
-        return {}
-    table: dict[Any, dict[str, float]] = {}
-    for place, row in _rows(path):
-        if isinstance(row, BrokenRow):
-            continue
-        own, scores = _numbers(row), table.setdefault(row.get("doc_id"), {})
-        if own.keys() & scores.keys():
-            raise place.error(None, f"document {row.get('doc_id')} is answered twice; keep one of them")
-        scores |= own
-    return table
 
 
 def _read_flashrag(path: Path) -> ForeignRun:

@@ -10,8 +10,6 @@ the phase "answer", since other tools do not divide them; a cost that is not kno
 out, and FLOPs are not known.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections import defaultdict

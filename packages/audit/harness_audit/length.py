@@ -2,7 +2,7 @@
 
     length         tokens of all documents of a question, counted by the reader's tokenizer (handed in)
     edges          500, 900     ->     up to 500 | 501 to 900 | over 900
-                   where none are named: three that part the questions of a data set into four about equal groups
+                   three, that part the questions of a data set into four about equal groups
 
 The buckets are the same for all runs over the same rows with the same model. The row "all" holds all questions.
 Runs over texts that are made for several lengths (dataset.tokens) are a point each, those of a method a line; several
@@ -61,17 +61,10 @@ class Measured:
         return {question.id: sum(map(self.tokens, set(question.document_ids))) for question in asked}
 
 
-def figure(
-    runs: Sequence[StoredRun],
-    *,
-    score: str | None,
-    edges: Sequence[int] | None,
-    data: str | None,
-    warn: Callable[[str], None],
-) -> Figure:
+def figure(runs: Sequence[StoredRun], *, score: str | None, data: str | None, warn: Callable[[str], None]) -> Figure:
     """The figure of the runs; those whose rows or tokenizer cannot be loaded are left out with a warning.
 
-    score, edges: as in `frame`; data: where the rows are now. Raises UserError where nothing is loaded, or as `frame`.
+    score: as in `frame`; data: where the rows are now. Raises UserError where nothing is loaded, or as `frame`.
     """
     counts: dict[tuple[str, str | None, str], Callable[[str], int]] = {}
     measured: list[Measured] = []
@@ -88,7 +81,7 @@ def figure(
         raise problems[0]
     for problem in problems:
         warn(f"warning: left out: {problem}")
-    table = frame(measured, score, edges)
+    table = frame(measured, score)
     named = by_score(table, hidden=["run", "tokens.from", "tokens.to"], length="tokens of the documents")
     return Figure("Length of the documents", table, named, panels(table))
 
@@ -97,10 +90,10 @@ def _document_tokens(rows: Rows, count: Callable[[str], int], document_id: str) 
     return count(rows.documents[document_id].text)
 
 
-def quantiles(lengths: Sequence[int], groups: int = GROUPS) -> tuple[int, ...]:
-    """Edges that part the lengths into `groups` about equal groups; fewer where many are the same."""
+def quantiles(lengths: Sequence[int]) -> tuple[int, ...]:
+    """Edges that part the lengths into GROUPS about equal groups; fewer where many are the same."""
     rising = sorted(lengths)
-    cuts = {rising[-(-len(rising) * i // groups) - 1] for i in range(1, groups)} if rising else set()
+    cuts = {rising[-(-len(rising) * i // GROUPS) - 1] for i in range(1, GROUPS)} if rising else set()
     return tuple(sorted(cut for cut in cuts if cut < rising[-1]))
 
 
@@ -114,21 +107,21 @@ def bucket_name(edges: Sequence[int], number: int) -> str:
     return f"{high:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[int] | None = None) -> pd.DataFrame:
-    """Score and recall by length (columns: see the module). score: by default the first; edges: by default `quantiles`.
+def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
+    """Score and recall by length (columns: see the module). score: by default the first.
 
     Raises UserError where no question of any run has a score, UnknownName for a score that a run does not have.
     """
     groups: dict[tuple[str, str | None, str], dict[str, int]] = {}
     for one in runs:
         groups.setdefault(text_group(one.run), {}).update(one.lengths())
-    made = _lengths_of_made_texts([one.run for one in runs]) if edges is None else {}
+    made = _lengths_of_made_texts([one.run for one in runs])
     labels = facts.labels([one.run for one in runs], {f"dataset.{_MADE}"} if made else ())
     rows: list[dict[str, Any]] = []
     for one, label in zip(runs, labels, strict=True):
-        cut = tuple(edges) if edges is not None else quantiles(list(groups[text_group(one.run)].values()))
         tokens = made.get(str(one.run.path))
-        own = _bucket_rows(one, label, score or facts.headline(one.run), () if tokens else cut)
+        edges = () if tokens else quantiles(list(groups[text_group(one.run)].values()))
+        own = _bucket_rows(one, label, score or facts.headline(one.run), edges)
         rows += [{**row, "length": f"{tokens:,}"} for row in own] if tokens else own
     if made:
         rows.sort(key=lambda row: (labels.index(row["method"]), made.get(row["run"], 0)))

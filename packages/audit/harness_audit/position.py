@@ -1,6 +1,6 @@
 """Score by where the supporting parts stand in the text, and by how far apart they are (QRMeM, section on positions).
 
-    text     |-----head-----|----middle----|-----tail-----|      parts = 3: thirds of all characters
+    text     |-----head-----|----middle----|-----tail-----|      thirds of all characters
     support         [A]                          [B]             centres 0.25 and 0.72 of the text
 
     where        head, middle, tail: every supporting part has its centre there; apart: they are in several
@@ -34,7 +34,7 @@ from reports.figures.plot import Axis, Panel
 from reports.gold_rows import Rows, with_rows
 from reports.settings import distinct_labels
 
-APART = "apart"
+PARTS, APART = ("head", "middle", "tail"), "apart"
 _PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere
 _SAME = ["dataset", "placed", "model", "score", "study"]
 _NAMES = {
@@ -49,9 +49,9 @@ class SupportPosition:
 
     centres: tuple[float, ...]
 
-    def where(self, parts: int) -> int | None:
-        """The part, 0 to parts - 1, that holds every centre; None where they are in several."""
-        found = {min(int(c * parts), parts - 1) for c in self.centres}
+    def where(self) -> int | None:
+        """The third, 0 to 2, that holds every centre; None where they are in several."""
+        found = {_third(centre) for centre in self.centres}
         return found.pop() if len(found) == 1 else None
 
     def distance(self) -> float | None:
@@ -75,29 +75,27 @@ def support_position(example: Example, rows: Rows) -> SupportPosition | None:
     return SupportPosition(tuple(sorted((begins[s.document_id] + (s.start + s.end) / 2) / whole for s in marked)))
 
 
-def figure(
-    runs: Sequence[StoredRun], *, score: str | None, parts: int, data: str | None, warn: Callable[[str], None]
-) -> Figure:
+def figure(runs: Sequence[StoredRun], *, score: str | None, data: str | None, warn: Callable[[str], None]) -> Figure:
     """The figure of the runs; those whose rows cannot be loaded are left out with a warning.
 
-    score, parts: as in `frame`, whose errors it raises; data: where the rows are now.
+    score: as in `frame`, whose errors it raises; data: where the rows are now.
     """
-    table = frame(with_rows(runs, data, warn), score, parts)
+    table = frame(with_rows(runs, data, warn), score)
     return Figure("Place of the supporting parts", table, sections(table), panels(table))
 
 
-def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, parts: int = 3) -> pd.DataFrame:
-    """The score by place of the support, a row for each part with a question. score: by default each run's first.
+def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> pd.DataFrame:
+    """The score by place of the support, a row for each third with a question. score: by default each run's first.
 
-    parts: how many equal parts the text has. Raises UserError where no question of any run has a supporting part that
-    is marked, UnknownName for a score that a run does not have.
+    Raises UserError where no question of any run has a supporting part that is marked, UnknownName for a score that a
+    run does not have.
     """
     rows: list[dict[str, Any]] = []
     lines = _grouped_into_lines(runs, score)
     first = [line.first for line in lines]
     names = facts.labels(first, [f"dataset.{name}" for name in _PLACES])
     for line, label in zip(lines, distinct_labels(names, first, [line.table_key() for line in lines]), strict=True):
-        rows += _part_rows(line, label, parts)
+        rows += _part_rows(line, label)
     if not rows:
         raise UserError(
             "no question of these runs has supporting parts marked, so there is no place to tell; use a data set that "
@@ -159,14 +157,14 @@ def _grouped_into_lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | Non
     return list(lines.values())
 
 
-def _part_rows(line: _PlacedRuns, label: str, parts: int) -> list[dict[str, Any]]:
+def _part_rows(line: _PlacedRuns, label: str) -> list[dict[str, Any]]:
     """A line's rows: the mean score for each part of the text, and for each range of distances."""
     cells: dict[tuple[str, int], list[int]] = {}
     for i, found in enumerate(line.positions):
-        where, distance = found.where(parts), found.distance()
-        cells.setdefault(("where", parts if where is None else where), []).append(i)
+        where, distance = found.where(), found.distance()
+        cells.setdefault(("where", len(PARTS) if where is None else where), []).append(i)
         if distance is not None:
-            cells.setdefault(("distance", min(int(distance * parts), parts - 1)), []).append(i)
+            cells.setdefault(("distance", _third(distance)), []).append(i)
     whole, left = line.unmarked + len(line.answers), []
     if line.unmarked:
         left = [f"{line.unmarked} of {whole} questions have no supporting part marked and are left out"]
@@ -180,7 +178,7 @@ def _part_rows(line: _PlacedRuns, label: str, parts: int) -> list[dict[str, Any]
             {
                 **head,
                 "study": study,
-                **_part_columns(study, part, parts),
+                **_part_columns(study, part),
                 "score": line.score,
                 **facts.mean_columns("mean", values, clusters, seed=int(line.first.config["seed"])),
                 "n": len(chosen),
@@ -192,14 +190,16 @@ def _part_rows(line: _PlacedRuns, label: str, parts: int) -> list[dict[str, Any]
     return rows
 
 
-def _part_columns(study: str, part: int, parts: int) -> dict[str, Any]:
-    """Name and bounds of a part; part == parts: the questions whose support is in several parts."""
-    if part == parts:
+def _third(share: float) -> int:
+    return min(int(share * len(PARTS)), len(PARTS) - 1)
+
+
+def _part_columns(study: str, part: int) -> dict[str, Any]:
+    """Name and bounds of a third; len(PARTS): the questions whose support is in several thirds."""
+    if part == len(PARTS):
         return {"part": APART, "from": None, "to": None}
-    low, high = part / parts, (part + 1) / parts
-    name = ("head", "middle", "tail")[part] if parts == 3 else f"{part + 1} of {parts}"
-    name = name if study == "where" else f"{100 * low:.0f}-{100 * high:.0f} %"
-    return {"part": name, "from": low, "to": high}
+    low, high = part / len(PARTS), (part + 1) / len(PARTS)
+    return {"part": PARTS[part] if study == "where" else f"{100 * low:.0f}-{100 * high:.0f} %", "from": low, "to": high}
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:

@@ -27,20 +27,19 @@ from reports.figures.rule_table import Reached
 def figure(
     runs: Sequence[StoredRun],
     *,
-    most: int | None,
     score: str | None,
     data: str | None,
     convention: str,
     warn: Callable[[str], None],
 ) -> Figure:
-    """The curves of the runs up to the maximum `most`, by default the highest recorded one.
+    """The curves of the runs up to the highest recorded maximum.
 
     Raises UserError where there is no run with trials, and as replay.score_stops and rule_table.frame.
     """
     parts = []
     for run, rule in runs_with_rule(runs, Trials, warn):
-        maxima = range((rule.most.max_trials if most is None else most) + 1)
-        parts.append(score_stops(run, rule, [Trials(number) for number in maxima], score, data))
+        maxima = [Trials(number) for number in range(rule.most.max_trials + 1)]
+        parts.append(score_stops(run, rule, maxima, score, data))
     if not parts:
         how = "harness run --method qrmem --dataset quality --record-stops 8"
         raise UserError(f"no run here has trials, so there is no curve; make one with: {how}")

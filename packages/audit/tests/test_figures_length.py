@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from harness_audit import length as length_module
-from harness_audit.length import ALL, Measured, bucket_name, frame, panels, quantiles
+from harness_audit.length import ALL, GROUPS, Measured, bucket_name, frame, panels, quantiles
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,10 +57,10 @@ def test_edges_by_hand(lengths, edges):
     assert quantiles(lengths) == edges
 
 
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.integers(2, 6))
-def test_every_bucket_holds_a_question_and_every_question_is_in_the_one_of_its_name(lengths, groups):
-    edges = quantiles(lengths, groups)
-    assert len(edges) < groups
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=40))
+def test_every_bucket_holds_a_question_and_every_question_is_in_the_one_of_its_name(lengths):
+    edges = quantiles(lengths)
+    assert len(edges) < GROUPS
     assert {bisect_left(edges, n) for n in lengths} == set(range(len(edges) + 1))
     if edges:
         names = [bucket_name(edges, i) for i in range(len(edges) + 1)]
@@ -101,12 +101,10 @@ def test_what_is_not_shown_is_not_recalled_and_the_buckets_are_the_same_for_all_
     assert recall.left.zero
 
 
-def test_edges_of_ones_own_and_documents_that_come_twice(tmp_path):
+def test_a_document_that_comes_twice_counts_once(tmp_path):
     both = {"q0": Example(Question("q0", "?", ("d0", "d7", "d0")), Gold(("w0",)))}
     one = measured(write_run(tmp_path, [record(0, 1.0)]), Rows(both, DOCUMENTS))
-    table = frame([one], edges=(4, 10, 11))
-    assert list(table["length"]) == ["11", ALL]
-    assert list(table["tokens.mean"]) == [11.0, 11.0]  # 2 + 9
+    assert list(frame([one])["tokens.mean"]) == [11.0]  # 2 + 9
 
 
 def test_one_length_has_no_buckets_and_is_drawn_as_a_point(tmp_path):
@@ -146,7 +144,6 @@ def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(t
     assert mean["n"] == 12
     drawn = {panel.title: [len(line.points) for line in panel.lines] for panel in panels(table)}
     assert drawn == {"r/vt · tiny": [2], "r/cwe · tiny": [3], "other · tiny": [1], "r, mean of 2 · tiny": [2]}
-    assert set(frame(runs, edges=[2])["length"]) == {ALL, "up to 2", "over 2"}
 
 
 @pytest.fixture
@@ -178,16 +175,13 @@ def test_table_json_and_drawing(call, tmp_path):
     assert " 37.5 " in out
     assert "warning: left out: no tokenizer of 'far'" in err
     assert "warning: left out: more/qasper" in err
-    rows = json.loads(call("results", "--format", "json", "--edges", "4")[1])
-    assert [(r["length"], r["n"]) for r in rows] == [("up to 4", 4), ("over 4", 4), (ALL, 8)]
+    rows = json.loads(call("results", "--format", "json")[1])
+    assert [(r["length"], r["n"]) for r in rows][-1] == (ALL, 8)
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["results", "--edges", "0,5"], "--edges 0,5: should be numbers of tokens, separated by commas"),
-        (["results", "--edges", "9,5"], "--edges 9,5: should rise from edge to edge"),
-        (["results", "--edges", "many"], "--edges many: should be numbers of tokens"),
         (["far"], "no tokenizer of 'far'"),
         (["failed"], "no question of these runs has a score"),
     ],

@@ -40,7 +40,7 @@ def test_places_by_hand(spans, centres, where, distance):
         assert found is None
         return
     assert found.centres == pytest.approx(centres)
-    assert found.where(3) == where
+    assert found.where() == where
     assert found.distance() == (None if distance is None else pytest.approx(distance))
 
 
@@ -161,14 +161,13 @@ def test_table_csv_and_drawing(call, tmp_path, monkeypatch):
     assert "musique · tiny · support at" in out
     assert " 75.0 " in out
     assert "warning: left out: more/narrativeqa" in err
-    rows = json.loads(call("results", "--format", "json", "--parts", "2")[1])
-    assert [r["part"] for r in rows if r["study"] == "where"] == ["1 of 2", "2 of 2", APART]
+    rows = json.loads(call("results", "--format", "json")[1])
+    assert [r["part"] for r in rows if r["study"] == "where"] == ["head", "middle", "tail", APART]
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["results", "--parts", "1"], "--parts"),
         (["gone"], "the rows are gone; name the file of the rows with --data"),
         (["results", "gone", "--data", "x.jsonl"], "--data holds the rows of one data set"),
         ([], "RUN"),

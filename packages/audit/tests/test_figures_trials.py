@@ -129,7 +129,9 @@ def test_the_command_scores_with_the_gold_of_the_rows(call, tmp_path):
     code, out, err = call("results", "plain", "--format", "json")
     assert (code, err) == (0, "")
     assert {row["trials"]: row["mean"] for row in json.loads(out)} == pytest.approx({0: 0.0, 1: 1 / 3, 2: 2 / 3})
-    code, text, _ = call("results", "--most", "1")
+    code, text, _ = call(
+        "results",
+    )
     assert code == 0
     assert text.startswith("mine · qrmem · tiny · over max trials\n")
 
@@ -138,7 +140,6 @@ def test_the_command_scores_with_the_gold_of_the_rows(call, tmp_path):
     ("arguments", "sentence"),
     [
         (["plain"], "no run here has trials, so there is no curve"),
-        (["results", "--most", "-1"], "--most"),
         (["results", "--data", "gone.jsonl"], "recorded answers cannot be scored"),
     ],
 )

@@ -14,6 +14,7 @@ from harness_audit import import_runs, requests
 from harness_audit.foreign_tools import read_foreign
 from harness_audit.import_runs import prepare_import, write_all
 
+from harness.errors import DataError
 from harness.storage.run_folder import StoredRun, find_runs, read_run
 from harness.storage.run_summary import summarise
 from reports.compare import compare
@@ -293,22 +294,18 @@ def test_a_failed_question_counts_0_in_the_mean_and_is_left_out_of_what_the_tool
     assert "logged.f1 0.5 ± 0.5 of 2 1 over the 1 answered, as printed there" in " ".join(said.split())
 
 
-def test_several_filters_of_lm_eval_are_one_answer_with_a_score_each(command: Command, tmp_path: Path) -> None:
-    path, found = lm_eval(tmp_path), []
+REFUSED = [  # change of a row of lm-eval, sentence
+    ({"filter": "flexible"}, "'a' is answered at samples_mills_2026-01-02T03-04-05.123456.jsonl, line 1 too"),
+    ({"resps": [["one", "two"]]}, "a question has several replies"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), REFUSED)
+def test_samples_of_lm_eval_have_one_filter_and_one_reply(tmp_path: Path, change, sentence) -> None:
+    path = lm_eval(tmp_path)
     made = [json.loads(line) for line in path.read_text().splitlines()]
-    for mark, values in (("strict", [1.0, 0.0, 0.0, 0.0]), ("flexible", [1.0, 1.0, 0.0, 1.0])):
-        found += [{**row, "filter": mark, "qa_f1": value} for row, value in zip(made, values, strict=True)]
-    means = {"qa_f1,strict": 0.25, "qa_f1_stderr,strict": 0.25, "qa_f1,flexible": 0.75, "qa_f1_stderr,flexible": 0.25}
-    whole = {"results": {"mills": {"alias": "mills", **means}}, "n-shot": {"mills": 0}, "model_name": "mock"}
-    lines(path.with_name("results_2026-01-02T03-04-05.123456.json"), [whole])
-    _, said, _ = command("import", str(lines(path, found)), "--from", "lm-eval", "--out", str(tmp_path / "results"))
-    assert "logged.qa_f1,strict    0.25 ± 0.25  of 4  as printed there" in said
-    assert "logged.qa_f1,flexible  0.75 ± 0.25  of 4  as printed there" in said
-    (folder,) = find_runs(tmp_path / "results")
-    assert [r["scores"]["logged.qa_f1,flexible"] for r in read_run(folder).records] == [1.0, 1.0, 0.0, 1.0]
-    lines(path, [*found, found[0]])
-    code, _, said = command("import", str(path), "--from", "lm-eval", "--out", str(tmp_path / "other"))
-    assert (code, "line 9: document 0 is answered twice" in said) == (2, True)
+    with pytest.raises(DataError, match=sentence):
+        read_foreign("lm-eval", lines(path, [*made, {**made[0], **change}]))
 
 
 def epochs(root: Path) -> Path:
@@ -344,20 +341,14 @@ def test_epochs_of_inspect_are_runs_with_a_seed_each(command: Command, tmp_path:
     assert (code, "mean of 2 repeats (seeds 0, 1)" in said) == (0, True)
 
 
-def test_replies_of_lm_eval_to_one_question_are_runs_with_a_seed_each(tmp_path: Path, monkeypatch) -> None:
-    path = lm_eval(tmp_path)
-    made = [json.loads(line) for line in path.read_text().splitlines()]
-    lines(path, [{**row, "resps": [[*row["resps"][0], "Thornby"]]} for row in made])
-    found = prepare_import(read_foreign("lm-eval", path))
+def test_a_killed_import_leaves_no_run(tmp_path: Path, monkeypatch) -> None:
+    found = prepare_import(read_foreign("inspect", epochs(tmp_path)))
     seen: list[list[Path]] = []
     monkeypatch.setattr(
         import_runs, "summarise", lambda *a, **k: seen.append(find_runs(tmp_path)) or summarise(*a, **k)
     )
-    first, second = map(read_run, write_all(found, tmp_path / "results", lambda note: None))
-    assert (seen, len(find_runs(tmp_path))) == ([[], []], 2), "a killed import leaves no run"
-    assert [r["prediction"] for r in first.records] == REPLIES
-    assert [r["prediction"] for r in second.records] == ["Thornby"] * 4
-    assert "the scores of lm-eval are of all replies to a question together" in notes(second)
+    write_all(found, tmp_path / "results", lambda note: None)
+    assert (seen, len(find_runs(tmp_path))) == ([[], []], 2)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import shlex
 from functools import partial
 from typing import Annotated
 
-from harness.cli.command import choice, output, setting
+from harness.cli.command import setting
 from harness.cli.figures import figure_format
 from harness.cli.options import RESULTS, MovedData, RunsFolders
 from harness.cli.output import say
@@ -21,8 +21,6 @@ def autopsy(
         float | None,
         setting("--lost-below X", "A question is lost where its first score is below X, from 0 to 1.", "0.5"),
     ] = None,
-    method: Annotated[list[str] | None, choice("--method -m NAME ...", "Only these methods.")] = None,
-    examples: Annotated[int, output("--examples N", "Questions of each class to name.", min=0)] = 0,
     data: MovedData = None,
 ) -> int:
     """Say why each lost question was lost, from stored runs: not retrieved, a wrong stop, misread, beyond the model.
@@ -49,8 +47,6 @@ def autopsy(
         if presets := reports.siblings_of(run, runs).missing:
             missing.append(_command_for(run, presets))
     cases = reports.cases_by_run(pairs, reports.LOST_BELOW if lost_below is None else lost_below)
-    if method:
-        cases = {key: own for key, own in cases.items() if key[1] in method or key[1].split()[0] in method}
     if not cases:
         raise UserError("no run here is of a method that searches or reads; name folders with such runs")
     for command in dict.fromkeys(missing):
@@ -58,9 +54,6 @@ def autopsy(
     table = reports.frame(cases)
     drawn = Figure("Where questions were lost", table, reports.table(cases), drawing=partial(draw, table))
     write(drawn.written(form), figure.out)
-    if examples and form in ("text", "markdown"):
-        for row in facts.records(table):
-            print(f"{row['dataset']} · {row['method']} · {row['class']}: {', '.join(row['examples'][:examples])}")
     return 3 if damaged else 0
 
 

@@ -1,8 +1,6 @@
 # ruff: noqa: N999 - a command is in a module of its name, which is imported by that name
 """`harness import FILE... --from TOOL`: results of other harnesses as run folders, which every other command reads."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`harness verify bundle.zip`: check a bundle without a model; the exit code is 4 where something differs."""
 
-from __future__ import annotations
-
 import json as json_
 from dataclasses import asdict
 from pathlib import Path

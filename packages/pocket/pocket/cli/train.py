@@ -4,8 +4,6 @@ OUT/model        the weights with their tokenizer and card, as `--model` takes t
 OUT/checkpoint   to resume from; OUT/log.jsonl: a line every 50 steps
 """
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 read_curriculum(None)       the project's own, curriculum.yaml
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

@@ -1,7 +1,5 @@
 """What commands that train share: options, their check, metrics to MLflow, a stop on request."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
