@@ -13,6 +13,7 @@ import contextlib
 import json
 import statistics
 import tempfile
+import threading
 import unittest.mock
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -121,7 +122,8 @@ def paper_places() -> int:
     network.shape = unittest.mock.Mock(layers=32, kv_heads=8, head_size=128)
     network._fraction, network._positions = 0.9, 131_072
     network.window = 131_072  # type: ignore[attr-defined]
-    network._pool, network._beside = None, []
+    network._pool, network._pool_lock, network._beside = None, threading.Lock(), []
+    network.layers = 32
     vars(network)["pack_problem"] = None
     with unittest.mock.patch("harness.llm.network.free_gpu_bytes", return_value=68 * 10**9):
         return places_for([network], 64, lambda _: None, lambda: 12_000 // 3 + 1024)

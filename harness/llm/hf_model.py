@@ -178,7 +178,7 @@ class LoadedModel(Network, LanguageModel):
             queue.failed.clear()
         if self._pool is not None:  # it is made when the first context begins
             self._pool.forget()
-        self.share_memory([])
+            self.share_memory([])
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
         """Keep the first context that `role` ran, for the manifest: its text and its token ids."""

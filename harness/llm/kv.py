@@ -53,6 +53,16 @@ class KVPool:
             self._slots.add(slot)
         return Cache(layers=[SlotLayer(slot, layer) for layer in range(len(self.keys))])
 
+    def expect(self, contexts: int, tokens: int) -> None:
+        """Make buffers for so many contexts of `tokens` tokens at once, with the room that they keep to grow.
+
+        Buffers that grow later have other addresses, so every recorded step is recorded anew (cuda_graphs.py).
+        """
+        wanted = _with_spare_room(contexts * tokens)
+        with self.lock:
+            if self.capacity < (wanted if self.limit is None else min(wanted, self.limit)):
+                self._grow(wanted)
+
     def allocate(self, tokens: int) -> int:
         """Reserve `tokens` positions; returns the first. Raises MemoryError when `limit` leaves no room for them."""
         with self.lock:
@@ -188,6 +198,11 @@ def _whole_blocks(tokens: int) -> int:
     return max(-(-tokens // BLOCK), 1) * BLOCK
 
 
+def _with_spare_room(tokens: int) -> int:
+    """Tokens of a context that grows, with the quarter that it may reserve before it needs it."""
+    return tokens + tokens // 4
+
+
 class Slot:
     """The positions [start, start + capacity) of one context, of which every layer uses the first `used[layer]`.
 
@@ -226,7 +241,7 @@ class Slot:
             self.last = self.pool.clock
             if tokens <= self.capacity and self._away is None:
                 return
-            size = _whole_blocks(max(tokens, self.capacity + self.capacity // 4))
+            size = _whole_blocks(max(tokens, _with_spare_room(self.capacity)))
             if self.pool.limit is not None:
                 size = max(min(size, self.pool.limit), tokens)
             if self.capacity and self.pool.extend(self.start + self.capacity, size - self.capacity):

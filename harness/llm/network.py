@@ -195,8 +195,8 @@ class Network:
     def share_memory(self, networks: Sequence[Any]) -> None:
         """Divide the memory that is free now: each of `networks` on this device may hold equally many tokens more."""
         self._beside = [one for one in networks if one is not self and one.device == self.device]
-        if self._pool is not None and (fit := self._tokens_that_fit()) is not None and self.contexts_make_room:
-            self._pool.limit = self._pool.capacity + fit
+        if (fit := self._tokens_that_fit()) is not None and self.contexts_make_room:
+            self.pool.limit = self.pool.capacity + fit
 
     @property
     def contexts_make_room(self) -> bool:

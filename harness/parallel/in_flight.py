@@ -172,10 +172,11 @@ def places_for(models: Sequence[Any], requested: int, note: Note, longest: Calla
     sharing = [model for model in models if getattr(model, "contexts_make_room", False)]
     for model in sharing:
         model.share_memory(sharing)
+    lengths = {}
     for model in models:
-        tokens = getattr(model, "window", 0)
+        tokens = lengths[model] = getattr(model, "window", 0)
         if longest is not None and model in sharing:
-            tokens = min(longest(), tokens)
+            tokens = lengths[model] = min(longest(), tokens)
         fit = model.contexts(tokens) if hasattr(model, "contexts") else None
         if fit is not None and fit < places:
             places = max(fit, 1)
@@ -185,4 +186,6 @@ def places_for(models: Sequence[Any], requested: int, note: Note, longest: Calla
             )
         if why := getattr(model, "pack_problem", None):
             note(f"'{model.name}' runs the questions in flight one after the other: {why}")
+    for model in sharing:
+        model.pool.expect(places, lengths[model])
     return places

@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -215,6 +216,7 @@ class Sized:
 
     def __init__(self, fit, problem=None):
         self.fit, self.pack_problem = fit, problem
+        self.pool = mock.Mock()
 
     def share_memory(self, networks):
         pass
@@ -227,6 +229,7 @@ def test_questions_in_flight_follow_what_contexts_hold_not_whole_windows():
     paper = Sized(3)  # 3 windows of 131,072 tokens stand for 68 GB beside Llama-3.1-8B
     paper.window = 131_072
     assert places_for([paper], 64, print, lambda: 5024) == 64
+    paper.pool.expect.assert_called_once_with(64, 5024)
     assert places_for([paper], 64, print, lambda: 100_000) == 3
     assert places_for([paper], 64, print, lambda: 500_000) == 3, "no context is longer than the window"
     paper.contexts_make_room = False  # a CPU keeps all contexts

@@ -93,7 +93,7 @@ def test_a_model_agrees_with_itself_and_a_kernel_that_fails_is_not_used(tiny, re
 
 def test_contexts_of_any_length_and_order(tiny, calls):
     """Logits and captured attention of a pass whose contexts stand in another order than they are asked in."""
-    words = [[(5 * n + k) % 200 for n in range(size)] for k, size in ((0, 300), (1, 40), (2, 7))]
+    words = [[(5 * n + k) % 200 for n in range(size)] for k, size in ((0, 512), (1, 40), (2, 7))]
     rest = [[9], [8, 7, 6, 5], [4, 3]]
     wanted = 1, 0, 2
 
