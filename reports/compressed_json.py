@@ -1,6 +1,6 @@
 """JSON inside a page that is unpacked only when it is read: compressed, as text that cannot end its element.
 
-    block("d0-list", compress_json(["any", "value"]))   <script type="text/plain" id="d0-list">eNqL...</script>
+    <script type="text/plain" id="d0-list">eNqL...</script>
 
 templates/page.js: unpack reads it. zlib's format is what a browser's DecompressionStream calls "deflate".
 """
@@ -9,8 +9,6 @@ import base64
 import json
 import zlib
 from typing import Any
-
-from reports.markup import Html, el
 
 _ZLIB_LEVEL = 6  # 9 takes three times as long for 1 % less
 
@@ -23,11 +21,6 @@ def compress_json(value: Any) -> str:
 def compress_bytes(content: bytes) -> str:
     """`content` compressed, in base64."""
     return base64.b64encode(zlib.compress(content, _ZLIB_LEVEL)).decode()
-
-
-def block(name: str, text: str) -> Html:
-    """An element that a browser neither shows nor runs, with the text of `compress_json`; `name` is its id."""
-    return el("script", Html(text), type="text/plain", id=name)
 
 
 def without_empty(**values: Any) -> dict[str, Any]:

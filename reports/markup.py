@@ -1,24 +1,21 @@
-"""HTML that is escaped by construction: what is not `Html` is text, and text is escaped.
+"""HTML that is escaped by construction: jinja2 escapes what is not `Html` in templates/, `el` what it is given.
 
 >>> str(el("td", "<script>", class_="who", data_value='"'))
-'<td class="who" data-value="&quot;">&lt;script&gt;</td>'
->>> str(script_json({"text": "</script><!--"}))
-'{"text": "\\\\u003c/script\\\\u003e\\\\u003c!--"}'
+'<td class="who" data-value="&#34;">&lt;script&gt;</td>'
 """
 
-import html
-import json
+import base64
+import hashlib
 import re
-from typing import Any
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup as Html
+from markupsafe import escape
 
 # Half a surrogate pair, which JSON data may hold, is no UTF-8; the others are not allowed in HTML.
 _UNPRINTABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
-
-
-class Html(str):
-    """A string that is markup already. Made by the functions below only."""
-
-    __slots__ = ()
 
 
 def printable(value: object) -> str:
@@ -27,13 +24,13 @@ def printable(value: object) -> str:
 
 
 def text(value: object) -> Html:
-    """`value` as text for an element or a quoted attribute."""
-    return Html(html.escape(printable(value), quote=True))
+    """`value` as text for an element or a quoted attribute; markup stays as it is."""
+    return value if isinstance(value, Html) else escape(printable(value))
 
 
 def joined(*children: object) -> Html:
     """Children one after the other; those that are not Html are escaped, None is left out."""
-    return Html("".join(c if isinstance(c, Html) else text(c) for c in children if c is not None))
+    return Html("").join(text(child) for child in children if child is not None)
 
 
 def el(tag: str, *children: object, **attributes: object) -> Html:
@@ -43,7 +40,37 @@ def el(tag: str, *children: object, **attributes: object) -> Html:
     return Html(f"<{tag}{written}>{joined(*children)}</{tag}>")
 
 
-def script_json(value: Any) -> Html:
-    """JSON that can stand inside <script>: no character of it can end the element or open a comment."""
-    code = json.dumps(value, ensure_ascii=True, allow_nan=False)
-    return Html(re.sub("[<>&]", lambda m: f"\\u{ord(m[0]):04x}", code))
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader("reports"),
+        autoescape=True,
+        finalize=text,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["small_interval"] = small_interval
+    made.policies["json.dumps_kwargs"] = {"allow_nan": False}
+    return made
+
+
+def filled(template: str, **values: object) -> Html:
+    """The text of a file of reports/templates with `values` in it."""
+    return Html(_templates().get_template(template).render(values))
+
+
+def read_template(name: str) -> Html:
+    """The style or script in a file of reports/templates."""
+    return Html(resources.files("reports").joinpath("templates", name).read_text(encoding="utf-8"))
+
+
+def sha256(code: str) -> str:
+    """The hash of a style or script in the form of a content security policy: "sha256-..."."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+
+
+def small_interval(cell: str) -> Html:
+    """A cell with its interval, if it has one, in small type."""
+    value, bracket, interval = cell.partition(" [")
+    return joined(value, el("small", f" [{interval}")) if bracket and interval.endswith("]") else text(cell)

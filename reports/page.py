@@ -17,7 +17,6 @@ made, and no other script run, even if an escape were missed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from string import Template
 from typing import Any
 from urllib.parse import quote
 
@@ -31,15 +30,15 @@ from reports import facts, paper
 from reports.by_kind import BY, kinds_of, split_by_kind
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
-from reports.compressed_json import block, compress_bytes
+from reports.compressed_json import compress_bytes
 from reports.details import Limits, Questions, questions
 from reports.figures import front
 from reports.finding import finding
 from reports.gold_rows import rows_of
-from reports.html_tables import read_template, sha256, table
+from reports.html_tables import table
 from reports.leaderboard import leaderboard
 from reports.main_table import REFERENCE, frame
-from reports.markup import Html, el, joined, script_json
+from reports.markup import Html, filled, read_template, sha256
 from reports.methods_by_dataset import sections as wide_sections
 from reports.methods_by_dataset import wide_table
 from reports.provenance import Written, header
@@ -67,17 +66,6 @@ class Comparison:
 PLAIN = Comparison()
 
 
-@dataclass(frozen=True)
-class _Group:
-    """The runs of one data set with their tables; problem: why they cannot be compared, None where they can."""
-
-    name: str
-    runs: list[StoredRun]
-    tables: SideBySide
-    problem: str | None
-    comparison: Comparison
-
-
 def page(
     runs: Sequence[StoredRun],
     *,
@@ -99,138 +87,96 @@ def page(
     by_name: dict[str, list[StoredRun]] = {}
     for run in runs:
         by_name.setdefault(facts.run_key(run)[0], []).append(run)
-    groups = [_group(name, own, comparison) for name, own in sorted(by_name.items())]
     answers = sum(len(run.records) for run in runs)
-    heads, blocks, parts = [], [], []
-    for number, group in enumerate(groups):
-        part = sum(len(run.records) for run in group.runs) / answers
-        share = replace(limits, size=int(limits.size * part), graphs=int(limits.graphs * part))
-        means, differences = group.tables.means, group.tables.differences
-        # By default the reference of the differences is the first run.
-        base = None if differences is None else differences["reference_run"].iloc[0]
-        reference = next((i for i, run in enumerate(group.runs) if run.name == base), 0)
-        rows, counted = rows_of(group.runs), comparison.convention or DEFAULT
-        listed = questions(group.runs, list(means["method"]), reference, rows, share, counted)
-        cost = "money" if means["tflops.whole"].isna().all() else "whole"
-        figure, files = front.to_html(front.points(means, group.runs, cost=cost), listed.head["score"])
-        heads.append(listed.head)
-        whole = [(replace(run, records=run.whole_records), own) for run, own in zip(group.runs, rows, strict=True)]
-        plugins = registry.plugins("harness.page_sections").values() if live is None else ()
-        added = [registry.import_target(plugin)(whole) for plugin in plugins]
-        parts.append(_section(group, number, listed, figure, added))
-        compressed = {f"front-{form}": compress_bytes(file) for form, file in files.items()} | listed.blocks
-        blocks += [block(f"d{number}-{name}", text) for name, text in compressed.items()]
-    live_section = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
+    heads, shown, means, blocks = [], [], [], dict[str, Html]()
     top = [description] * bool(description)
-    for group in groups if live is None else ():  # while runs go on, nothing has been found yet
-        sentence = finding(group.tables.means, group.runs, group.problem is None)
-        top.append(f"{group.name}: {sentence}" if len(groups) > 1 else sentence)
-    head = el("header", el("h1", title), *(el("p", text, class_="finding") for text in top))
-    links = {group.name: f"#{_anchor(group.name)}" for group in groups}
-    contents = [el("nav", *(el("a", name, href=link) for name, link in links.items()))] * (len(groups) > 1)
-    if len({(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs}) > 1:
-        contents.append(leaderboard(pd.concat([group.tables.means for group in groups]), runs, links))
-    body = joined(head, live_section, *contents, *parts, header(runs, written) if runs else None)
-    return _filled_template(title, body, heads, joined(*blocks), live_section is not None)
+    for number, (name, group) in enumerate(sorted(by_name.items())):
+        tables, problem = _compared(group, comparison)
+        place = {run: i for i, run in enumerate(tables.means["run"])}  # every list on the page has the table's order
+        group.sort(key=lambda run: place[run.name])
+        part = sum(len(run.records) for run in group) / answers
+        share = replace(limits, size=int(limits.size * part), graphs=int(limits.graphs * part))
+        section, listed, files = _section(name, group, tables, comparison, share, live is None)
+        heads.append(listed.head)
+        shown.append(section | {"problem": problem})
+        means.append(tables.means)
+        blocks |= {f"d{number}-{key}": Html(text) for key, text in (files | listed.blocks).items()}
+        if live is None:  # while runs go on, nothing has been found yet
+            sentence = finding(tables.means, group, problem is None)
+            top.append(f"{name}: {sentence}" if len(by_name) > 1 else sentence)
+    links = {name: f"#d={quote(name, safe='')}" for name in sorted(by_name)}  # links to questions begin like this
+    several = len({(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs}) > 1
+    style, scripts = read_template("page.css"), [*_SCRIPTS, *(["live"] if live is not None else [])]
+    script = Html("").join(read_template(f"{name}.js") for name in scripts)
+    policy = f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; script-src '{sha256(script)}'"
+    policy += "" if live is None else "; connect-src 'self'"
+    board = leaderboard(pd.concat(means), runs, links) if several else ""
+    about = header(runs, written) if runs else ""
+    parts = {"sections": shown, "links": links, "board": board, "about": about, "heads": heads, "blocks": blocks}
+    code = {"style": style, "script": script, "policy": policy}
+    return str(filled("page.html", title=title, top=top, live=live, answers=answers, **parts, **code))
 
 
-def _group(name: str, runs: list[StoredRun], comparison: Comparison) -> _Group:
-    """The runs of one data set with their tables; where they cannot be compared, `problem` says why."""
-    counted, problem = comparison.convention or DEFAULT, None
+def _compared(runs: Sequence[StoredRun], comparison: Comparison) -> tuple[SideBySide, str | None]:
+    """(tables of the runs of one data set, why they cannot be compared: None where they can)."""
+    counted = comparison.convention or DEFAULT
     reference = comparison.reference if len(runs) > 1 else None
     try:
-        tables = side_by_side(runs, reference=reference, force=comparison.force, convention=counted)
+        return side_by_side(runs, reference=reference, force=comparison.force, convention=counted), None
     except UserError as e:
         means = frame(runs, convention=counted, reference=comparison.reference or REFERENCE)
-        tables, problem = SideBySide(ordered(means), None), str(e)
-    place = {run: i for i, run in enumerate(tables.means["run"])}  # every list on the page has the table's order
-    return _Group(name, sorted(runs, key=lambda r: place[r.name]), tables, problem, comparison)
+        return SideBySide(ordered(means), None), str(e)
 
 
-def _anchor(name: str) -> str:
-    """The id of a data set's section; links to its questions begin with the same text."""
-    return f"d={quote(name, safe='')}"
+def _section(
+    name: str, runs: Sequence[StoredRun], tables: SideBySide, comparison: Comparison, limits: Limits, with_plugins: bool
+) -> tuple[dict[str, Any], Questions, dict[str, str]]:
+    """What section.html shows of a data set; its questions; the files of its figure, packed, by the names of blocks."""
+    means, differences = tables.means, tables.differences
+    # By default the reference of the differences is the first run.
+    base = None if differences is None else differences["reference_run"].iloc[0]
+    reference = next((i for i, run in enumerate(runs) if run.name == base), 0)
+    rows = rows_of(runs)
+    listed = questions(runs, list(means["method"]), reference, rows, limits, comparison.convention or DEFAULT)
+    cost = "money" if means["tflops.whole"].isna().all() else "whole"
+    figure, files = front.to_html(front.points(means, runs, cost=cost), listed.head["score"])
+    whole = [(replace(run, records=run.whole_records), own) for run, own in zip(runs, rows, strict=True)]
+    plugins = registry.plugins("harness.page_sections").values() if with_plugins else ()
+    (main,), (full,) = (sections(means, columns) for columns in (None, ()))
+    printed = legend = None  # published numbers beside the runs', where they were asked for
+    if (margin := comparison.margin) is not None:
+        beside = paper.frame(runs, margin=margin, convention=comparison.convention)
+        printed = [] if beside.empty else [part.frame for part in sections(shortened(beside, "row"), ())]
+        legend = paper.legend(margin)
+    shown = {
+        "name": name,
+        "title": main.title,
+        "main": table(main.frame, sortable=True),
+        "full": table(full.frame.drop(columns=["scorers", "notes"]), sortable=True),
+        "figure": figure,
+        "kinds": _by_kind(name, runs),
+        "differences": [(part.title, table(part.frame, sortable=True)) for part in tables.paired()],
+        "added": [registry.import_target(plugin)(whole) for plugin in plugins],
+        "printed": printed if printed is None else [table(part, sortable=True) for part in printed],
+        "legend": legend,
+        "notes": listed.notes,
+    }
+    return shown, listed, {f"front-{form}": compress_bytes(file) for form, file in files.items()}
 
 
-def _section(group: _Group, number: int, listed: Questions, figure: Html, added: Sequence[Html | None]) -> Html:
-    """A data set's section, from means to questions; number: its place on the page; figure: score against cost."""
-    (main,), (full,) = (sections(group.tables.means, columns) for columns in (None, ()))
-    printed: list[Html] = []  # published numbers beside the group's, where they were asked for
-    if (margin := group.comparison.margin) is not None:
-        printed_rows = paper.frame(group.runs, margin=margin, convention=group.comparison.convention)
-        for section in [] if printed_rows.empty else sections(shortened(printed_rows, "row"), ()):
-            printed += [el("h3", "Printed and measured"), table(section.frame, sortable=True)]
-            printed += [el("p", sentence, class_="legend") for sentence in paper.legend(margin)]
-        if printed_rows.empty:
-            printed.append(el("p", "None of these runs measures a value printed in a paper.", class_="none"))
-    differences = [
-        joined(el("h3", f"Paired differences: {paired.title}"), table(paired.frame, sortable=True))
-        for paired in group.tables.paired()
-    ]
-    if group.problem is not None:
-        differences = [el("h3", "Paired differences"), el("p", group.problem, class_="note pre")]
-    return el(
-        "section",
-        el("h2", main.title),
-        table(main.frame, sortable=True),
-        el(
-            "details",
-            el("summary", "every column"),
-            table(full.frame.drop(columns=["scorers", "notes"]), sortable=True),
-        ),
-        el("h3", "Score against cost"),
-        figure,
-        el("div", class_="save", data_file=f"d{number}-front", data_name=f"{group.name} score against cost"),
-        el(
-            "p",
-            "Error bars are 95 % intervals, by document (by question where passages are retrieved). Point at "
-            "a mark to read its numbers. The cost holds the index, shared by the questions of its document.",
-            class_="legend",
-        ),
-        _kinds_table(group),
-        *differences,
-        *added,
-        *printed,
-        el("div", class_="differences", data_place=number),
-        el("h3", "Questions"),
-        *(el("p", note, class_="note") for note in listed.notes),
-        el("div", class_="questions", data_place=number),
-        id=_anchor(group.name),
-    )
-
-
-def _kinds_table(group: _Group) -> Html:
+def _by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]]]:
     """The headline by each kind of question of which there are several: a row a method, a column a kind."""
-    tables = []
-    kinds_by_run = [kinds_of(run) for run in group.runs]
+    found = []
+    kinds_by_run = [kinds_of(run) for run in runs]
     for by in BY:
         if len({kind for run_kinds in kinds_by_run for kind in run_kinds[by]} - {None}) > 1:
-            means = frame(split_by_kind(group.runs, by, kinds_by_run))
+            means = frame(split_by_kind(runs, by, kinds_by_run))
             most = means.groupby("dataset")["n"].transform("max")
-            names = means["dataset"].str.removeprefix(f"{group.name}, {by} ") + " (n = " + most.astype(str) + ")"
+            names = means["dataset"].str.removeprefix(f"{name}, {by} ") + " (n = " + most.astype(str) + ")"
             means["dataset"], means["notes"] = names, pd.Series([()] * len(means), index=means.index)
             counted = wide_table(means, intervals=True).drop(  # kinds are no data sets: no mean of them
                 columns=["mean", "mean.low", "mean.high", "notes"]
             )
-            tables += [
-                el("h4", f"{means['headline'].iloc[0]} by {by}"),
-                *(table(rows, sortable=True) for _, rows in wide_sections(counted)),
-            ]
-    return el("details", el("summary", "by kind of question"), *tables) if tables else joined()
-
-
-def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:
-    """The page's HTML with style, scripts and data in it; heads: of `Questions`; live: whether it follows open runs."""
-    style = read_template("page.css")
-    script = "".join(read_template(f"{name}.js") for name in (*_SCRIPTS, *(["live"] if live else [])))
-    policy = f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; script-src '{sha256(script)}'"
-    policy += "; connect-src 'self'" if live else ""
-    return Template(read_template("page.html")).substitute(
-        title=joined(title),
-        policy=joined(policy),
-        style=style,
-        body=body,
-        data=script_json(heads),
-        blocks=blocks,
-        script=script,
-    )
+            tables = [table(rows, sortable=True) for _, rows in wide_sections(counted)]
+            found.append((f"{means['headline'].iloc[0]} by {by}", tables))
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.markup import Html, el, joined
+from reports.markup import Html, el, filled, joined
 
 _COMMANDS_SHOWN = 3  # shown in the head; the table of runs has all
 
@@ -27,18 +27,18 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
     shown = [el("code", command) for command in commands[:_COMMANDS_SHOWN]]
     if len(commands) > _COMMANDS_SHOWN:
         shown.append(el("span", f"and {len(commands) - _COMMANDS_SHOWN} more, in the table below"))
-    rows = [
-        ("Runs", f"{_counted(len(runs), 'run')} over {_counted(len({facts.run_key(r)[0] for r in runs}), 'data set')}"),
-        ("Date", _dates(runs)),
-        ("Model", ", ".join(dict.fromkeys(name for run in runs for name in facts.models(run)))),
-        ("Code", "; ".join(dict.fromkeys(filter(None, map(facts.code, runs)))) or "not recorded"),
-        ("Command" if len(commands) == 1 else "Commands", joined(*shown) if shown else "not recorded"),
-    ]
+    counts = _counted(len(runs), "run"), _counted(len({facts.run_key(run)[0] for run in runs}), "data set")
+    of_all = {
+        "Runs": " over ".join(counts),
+        "Date": _dates(runs),
+        "Model": ", ".join(dict.fromkeys(name for run in runs for name in facts.models(run))),
+        "Code": "; ".join(dict.fromkeys(filter(None, map(facts.code, runs)))) or "not recorded",
+        "Command" if len(commands) == 1 else "Commands": joined(*shown) or "not recorded",
+    }
     if written is not None:
         command = el("code", shlex.join(written.command))
-        rows.append(("This page", joined(f"written {_utc_text(written.time)} by ", command)))
-    shared = el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in rows), class_="facts")
-    run_rows = [
+        of_all["This page"] = joined(f"written {_utc_text(written.time)} by ", command)
+    rows = [
         {
             "run": run.name,
             "data set": facts.run_key(run)[0],
@@ -51,11 +51,7 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
         }
         for run in runs
     ]
-    heads = el("tr", *(el("th", name, scope="col") for name in run_rows[0]))
-    body = (el("tr", *(el("td", cell) for cell in row.values())) for row in run_rows)
-    table = el("div", el("table", el("thead", heads), el("tbody", *body)), class_="wide runs")
-    opened = el("details", el("summary", "each run: folder, date, code, command"), table)
-    return el("section", el("h2", "About these runs"), shared, opened, class_="about")
+    return filled("about.html", facts=of_all, rows=rows)
 
 
 def date(run: StoredRun) -> str:

@@ -24,7 +24,7 @@ from reports.figures import front
 from reports.figures.front import points
 from reports.gold_rows import read_rows
 from reports.main_table import frame
-from reports.markup import el, script_json
+from reports.markup import el
 from reports.page import page
 from tests.reports.build import SCORE, flops, record, span, stored, usage, write_run
 from tests.reports.build import step as plain_step
@@ -158,8 +158,9 @@ class TestEscapes:
         source = el("p", value, data_name=name)
         found = Page(source)
         assert [tag for tag, _ in found.tags] == ["p"]
-        assert not re.search("[<>&]", script_json([name, value]))
-        assert json.loads(script_json([name, value])) == [name, value]
+        code = markup._templates().from_string("{{ value | tojson }}").render(value=[name, value])
+        assert not re.search("[<>&]", code)
+        assert json.loads(code) == [name, value]
         assert source.encode()
 
 
