@@ -52,7 +52,7 @@ class Length:
     steps: int
 
 
-LENGTHS = (Length(600, 160, 12, 80), Length(300, 120, 8, 40), Length(160, 80, 6, 24), Length(80, 60, 3, 12))
+LENGTHS = (Length(600, 160, 12, 400), Length(300, 120, 8, 40), Length(160, 80, 6, 24), Length(80, 60, 3, 12))
 _LIST_CHARACTERS = 16_000_000  # characters of the list, which is unpacked when the page opens
 _SAMPLE_SIZE = 24  # questions by which the length is chosen
 _PART = 250_000  # bytes of JSON of a part: unpacked in a few milliseconds
@@ -105,7 +105,7 @@ class _Source:
                 answer = None
                 if (record := records.get(question_id)) is not None:
                     answer = _answer_json(record, texts, length, self.convention)
-                    if searches and (replay := searches.replay(run, record, texts.rows)) is not None:
+                    if searches and (replay := searches.replay(run, record, texts.rows, answer.get("steps", ()))):
                         answer["replay"] = replay
                 answers.append(answer)
             part.append(answers)
@@ -252,5 +252,6 @@ def _step_json(step: dict[str, Any], texts: _KnownTexts, longest: int, conventio
         scores={name: round(value, 5) for name, value in step["scores"].items()},
         tokens=step["tokens"],
         tflops=None if flops is None else round(flops / costs.TERA, 6),
+        note=bool(step["note"]),  # whether the text is a note
         text=cut_text(step["note"], longest) or (texts.text(shown, longest) if shown else ""),
     )

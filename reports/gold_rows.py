@@ -9,10 +9,11 @@ hub comes from the cache. Rows that are not those the run was made with are not 
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from harness.config.yaml_tree import dataset_of_run
 from harness.datasets import load
@@ -22,6 +23,9 @@ from harness.storage.run_folder import ByQuestion, StoredRun
 from harness.storage.shown_texts import POINTER
 from harness.types import Document, Example, Question
 from reports import facts
+
+offline = partial(patch.dict, os.environ, HF_HUB_OFFLINE="1")
+"""with offline(): read files of the hub from the cache alone, without a connection."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +116,10 @@ def with_rows(
 
 def _example_of(record: Mapping[str, Any]) -> Example:
     """The question and gold answers of a record that holds them."""
-    options = None if record.get("options") is None else tuple(record["options"])
-    question = Question(record["question_id"], record["question"], tuple(record["document_ids"]), options)
-    gold = gold_of(record)
+    options, gold = record.get("options"), gold_of(record)
     assert gold is not None  # `_rows_in_records` has seen it
-    return Example(question, gold)
+    ids = tuple(record["document_ids"])
+    return Example(Question(record["question_id"], record["question"], ids, options and tuple(options)), gold)
 
 
 def _rows_in_records(run: StoredRun) -> Rows | None:
@@ -158,17 +161,3 @@ def other_texts(run: StoredRun) -> int | None:
         sizes = [] if example is None else [len(rows.documents[d].text) for d in example.question.document_ids]
         n_other += example is None or stored != (example.question.text, [*example.gold.answers], sizes)
     return n_other
-
-
-@contextmanager
-def offline() -> Iterator[None]:
-    """Read files of the hub from the cache alone inside the block, without a connection."""
-    before = os.environ.get("HF_HUB_OFFLINE")
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["HF_HUB_OFFLINE"]
-        else:
-            os.environ["HF_HUB_OFFLINE"] = before

@@ -3,8 +3,10 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
+
+import pandas as pd
 
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -42,7 +44,7 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
         {
             "run": run.name,
             "data set": facts.run_key(run)[0],
-            "started": _utc_text(_parse_date(run.manifest.get("started"))),
+            "started": _utc_text(run.manifest.get("started")),
             "state": run.summary.get("state", "running"),
             "questions": len(run.records),
             "seed": run.config["seed"],
@@ -56,8 +58,8 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
 
 def date(run: StoredRun) -> str:
     """The day on which a run was started, "2026-01-31"; "" where it is not recorded."""
-    started = _parse_date(run.manifest.get("started"))
-    return "" if started is None else f"{started:%Y-%m-%d}"
+    started = run.manifest.get("started")
+    return f"{pd.to_datetime(started, utc=True):%Y-%m-%d}" if started else ""
 
 
 def _command(run: StoredRun) -> str:
@@ -67,10 +69,9 @@ def _command(run: StoredRun) -> str:
 
 def _dates(runs: Sequence[StoredRun]) -> str:
     """When the first run was started and the last one ended or was started."""
-    starts = [start for run in runs for start in run.manifest.get("starts") or ()]
-    dates = [start.get(key) for start in starts for key in ("started", "finished")]
-    dates += [run.manifest.get("started") for run in runs]
-    moments = sorted(moment for text in dates if (moment := _parse_date(text)))
+    starts = [start for run in runs for start in (run.manifest, *(run.manifest.get("starts") or ()))]
+    known = (start.get(key) for start in starts for key in ("started", "finished"))
+    moments = sorted(pd.to_datetime(text, utc=True) for text in known if text)
     if not moments:
         return "not recorded"
     first, last = moments[0], moments[-1]
@@ -79,16 +80,9 @@ def _dates(runs: Sequence[StoredRun]) -> str:
     return f"{first:%Y-%m-%d %H:%M} to {last:{'%H:%M' if first.date() == last.date() else '%Y-%m-%d %H:%M'}} UTC"
 
 
-def _parse_date(text: str | None) -> datetime | None:
-    """A date of a manifest in UTC, None where there is none; one without a time zone is taken to be in UTC."""
-    if text is None:
-        return None
-    moment = datetime.fromisoformat(text)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def _utc_text(moment: datetime | None) -> str:
-    return "–" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+def _utc_text(moment: datetime | str | None) -> str:
+    """A date in UTC, which is also the time zone of one that names none."""
+    return f"{pd.to_datetime(moment, utc=True):%Y-%m-%d %H:%M} UTC" if moment else "–"
 
 
 def _counted(number: int, noun: str) -> str:

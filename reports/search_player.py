@@ -1,13 +1,14 @@
 """What the page needs to play a search: the drawn graph, and its moves; templates/player.js plays them.
 
     searches = Searches(size)
-    searches.replay(run, record, rows)      a replay, or None where nothing can be played
-    searches.graphs                         packed (reports/compressed_json.py), one an index
+    searches.replay(run, record, rows, steps)   a replay, or None where nothing can be played
+    searches.graphs                             packed (reports/compressed_json.py), one an index
 
     graph     {"width", "height", "bands": [["chunks", y], ...], "spots": [[x, y, width, height], ...],
                "nodes": [[level, text, [label lines]], ...], "edges": [[higher, lower, weight, shade, pixels], ...],
                "least", "left_out"}                     shared by the questions on an index
-    replay    {"graph": place in graphs, "marked": [supporting nodes], "moves": [{"action", "node", ...}], "more": 0}
+    replay    {"graph": place in graphs, "marked": [supporting nodes]}; a step (details.py) also gets "parent" (a step),
+              "edge", "evidence", "later" and "answer"
 
 A graph has a row a level, the lowest at the bottom, in document order. A row of few nodes is made of boxes with three
 lines of text, one of many nodes of dots, which are staggered over several lines where they would touch; x always grows
@@ -17,18 +18,17 @@ is counted in the notes.
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.storage.run_folder import StoredRun
-from harness.types import Example
 from reports.compressed_json import compress_json, cut_text, without_empty
 from reports.evidence import evidence, overlapping_spans
 from reports.gold_rows import Rows
 from reports.search_graph import Graph, index_lines, read_graph
-from reports.search_moves import Move, trace_moves
+from reports.search_moves import trace_moves
 
-_MOST_MOVES = 400
 _LONGEST_TEXT = 300  # characters of a node's text
 _LABEL_MARGIN = 14  # pixels of a box that its text leaves free
 _GRAPHS_KEPT = 64  # graphs in memory; questions on one document follow each other
@@ -56,8 +56,13 @@ class Searches:
         self._problems: list[str] = []
         self._left = 0
 
-    def replay(self, run: StoredRun, record: dict[str, Any], rows: Rows) -> dict[str, Any] | None:
-        """The JSON that plays the search of `record`; None where it went over no graph, or there is no room."""
+    def replay(
+        self, run: StoredRun, record: dict[str, Any], rows: Rows, steps: Sequence[dict[str, Any]]
+    ) -> dict[str, Any] | None:
+        """The JSON that plays the search of `record`; None where it went over no graph, or there is no room.
+
+        steps: the record's steps as JSON; each gets what only a replay shows of it.
+        """
         if not any(step["node"] is not None for step in record["steps"]):
             return None
         if self._full and not any(str(line.get("key")) in self._places for line in index_lines(run, record)):
@@ -73,13 +78,17 @@ class Searches:
         if result.key not in self._places and not self._add(result.key, result.graph):
             self._left += 1
             return None
-        moves, example = trace_moves(record["steps"], result.graph), rows.examples.get(record["question_id"])
-        return {
-            "graph": self._places[result.key],
-            "marked": sorted(overlapping_spans(result.graph.span, run, record, rows)),
-            "moves": [_move_json(move, example) for move in moves[:_MOST_MOVES]],
-            "more": max(0, len(moves) - _MOST_MOVES),
-        }
+        example = rows.examples.get(record["question_id"])
+        for move, step in zip(trace_moves(record["steps"], result.graph), steps, strict=False):
+            step |= without_empty(
+                parent=move.parent,
+                edge=None if move.edge is None else round(move.edge, 4),
+                evidence=evidence(move.step["shown"], example),
+                later=move.later,
+                answer=cut_text(move.step.get("answer") or "", _LONGEST_TEXT),
+            )
+        marked = sorted(overlapping_spans(result.graph.span, run, record, rows))
+        return {"graph": self._places[result.key], "marked": marked}
 
     def _add(self, key: str, graph: Graph) -> bool:
         """Draw and pack the graph of the index `key`; False where there is no room for it."""
@@ -122,24 +131,6 @@ def draw_graph(graph: Graph) -> dict[str, Any]:
         "least": LEAST,
         "left_out": len(graph.edges) - len(edges),
     }
-
-
-def _move_json(move: Move, example: Example | None) -> dict[str, Any]:
-    """A move as templates/player.js takes it, without what is empty; evidence as in reports/evidence.py."""
-    step = move.step
-    return without_empty(
-        action=step["action"],
-        node=step["node"],
-        p_yes=None if step["p_yes"] is None else round(step["p_yes"], 4),
-        tokens=step["tokens"],
-        scores={name: round(value, 5) for name, value in step["scores"].items()},
-        parent=move.parent,
-        edge=None if move.edge is None else round(move.edge, 4),
-        evidence=evidence(step["shown"], example),
-        later=move.later,
-        note=cut_text(step["note"], _LONGEST_TEXT),
-        answer=None if step.get("answer") is None else cut_text(step["answer"], _LONGEST_TEXT),
-    )
 
 
 def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], float, float]:

@@ -7,11 +7,10 @@ project alone (no HARNESS_CONFIGS). No model is loaded and no row is read.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 from harness.config import presets, registry
 from harness.config.layers import Choices
@@ -104,21 +103,11 @@ def last_part(source: str) -> str:
 _Roles = tuple[tuple[str, str | None], ...]
 
 
-@contextmanager
-def _shipped_only() -> Iterator[None]:
-    """Ignore the folder HARNESS_CONFIGS in the block."""
-    folder = os.environ.pop(registry.ENV, None)
-    try:
-        yield
-    finally:
-        if folder is not None:
-            os.environ[registry.ENV] = folder
-
-
 @cache
 def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Resolution, Method]:
     """(settings of a run of the preset under profile paper, its method); roles: (role, model or None for any) each."""
-    with _shipped_only():
+    with patch.dict(os.environ):
+        os.environ.pop(registry.ENV, None)
         known = _presets_by_source()
         sets = {f"roles.{role}": known[name.lower()] for role, name in roles if name and name.lower() in known}
         model = known.get(reader.lower())

@@ -101,7 +101,7 @@ function moveWords(graph, replay, i) {
   if (move.p_yes !== undefined) words.push(`P(Yes) ${move.p_yes}`);
   if (move.tokens) words.push(counted(move.tokens, "token"));
   if (EVIDENCE[move.evidence]) words.push(EVIDENCE[move.evidence]);
-  if (move.note) words.push(move.note);
+  if (move.note) words.push(move.text);
   if (move.later) words.push("behind the stop: what a later stop would have seen");
   if (move.answer !== undefined) words.push(`the answer here: ${move.answer || "(empty)"}`);
   return words.join(" · ");
@@ -187,7 +187,9 @@ function playerBox(graph, answer, name, toStep) {
   let made = null;
   inner.addEventListener("toggle", async () => {
     if (!inner.open || made) return;
-    made = player(await graph(answer.replay.graph), answer.replay, name, toStep, Math.max(300, inner.clientWidth - 28));
+    const { replay, steps: moves } = answer;
+    const search = { ...replay, moves, more: answer.steps_total - moves.length };
+    made = player(await graph(replay.graph), search, name, toStep, Math.max(300, inner.clientWidth - 28));
     inner.append(made.box);
     if (inner.dataset.step !== undefined) made.go(Number(inner.dataset.step));
   });

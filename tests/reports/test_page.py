@@ -28,7 +28,7 @@ from reports.markup import el
 from reports.page import page
 from tests.reports.build import SCORE, flops, record, span, stored, usage, write_run
 from tests.reports.build import step as plain_step
-from tests.reports.searches import index, keep, searched
+from tests.reports.searches import TEXT, index, keep, searched
 from tests.reports.searches import step as made_step
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -251,7 +251,7 @@ class TestSize:
         answer = Page(whole).data[0]["questions"][0]["answers"][0]
         assert answer["prediction"].endswith(f"({len(rows[0]['prediction'])} characters)")
         counts = [answer["shown_total"], len(answer["shown"]), answer["steps_total"], len(answer["steps"])]
-        assert counts == [14, 12, 90, 80]
+        assert counts == [14, 12, 90, 90]
         assert "So that the page stays small" not in Page(whole).text
         source = page([run], limits=Limits(size=75_000))
         assert len(source) < len(whole) - 60_000
@@ -361,15 +361,14 @@ class TestReplay:
     def test_a_search_comes_with_its_graph_and_its_moves(self, tmp_path, monkeypatch):
         (data,) = Page(page([playable(tmp_path, monkeypatch)])).data
         assert [g["nodes"][6] for g in data["graphs"]] == [[3, "all of it", ["all of it"]]]
-        replay = data["questions"][0]["answers"][0]["replay"]
-        assert replay["graph"] == 0
-        assert [move.get("parent") for move in replay["moves"]] == [None, 0, 1, 0, 3, None, 1]
-        assert replay["moves"][1] == {
-            "action": "visit", "node": 4, "p_yes": 0.2, "tokens": 5, "scores": {"attention": 0.25, "similarity": 0.5},
-            "parent": 0, "edge": 0.7, "evidence": "-",
+        answer = data["questions"][0]["answers"][0]
+        assert answer["replay"]["graph"] == 0
+        assert [step.get("parent") for step in answer["steps"]] == [None, 0, 1, 0, 3, None, 1]
+        assert answer["steps"][1] == {
+            "action": "visit", "node": 4, "level": 2, "p_yes": 0.2, "tokens": 5, "tflops": 1.0, "text": TEXT[4],
+            "scores": {"attention": 0.25, "similarity": 0.5}, "parent": 0, "edge": 0.7, "evidence": "-",
         }  # fmt: skip
-        assert replay["moves"][6]["later"] is True
-        assert replay["moves"][6]["answer"] == "a later answer"
+        assert (answer["steps"][6]["later"], answer["steps"][6]["answer"]) == (True, "a later answer")
 
     def test_runs_and_questions_on_one_index_share_its_drawing(self, tmp_path, monkeypatch):
         one = playable(tmp_path, monkeypatch)
