@@ -217,13 +217,13 @@ def _names(named: Methods | Names | None) -> list[str]:
     Raises UserError for a class that is called like a preset, whose settings or code would run in its place.
     """
     names: list[str] = []
-    for one in [] if named is None else [named] if isinstance(named, str | type) else named:
-        names.append(one if isinstance(one, str) else one.__name__.lower())
-        if isinstance(one, type):
-            target = registry.register_target(one)
+    for method in [] if named is None else [named] if isinstance(named, str | type) else named:
+        names.append(method if isinstance(method, str) else method.__name__.lower())
+        if isinstance(method, type):
+            target = registry.register_target(method)
             registry.plugins(registry.GROUPS["methods"])[names[-1]] = target  # a preset of this process
             if (preset := presets.read("methods", names[-1])[-1][0]) != target:
-                clash = f"the class {one.__name__} is called like the preset {preset}"
+                clash = f"the class {method.__name__} is called like the preset {preset}"
                 raise UserError(f"{clash}: give the class another name, or run the preset with '{names[-1]}'")
     return names
 
@@ -243,5 +243,5 @@ def _rows_file(data: PathLike | Rows | None) -> str | None:
 def _plain_value(value: Any) -> Any:
     """A setting's value with each function, as in {"dataset.scorers": [mine]}, replaced by "module:name"."""
     if isinstance(value, list | tuple):
-        return [_plain_value(one) for one in value]
+        return [_plain_value(item) for item in value]
     return registry.register_target(value) if callable(value) else value

@@ -97,7 +97,7 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
         top = shape.width * shape.width + (shape.width if event.kind == "rerank" else 0)
         return float(2 * (shape.linear * event.new + top * event.logits) + shape.pair * event.pairs)
     if convention == "executed":
-        pairs = event.pairs + event.again / 2  # QK^T alone, without AV
+        pairs = event.pairs + event.ranking_pairs / 2  # QK^T alone, without AV
         return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * pairs)
     weights = shape.parameters if convention == "all-params" else shape.linear + shape.head
     triangular = convention == "causal" or event.kind == "decode"
@@ -146,7 +146,7 @@ class Event:
     cached: int = 0  # attended to without being computed again
     logits: int = 0  # positions whose logits were computed
     pairs: int = 0  # (query, key) pairs, without those that a causal mask discards
-    again: int = 0  # pairs whose product was taken a second time to rank tokens
+    ranking_pairs: int = 0  # pairs whose product was taken a second time to rank tokens
     requests: int = 0  # 1 for a request that a server would get
     out: int = 0  # written
     seconds: float = 0.0  # time that the call ran, the whole batch's where it shared one

@@ -43,14 +43,20 @@ class Ask:
 def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
     """Run one context in a pass of its own; returns float32 logits [ask.logits, vocab], None for 0 rows."""
     make_room([ask])
-    given = {"input_ids": torch.tensor([list(ask.ids)], device=device), "past_key_values": ask.cache, "use_cache": True}
+    arguments = {
+        "input_ids": torch.tensor([list(ask.ids)], device=device),
+        "past_key_values": ask.cache,
+        "use_cache": True,
+    }
     if (slot := slot_of(ask.cache)).dropped:  # positions go on where the text does
-        given["position_ids"] = torch.arange(slot.tokens_read(), slot.tokens_read() + len(ask.ids), device=device)[None]
+        arguments["position_ids"] = torch.arange(slot.tokens_read(), slot.tokens_read() + len(ask.ids), device=device)[
+            None
+        ]
     with torch.inference_mode(), attention_calls(capture=ask.capture):
         if not ask.logits:
-            net.get_decoder()(**given)
+            net.get_decoder()(**arguments)
             return None
-        return _logits(net, given, ask.logits, [ask.labels] * ask.logits)
+        return _logits(net, arguments, ask.logits, [ask.labels] * ask.logits)
 
 
 def run_packed(
@@ -78,7 +84,7 @@ def run_packed(
     new, slots = [part.end - part.start for part in parts], [slot_of(part.cache) for part in parts]
     keys = [slot.used[0] + n for slot, n in zip(slots, new, strict=True)]
     at = functools.cache(functools.partial(pack_layout, new, [slot.start for slot in slots], keys, longest))
-    given = {
+    arguments = {
         "input_ids": torch.tensor([ids], device=device),
         "position_ids": torch.tensor([positions], device=device),
         "past_key_values": packed_cache([(part.cache, n) for part, n in zip(parts, new, strict=True)], device),
@@ -86,25 +92,25 @@ def run_packed(
         "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
         "use_cache": True,
     }
-    found: list[Tensor | None] = [None] * len(asks)
+    logits: list[Tensor | None] = [None] * len(asks)
     pack = Pack(parts, slots[0].pool, at if in_one_call else None)
     with torch.inference_mode(), attention_calls(pack=pack):
         if logit_rows:
             labels = [asks[n].labels for n in order for _ in range(asks[n].logits)]
-            rows: Any = _logits(net, given, torch.tensor(logit_rows, device=device), labels)
+            rows: Any = _logits(net, arguments, torch.tensor(logit_rows, device=device), labels)
         else:
-            net.get_decoder()(**given)
+            net.get_decoder()(**arguments)
         pack.finish()
     if not logit_rows:
-        return found
+        return logits
     wanted = [n for n in order if asks[n].logits]
     for n, part in zip(wanted, rows.split([asks[n].logits for n in wanted]), strict=True):
-        found[n] = part
-    return found
+        logits[n] = part
+    return logits
 
 
-def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequence[int]]) -> Tensor:
-    """Run the network on the arguments `given`; returns float32 logits [rows, vocab] of the rows that `keep` names.
+def _logits(net: Any, arguments: dict[str, Any], keep: Any, labels: Sequence[Sequence[int]]) -> Tensor:
+    """Run the network on the `arguments`; returns float32 logits [rows, vocab] of the rows that `keep` names.
 
     keep: how many last rows, or the indices of rows; labels: for each row, ids of tokens whose logits are computed in
     float32: in bfloat16 those of two labels are often one number, and a probe then a tie. Where the head is not a plain
@@ -121,7 +127,7 @@ def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequenc
     plain = type(head) is torch.nn.Linear and head.weight.dtype != torch.float32 and not head.weight.is_meta
     hook = head.register_forward_hook(look) if plain else None
     try:
-        rows: Tensor = net(**given, logits_to_keep=keep).logits[0].float()
+        rows: Tensor = net(**arguments, logits_to_keep=keep).logits[0].float()
     finally:
         if hook is not None:
             hook.remove()

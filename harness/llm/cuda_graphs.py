@@ -111,10 +111,10 @@ class RecordedSteps:
         expected = eagerly()
         try:
             self._recordings[size] = self._record(size, rows)
-            found = self._replay(size, rows).logits
+            replayed = self._replay(size, rows).logits
             for n, row in enumerate(expected):
                 assert row is not None
-                off = float((found[order.index(n)] - row[0]).norm() / row.norm())
+                off = float((replayed[order.index(n)] - row[0]).norm() / row.norm())
                 if not off <= self._tolerance:
                     self.problem = f"a recorded step gave other logits than the step itself ({off:.1%} off)"
         except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does that a graph cannot hold

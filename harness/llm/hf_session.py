@@ -65,14 +65,16 @@ class HFSession(Context):
         more: further fields of Ask. Raises ModelOutputError for logits that are NaN or infinite.
         """
         out = self._model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
-        before = slot_of(self._cache).attended() - len(ids)
+        tokens_before = slot_of(self._cache).attended() - len(ids)
         cost.new += len(ids)
         cost.logits += logits
-        pairs = len(ids) * before + len(ids) * (len(ids) + 1) // 2
+        # (query, key) pairs: each new token attends to all before it and to itself.
+        pairs = len(ids) * tokens_before + len(ids) * (len(ids) + 1) // 2
         cost.pairs += pairs
-        cost.again += pairs * isinstance(more.get("capture"), HeadCapture)
+        # A HeadCapture multiplies queries and keys a second time.
+        cost.ranking_pairs += pairs * isinstance(more.get("capture"), HeadCapture)
         if out is not None and not bool(out.amax(-1).isfinite().all()):
-            raise self._model.bad_logits(before + len(ids))
+            raise self._model.bad_logits(tokens_before + len(ids))
         return out
 
     @contextlib.contextmanager
@@ -91,11 +93,12 @@ class HFSession(Context):
         finally:
             if closing and cost.logits:  # the last pass, which holds them, was run
                 before, share = cached + cost.new - closing, closing / cost.new
-                last = PassCost(closing, 1, closing * before + closing * (closing + 1) // 2)
-                rest = PassCost(cost.new - closing, 0, cost.pairs - last.pairs)
-                if rest.new:
-                    self._book(kind, cached=cached, **{k: v * (1 - share) for k, v in vars(took).items()}, **vars(rest))
-                kind, cost, cached, took = "probe", last, before, Took(took.seconds * share, took.queued * share)
+                probe = PassCost(closing, 1, closing * before + closing * (closing + 1) // 2)
+                queued = PassCost(cost.new - closing, 0, cost.pairs - probe.pairs)
+                if queued.new:
+                    times = {k: v * (1 - share) for k, v in vars(took).items()}
+                    self._book(kind, cached=cached, **times, **vars(queued))
+                kind, cost, cached, took = "probe", probe, before, Took(took.seconds * share, took.queued * share)
             self._book(kind, cached=cached, requests=requests, **vars(took), **vars(cost))
 
     def flush(self) -> None:
@@ -158,23 +161,26 @@ class HFSession(Context):
                 f"'{self._model.name}' cannot keep other tokens for each query head ({problem}); choose once for a "
                 "key/value head: --set method.choice=key_head"
             )
-        closing = int(self._turn == "closing")
+        # 1 where bound(close=True) ended the user's turn: the logits of the reply's first token are kept for `write`.
+        reply_rows = int(self._turn == "closing")
         n_held = slot_of(self._cache).used[0]
         total = n_held + len(self.ids) - self._cached
+        # Room for the attention to every token that is held, and to one that is being written.
         capture = HeadCapture((0, max(total, limit.budget) + 1))
         if limit.written:
             self._evicting = limit, capture
         if total <= limit.budget and not limit.written:
-            self._reply_logits = self._flush(closing, closing)
+            self._reply_logits = self._flush(reply_rows, reply_rows)
         elif limit.step is None:
-            with self._booked("prefill", closing) as cost:
-                self._reply_logits = self._read(cost, len(self.ids), closing, limit, capture)
+            with self._booked("prefill", reply_rows) as cost:
+                self._reply_logits = self._read(cost, len(self.ids), reply_rows, limit, capture)
         else:
             for end in range(self._cached + limit.step, len(self.ids) + limit.step, limit.step):
-                last = closing * (end >= len(self.ids))
-                with self._booked("prefill", last) as cost:
-                    self._reply_logits = self._read(cost, min(end, len(self.ids)), last, limit, capture)
+                rows_of_step = reply_rows * (end >= len(self.ids))
+                with self._booked("prefill", rows_of_step) as cost:
+                    self._reply_logits = self._read(cost, min(end, len(self.ids)), rows_of_step, limit, capture)
                 cut_cache(self._cache, capture.sums, limit)
+        # After steps there is nothing left to drop; the call returns what was kept.
         return cut_cache(self._cache, capture.sums, limit)
 
     def _read(self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture) -> Tensor | None:

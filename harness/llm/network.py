@@ -147,10 +147,10 @@ class Network:
 
     def slow_paths(self) -> list[str]:
         """Why passes ran slower than they could, a sentence each; a CPU's ordinary path is none."""
-        found = []
+        sentences = []
         if self.device.type == "cuda" and self.one_call_problem:
-            found.append(f"'{self.name}' attends to each context by a call of its own: {self.one_call_problem}")
-        return found + [sentence for queue in list(self._queues.values()) for sentence in queue.slow_paths()]
+            sentences.append(f"'{self.name}' attends to each context by a call of its own: {self.one_call_problem}")
+        return sentences + [sentence for queue in list(self._queues.values()) for sentence in queue.slow_paths()]
 
     def recorded_steps(self) -> RecordedSteps | None:
         """CUDA graphs of decode steps with the active adapter; None without `in_one_call` or on several devices."""
@@ -194,7 +194,7 @@ class Network:
 
     def share_memory(self, networks: Sequence[Any]) -> None:
         """Divide the memory that is free now: each of `networks` on this device may hold equally many tokens more."""
-        self._beside = [one for one in networks if one is not self and one.device == self.device]
+        self._beside = [other for other in networks if other is not self and other.device == self.device]
         if (fit := self._tokens_that_fit()) is not None and self.contexts_make_room:
             self.pool.limit = self.pool.capacity + fit
 
@@ -220,7 +220,7 @@ class Network:
     def _tokens_that_fit(self) -> int | None:
         """Tokens whose keys and values fit into this network's share of the free memory; None where it is unknown."""
         free = free_gpu_bytes(self.device) if self.device.type == "cuda" else available_bytes()
-        sizes = sum(one._token_size() for one in [self, *self._beside])
+        sizes = sum(network._token_size() for network in [self, *self._beside])
         return None if free is None else int(free * self._fraction / sizes)
 
     def _token_size(self) -> int:

@@ -119,12 +119,12 @@ class ScriptedSession(Session):
         return label[:1] or None
 
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[str], after: str) -> Probe:
-        """Probabilities of the labels by the first probe rule that fits the context, whatever the other arguments."""
+        """Probabilities of the labels by the first rule that fits the context, whatever `first_tokens` and `after`."""
         self.flush()
         self._book("probe", 1, self.length(), requests=1)
-        p = self._model.pick_rule("probes", self._text()).p or {}
-        mass = {label: p.get(label, 0.0) for label in labels}
-        best = max(p or {"": 0.0}, key=lambda token: p.get(token, 0.0))
+        by_token = self._model.pick_rule("probes", self._text()).p or {}
+        mass = {label: by_token.get(label, 0.0) for label in labels}
+        best = max(by_token or {"": 0.0}, key=lambda token: by_token.get(token, 0.0))
         return Probe.of(mass, best if mass.get(best) else None)
 
     def _score(self, text: str) -> list[float]:

@@ -25,8 +25,8 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
             neighbour, context = pool.cache(), pool.cache()
             run_alone(net, device, Ask(long, neighbour))
             run_alone(net, device, Ask(short, context))
-            others = [Ask([before + 1] * before, neighbour, 1)] if before else []
-            *_, out = run_in_rows(net, device, [*others, Ask(short[:new], context, new)], rows)
+            neighbours = [Ask([before + 1] * before, neighbour, 1)] if before else []
+            *_, out = run_in_rows(net, device, [*neighbours, Ask(short[:new], context, new)], rows)
             assert out is not None
             if not torch.equal(first_logits.setdefault(new, out), out):
                 return False
@@ -51,12 +51,14 @@ def trial_pack_problem(
     try:
         pool = KVPool(layers)
         alone = [run_alone(net, device, Ask(text, pool.cache(), len(text))) for text in texts]
-        both = [(text, pool.cache()) for text in texts]
-        first = run_packed(net, device, [Ask(text[:4], cache, 4) for text, cache in both], in_one_call)
-        second = run_packed(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both], in_one_call)
+        contexts = [(text, pool.cache()) for text in texts]
+        first_rows = run_packed(net, device, [Ask(text[:4], cache, 4) for text, cache in contexts], in_one_call)
+        later_rows = run_packed(
+            net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in contexts], in_one_call
+        )
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
         return f"a trial pass over several contexts failed ({type(error).__name__})"
-    for whole, *halves in zip(alone, first, second, strict=True):
+    for whole, *halves in zip(alone, first_rows, later_rows, strict=True):
         packed_rows = torch.cat([half for half in halves if half is not None])
         if whole is None or not bool((whole - packed_rows).norm() <= TOLERANCE[dtype] * whole.norm()):
             return "a trial pass over several contexts gave other logits than each context alone"

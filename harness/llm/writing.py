@@ -27,7 +27,7 @@ class PassCost:
     new: int = 0
     logits: int = 0
     pairs: int = 0
-    again: int = 0
+    ranking_pairs: int = 0
     out: int = 0
     endings: int = 0
     thinking: int = 0

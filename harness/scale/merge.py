@@ -123,15 +123,16 @@ def _distinct(lines: Iterable[dict[str, Any]], *keys: str) -> Iterator[dict[str,
             yield line
 
 
-def _requests(sources: Sequence[Path], owner: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+def _requests(sources: Sequence[Path], folder_of_record: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
     """Yield the requests of each question beside its kept record, and those of each index from the first folder."""
-    indexes: dict[tuple[Any, ...], Path] = {}
+    first_folder: dict[tuple[Any, ...], Path] = {}
     for source in sources:
         for line in read_with_older(source / REQUESTS, "kind"):
-            index = line.get("document_id"), line.get("key")
-            if source == (
-                owner.get(line["question_id"]) if "question_id" in line else indexes.setdefault(index, source)
-            ):
+            if "question_id" in line:
+                folder = folder_of_record.get(line["question_id"])
+            else:
+                folder = first_folder.setdefault((line.get("document_id"), line.get("key")), source)
+            if source == folder:
                 yield line
 
 

@@ -85,14 +85,14 @@ def connect(*, workers: int | None, gpus: float, address: str | None, parallel: 
         ray.shutdown()
 
 
-def worker_count(has: Mapping[str, float], workers: int | None, gpus: float) -> int:
-    """How many workers to start. has: resources of the cluster. Raises UserError if it can never hold them."""
-    cpus, own = int(has.get("CPU", 0)), has.get("GPU", 0)
-    count = workers if workers is not None else int(own // gpus) if gpus else cpus
-    if count < 1 or count * gpus > own:
+def worker_count(resources: Mapping[str, float], workers: int | None, gpus: float) -> int:
+    """How many workers to start. resources: of the cluster. Raises UserError if it can never hold them."""
+    cpus, total_gpus = int(resources.get("CPU", 0)), resources.get("GPU", 0)
+    count = workers if workers is not None else int(total_gpus // gpus) if gpus else cpus
+    if count < 1 or count * gpus > total_gpus:
         raise UserError(
             f"{max(count, 1)} workers with {gpus:g} GPUs each need {max(count, 1) * gpus:g} GPUs, and the cluster has "
-            f"{own:g}; lower --workers or --gpus-per-worker"
+            f"{total_gpus:g}; lower --workers or --gpus-per-worker"
         )
     if count > cpus:
         raise UserError(f"{count} workers need {count} CPUs, and the cluster has {cpus}; lower --workers")
@@ -196,7 +196,7 @@ class Workers:
             for call in ray.wait(list(running), num_returns=len(running), timeout=0)[0] if running else ():
                 take(call)
             raise
-        job.problems += dict.fromkeys(sentence for own in problems.values() for sentence in own)
+        job.problems += dict.fromkeys(sentence for sentences in problems.values() for sentence in sentences)
 
     def _choose(self, waiting: _Waiting, deaths: Mapping[int, int]) -> tuple[Any, int, int] | None:
         """(A worker that has room, its next question, how much of its room that takes); None if all have to wait."""
@@ -209,9 +209,9 @@ class Workers:
 
 def _check_versions(there: Mapping[str, str]) -> None:
     """Raise UserError for a worker with other versions than this process's."""
-    own = made_by()["packages"]
-    keys = sorted(own.keys() | there.keys() - {"host"})
-    if different := [f"{k} {there.get(k)} there, {own.get(k)} here" for k in keys if own.get(k) != there.get(k)]:
+    here = made_by()["packages"]
+    keys = sorted(here.keys() | there.keys() - {"host"})
+    if different := [f"{k} {there.get(k)} there, {here.get(k)} here" for k in keys if here.get(k) != there.get(k)]:
         what = "; ".join(different)
         raise UserError(f"the worker on {there['host']} has other versions: {what}; install the same on all machines")
 
