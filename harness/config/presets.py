@@ -12,6 +12,7 @@ packages: an entry point of "harness.configs" names a package with a folder conf
 import functools
 import importlib.util
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,15 +156,14 @@ def summaries(kind: str) -> dict[str, str]:
     }
 
 
-def params_for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
-    """The parameters for a data set under `by_dataset` of a method's file; {} where it has none.
+def params_for_dataset(by_dataset: Mapping[str, Any] | None, dataset: str | None) -> dict[str, Any]:
+    """The parameters for a data set in the `by_dataset` of a method's file; {} where it has none.
 
     "pocket/<name>", "longbench/<name>" and "longbench/<name>_e" without parameters of their own have those of <name>.
     """
-    table = {fold(name): params for name, params in (values.get("by_dataset") or {}).items()}
+    table = {fold(name): params for name, params in (by_dataset or {}).items()}
     name = fold(dataset or "")
-    plain = name.rpartition("/")[2]
-    return dict(table.get(name) or table.get(plain) or table.get(plain.removesuffix(fold("_e"))) or {})
+    return table.get(name) or table.get(name.rpartition("/")[2].removesuffix("-e")) or {}
 
 
 def synthetic_counterpart(dataset: str) -> str | None:

@@ -249,22 +249,14 @@ class EncoderConfig(_Weights):
     price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class RunConfig(_Frozen):
-    """One method over one data set with its models: the complete configuration of a run.
-
-    A plan's has the roles, encoder and reranker that its method uses, and no others.
+class Settings(_Frozen):
+    """What a run has beside its parts.
 
     limit, sample, failed, keep_prompts, cache change no prediction and are left out of the hash. limit: the first
     questions; sample: about so many drawn by sample_seed (question_kinds.py); keep_prompts: whether the run folder
     holds every request as it was sent; cache: whether requests that earlier runs have sent are sent again.
     """
 
-    method: MethodChoice
-    dataset: DatasetConfig
-    model: ModelConfig
-    roles: dict[str, ModelConfig] = Field(default_factory=dict)
-    encoder: EncoderConfig | None = None
-    reranker: EncoderConfig | None = None
     seed: int = Field(default=0, ge=0)
     limit: int | None = Field(default=None, gt=0)
     sample: int | None = Field(default=None, gt=0)
@@ -273,6 +265,20 @@ class RunConfig(_Frozen):
     keep_prompts: bool = False
     cache: Literal["replies"] | None = None
     profile: str | None = None
+
+
+class RunConfig(Settings):
+    """One method over one data set with its models: the complete configuration of a run.
+
+    A plan's has the roles, encoder and reranker that its method uses, and no others.
+    """
+
+    method: MethodChoice
+    dataset: DatasetConfig
+    model: ModelConfig
+    roles: dict[str, ModelConfig] = Field(default_factory=dict)
+    encoder: EncoderConfig | None = None
+    reranker: EncoderConfig | None = None
 
 
 def sampling(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Sweeps: every combination of the values of some settings, each combination an ordinary run.
 
-    axes = parse_axes(["method.k=1,3", "seed=0,1"])       {"method.k": ("1", "3"), "seed": ("0", "1")}
-    expand_runs([Choices(method="bm25", ...)], axes)     four Choices; sets of the first: {"method.k": "1", "seed": "0"}
+    axes = parse_axes(["method.k=1,3", "seed=0,1"])       {"method.k": (1, 3), "seed": (0, 1)}
+    expand_runs([Choices(method="bm25", ...)], axes)     four Choices; sets of the first: {"method.k": 1, "seed": 0}
 
 A key is what `--set` takes. A method without a swept parameter is run once for it, as a reference for the others.
 """
@@ -17,7 +17,7 @@ from harness.config.registry import method_class
 from harness.config.resolve import resolve_part
 from harness.config.schema import MethodChoice
 from harness.config.suites import Suite
-from harness.config.yaml_tree import Raw, parse_assignments, value_text
+from harness.config.yaml_tree import parse_assignments, value_text
 from harness.errors import ConfigError, UserError, unknown
 
 Axes = Mapping[str, Sequence[Any]]
@@ -29,21 +29,19 @@ _USE_INSTEAD = {
     "sample": "a run of fewer questions is part of the run of more",
     "profile": "run the command once for each profile",
 }
-_OPEN, _CLOSE = "[{(", "]})"
 _TAKEN = "from:"  # a number that another run gives (engine/parameters_from_runs.py)
 
 
 def parse_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
-    """Parse --sweep: ["method.k=1,3"] -> {"method.k": ("1", "3")}. Raises ConfigError."""
-    typed = parse_assignments(texts, "--sweep ")
-    return check_axes({key: tuple(Raw(part) for part in _split(str(text))) for key, text in typed.items()}, "--sweep")
+    """Parse --sweep: ["method.k=1,3"] -> {"method.k": (1, 3)}. Raises ConfigError."""
+    return check_axes(parse_assignments(texts, "--sweep ", several=True), "--sweep")
 
 
 def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
     """Return the axes; raise ConfigError for a key that cannot be swept, no values or one twice. where: "--sweep"."""
     problems = []
     for key, values in axes.items():
-        texts = [value_text(value) for value in values]
+        texts = [] if isinstance(values, str) else [value_text(value) for value in values]
         if key in _USE_INSTEAD:
             problems.append(f"{where}: '{key}' cannot be swept; {_USE_INSTEAD[key]}")
         elif not texts or "" in texts:
@@ -114,15 +112,3 @@ def method_and_parameters(run: Choices) -> tuple[MethodChoice, set[str]] | None:
 def _parameter_of(key: str) -> str:
     """The method's parameter in a key: "method.prompts.answer" -> "prompts"; "" for a key of something else."""
     return key.split(".")[1] if key.startswith("method.") else ""
-
-
-def _split(text: str) -> list[str]:
-    """Split at commas outside of brackets: "a,[b,c]" -> ["a", "[b,c]"]."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in _OPEN) - (letter in _CLOSE)
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]

@@ -1,6 +1,6 @@
 """YAML read strictly, and settings in layers: merged with the origin of each value, and checked as a pydantic model.
 
-    tree = Tree([("configs/methods/bm25.yaml", {"params": {"k": 5}}), ("--set", {"params": {"k": Raw("7")}})])
+    tree = Tree([("configs/methods/bm25.yaml", {"params": {"k": 5}}), ("--set", {"params": {"k": 7}})])
     tree.values                          {"params": {"k": 7}}
     tree.origins                         {"params.k": "--set"}
     build(MethodChoice, tree, "method")  the model, or every mistake as a sentence:
@@ -60,49 +60,46 @@ _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.v
 _Loader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
 
 
-class Raw(str):
-    """Text typed after `--set key=`: parsed as a YAML scalar, kept as typed where a field wants text."""
+def parsed(text: str) -> Any:
+    """What text typed on the command line says as YAML: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes".
 
-    __slots__ = ()
-
-
-def parsed(value: Any) -> Any:
-    """`value`, or if it is a Raw what its YAML says: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes".
-
-    Text that is no YAML, like "@home", is text; raises ConfigError for a list or mapping that is not closed,
-    and for bytes of the command line that are not UTF-8.
+    Only text that begins with a bracket is a list or mapping, so that prompts stay as typed: "Q: {question}",
+    "{question}". Raises ConfigError for a list or mapping that is not closed, and for what is not UTF-8.
     """
-    if not isinstance(value, Raw):
-        return value
-    text = str(value)
+    first = text.lstrip()[:1]
     try:
-        return yaml.load(text, _Loader)
+        value = yaml.load(text, _Loader)
     except UnicodeEncodeError as e:
         raise ConfigError([f"{text!r} is not UTF-8 text; save it as UTF-8"]) from e
     except (yaml.YAMLError, ValueError) as e:
-        # "{instruction}{text}" is a prompt, "[a, b" a list that is not closed.
-        if text.lstrip()[:1] in ("[", "{") and text.count("[") + text.count("{") != text.count("]") + text.count("}"):
+        if first in ("[", "{") and text.count("[") + text.count("{") != text.count("]") + text.count("}"):
             raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e
         return text
+    if isinstance(value, str):
+        return value if first in ("'", '"') else text
+    is_collection = first == "[" or (first == "{" and (":" in text or not value))
+    return text if isinstance(value, dict | list) and not is_collection else value
 
 
-def parse_assignments(texts: Iterable[str], prefix: str) -> dict[str, Any]:
-    """Parse ["method.k=3"] to {"method.k": Raw("3")}. prefix: goes before the text in messages, "--set ".
+def parse_assignments(texts: Iterable[str], prefix: str, several: bool = False) -> dict[str, Any]:
+    """Parse ["method.k=3"] to {"method.k": 3}. prefix: goes before the text in messages, "--set ".
+
+    several: parse ["method.k=1,3"] to {"method.k": [1, 3]}.
 
     Raises ConfigError with a sentence for each malformed or repeated assignment.
     """
-    assigned: dict[str, Any] = {}
+    assigned: dict[str, str] = {}
     problems: list[str] = []
     for text in texts:
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
             problems.append(f"'{prefix}{text}' is no assignment; write KEY=VALUE, for instance method.k=3")
-        elif assigned.setdefault(key, Raw(value)) != value:
+        elif assigned.setdefault(key, value) != value:
             problems.append(f"'{key}' is set twice: to {assigned[key]} and to {value}")
     if problems:
         raise ConfigError(problems)
-    return assigned
+    return {key: parsed(f"[{value}]" if several else value) for key, value in assigned.items()}
 
 
 def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
@@ -157,57 +154,24 @@ def value_text(value: Any) -> str:
 
 
 class Tree:
-    """Nested `values`; by dotted path, the origin of what was set there and, from `--set`, the raw text typed."""
+    """Settings laid over each other: nested `values`, and by dotted path the origin of each."""
 
     def __init__(self, layers: Iterable[Layer] = ()) -> None:
         self.values: dict[str, Any] = {}
         self.origins: dict[str, str] = {}
-        self.raw: dict[str, str] = {}
         for origin, values in layers:
-            self.merge(values, origin)
-
-    def merge(
-        self, values: Mapping[str, Any], origin: str, below: dict[str, Any] | None = None, path: str = ""
-    ) -> None:
-        """Lay `values` over the tree. origin: the file or flag that sets them. Raises ConfigError for no YAML.
-
-        below: a mapping of the tree, at `path` ("params."), to lay them over instead of the whole.
-        """
-        below = self.values if below is None else below
-        for key, value in values.items():
-            dotted = f"{path}{key}"
-            if not isinstance(value, dict) or not isinstance(below.get(key), dict):
-                for by_path in (self.origins, self.raw):  # of what is replaced
-                    for old in [old for old in by_path if old == dotted or old.startswith(f"{dotted}.")]:
-                        del by_path[old]
-                below[key] = {} if isinstance(value, dict) else parsed(value)
-                if value == {} or not isinstance(value, dict):
-                    self.origins[dotted] = origin
-                if isinstance(value, Raw):
-                    self.raw[dotted] = str(value)
-            if isinstance(value, dict):
-                self.merge(value, origin, below[key], f"{dotted}.")
+            self.values = merged(self.values, values)
+            self.origins |= dict.fromkeys(flatten(values), origin)
 
 
-def origin_of(path: str, origins: Mapping[str, str], default: str = "default") -> str:
-    """The origin of the value at `path`, of a mapping around it that was set as one value, or of a value in it."""
-    inside = f"{path}."
-    while path not in origins and "." in path:
-        path = path.rpartition(".")[0]
-    return origins.get(path) or next((origin for at, origin in origins.items() if at.startswith(inside)), default)
+def origin_of(path: str, origins: Mapping[str, str]) -> str:
+    """The origin of the value at `path`, else of one around or inside it; "" if nothing set it."""
+    related = (o for at, o in origins.items() if f"{path}.".startswith(f"{at}.") or at.startswith(f"{path}."))
+    return origins.get(path) or next(related, "")
 
 
 def build(model: type[M], tree: Tree, path: str) -> M:
-    """Validate `tree` as `model`; `path` is where it sits in a RunConfig.
-
-    A value typed after --set is taken as text where a field wants text. Raises ConfigError with all mistakes.
-    """
-    try:
-        return model.model_validate(tree.values)
-    except ValidationError as e:
-        texts = {_dotted_path(error["loc"]) for error in e.errors() if error["type"] == "string_type"} & tree.raw.keys()
-    for key in texts:
-        tree.merge(nested(key, tree.raw[key]), origin_of(key, tree.origins))
+    """Validate `tree` as `model`; `path` is where it sits in a RunConfig. Raises ConfigError with all mistakes."""
     try:
         return model.model_validate(tree.values)
     except ValidationError as e:
@@ -219,41 +183,37 @@ def as_typed(path: str) -> str:
     return re.sub(r"^method\.params\.", "method.", path)
 
 
-def _dotted_path(loc: tuple[int | str, ...]) -> str:
-    """("params", "k") -> "params.k"."""
-    return ".".join(map(str, loc))
-
-
 def error_sentences(error: ValidationError, model: type[BaseModel], path: str, origins: Mapping[str, str]) -> list[str]:
     """One sentence for each error in a `model`. path: goes before every key; origins: key below it -> its source."""
     sentences = []
     for e in error.errors():
-        key = as_typed(".".join([path, _dotted_path(e["loc"])]) if path else _dotted_path(e["loc"]))
-        origin = origin_of(_dotted_path(e["loc"]), origins, "")
+        at = ".".join(map(str, e["loc"]))
+        key = as_typed(f"{path}.{at}" if path else at)
+        origin = origin_of(at, origins)
         source = f" ({origin})" if origin else ""
         if e["type"] == "extra_forbidden":
-            known = _fields_at(model, e["loc"][:-1])
-            sentences.append(str(unknown(f"key '{key}'{source}", str(e["loc"][-1]), known)))
+            sentences.append(str(unknown(f"key '{key}'{source}", str(e["loc"][-1]), _fields_at(model, e["loc"][:-1]))))
         elif e["type"] == "missing":
             sentences.append(f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else ""))
         else:
             expected = re.sub(r"^Value error, |^Input |, unable to parse.*", "", e["msg"])
             expected = re.sub("[Tt]uple", "list", expected)
-            listed = re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"]))
-            several = f"; several values: --sweep {key}=1,2,3" if listed else ""
-            sentences.append(f"{key}={e['input']!r}{source}: {expected[:1].lower()}{expected[1:]}{several}")
+            hint = ""
+            if e["type"] == "string_type" and not isinstance(e["input"], dict | list):
+                hint = f"; in quotes it is text: --set {key}='\"...\"'"
+            elif re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"])):
+                hint = f"; several values: --sweep {key}=1,2,3"
+            sentences.append(f"{key}={e['input']!r}{source}: {expected[:1].lower()}{expected[1:]}{hint}")
     return sentences
 
 
 def _fields_at(model: Any, loc: tuple[int | str, ...]) -> list[str]:
     """Names of the fields of the model that sits at `loc` below `model`."""
     for step in loc:
-        fields = getattr(model, "model_fields", {})
-        if step not in fields:
-            continue  # an index, or a branch of a union
-        annotation = fields[step].annotation
-        inner = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type) and issubclass(a, BaseModel)]
-        model = inner[0] if inner else None
+        if step in (fields := getattr(model, "model_fields", {})):  # else an index, or a branch of a union
+            annotation = fields[step].annotation
+            members = (annotation, *get_args(annotation))
+            model = next((a for a in members if isinstance(a, type) and issubclass(a, BaseModel)), None)
     return list(getattr(model, "model_fields", {}))
 
 

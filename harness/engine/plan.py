@@ -198,7 +198,6 @@ def make_method(r: Resolution) -> Method:
     tree = Tree()
     tree.values = {**choice.params, **dict.fromkeys(pending_params(cls, choice.params), 1)}
     tree.origins = {k.removeprefix(_PARAMS): v for k, v in r.origins.items() if k.startswith(_PARAMS)}
-    tree.raw = {k.removeprefix(_PARAMS): v for k, v in r.raw.items() if k.startswith(_PARAMS)}
     method = cls(build(cls.Config, tree, "method.params"))
     known = {prompt.name: prompt for prompt in method.templates()}
     found = (replacement_problem(choice.name, n, turns, known) for n, turns in method.config.prompts.items())

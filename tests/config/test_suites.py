@@ -6,7 +6,6 @@ from harness.cli import validate
 from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
-from harness.config.yaml_tree import Raw
 from harness.engine.expand_command import command_runs, plan_all
 from harness.errors import ConfigError, UnknownName, UserError, raise_all
 from tests.cli.conftest import configs, environment, here
@@ -52,8 +51,8 @@ def test_a_suites_settings_are_its_own_origin(own) -> None:
         ({"profile": "other"}, 6, 800, 4, "other"),
         ({"files": ("file.yaml",)}, 7, 800, 4, "other"),
         ({"files": ("file.yaml",), "profile": "tiny"}, 7, 900, 2, "tiny"),
-        ({"sets": {"method.k": Raw("8")}, "limit": 1}, 8, 900, 1, "tiny"),
-        ({"profile": "other", "sets": {"model.window": Raw("700"), "limit": Raw("3")}}, 6, 700, 3, "other"),
+        ({"sets": {"method.k": 8}, "limit": 1}, 8, 900, 1, "tiny"),
+        ({"profile": "other", "sets": {"model.window": 700, "limit": 3}}, 6, 700, 3, "other"),
     ],
     ids=str,
 )
@@ -66,7 +65,7 @@ def test_what_is_said_on_the_command_line_wins(more, k, window, limit, profile, 
 def test_a_suite_may_extend_another_and_says_no_more_than_its_lists(own) -> None:
     (own / "suites" / "next.yaml").write_text("extends: whole\nset: [method.k=1]\nlimit: 9\n")
     found = suites.read_suite("NEXT")
-    assert (found.name, found.profile, found.sets, found.limit) == ("next", "tiny", {"method.k": "1"}, 9)
+    assert (found.name, found.profile, found.sets, found.limit) == ("next", "tiny", {"method.k": 1}, 9)
     plain = suites.read_suite("pair")
     assert (plain.profile, plain.sets, plain.limit) == (None, {}, None)
     with pytest.raises(UnknownName, match="Did you mean 'whole'"):
@@ -156,7 +155,7 @@ def test_a_part_has_what_it_does_not_say_from_above(table: suites.Suite) -> None
     assert listed(table, [], []) == [*echo, ("dice", "quality", None, 1)]
     made = command_runs(Choices(suite=table), ["echo"], ["pocket/musique"], {}, lambda line: None)
     second = {"model": "pocket-llama"}
-    assert [dict(row.point) for row in made[1:]] == [second, {**second, "method.k": "2"}]
+    assert [dict(row.point) for row in made[1:]] == [second, {**second, "method.k": 2}]
 
 
 def test_names_are_run_in_the_parts_that_have_them_and_others_in_all(table: suites.Suite) -> None:
@@ -168,7 +167,7 @@ def test_names_are_run_in_the_parts_that_have_them_and_others_in_all(table: suit
 
 
 def test_a_setting_of_one_data_set(table: suites.Suite) -> None:
-    sets = {"datasets.pocket/musique.questions": Raw("3"), "datasets.pocket/musique.data": Raw("x")}
+    sets = {"datasets.pocket/musique.questions": 3, "datasets.pocket/musique.data": "x"}
     made = command_runs(Choices(suite=table, sets=sets), [], [], {}, lambda line: None)
     found = {str(row.dataset): resolve(row).parts["dataset"] for row in made}
     assert [one.options["questions"] for one in found.values()] == [3, 20, 20]

@@ -30,7 +30,7 @@ def points(rows: list[Choices]) -> list[tuple[str | None, str]]:
 
 def test_every_combination_is_a_row_and_sets_its_values() -> None:
     axes = sweep.parse_axes(["method.k=1,3", "seed=0,1"])
-    assert axes == {"method.k": ("1", "3"), "seed": ("0", "1")}
+    assert axes == {"method.k": (1, 3), "seed": (0, 1)}
     rows, notes = sweep.expand_runs([ECHO], axes)
     assert points(rows) == [("echo", f"k={k} seed={s}") for k in (1, 3) for s in (0, 1)]
     assert not notes
@@ -40,7 +40,7 @@ def test_every_combination_is_a_row_and_sets_its_values() -> None:
 
 
 def test_commas_within_brackets_part_nothing() -> None:
-    assert sweep.parse_axes(["method.x=[1, 2],{a: [1,2]},null"]) == {"method.x": ("[1, 2]", "{a: [1,2]}", "null")}
+    assert sweep.parse_axes(["method.x=[1, 2],{a: [1,2]},null"]) == {"method.x": ([1, 2], {"a": [1, 2]}, None)}
 
 
 def test_a_method_without_the_parameter_runs_once_and_the_user_is_told() -> None:

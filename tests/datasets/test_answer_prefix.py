@@ -10,7 +10,6 @@ from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
-from harness.config.yaml_tree import Raw
 from harness.datasets import answer_prefix
 from harness.engine.plan import plan_choices
 from harness.engine.scoring import score_reply
@@ -55,7 +54,7 @@ def test_a_demonstration_follows_the_instruction_and_changes_the_run():
     assert shown.instruction == "Answer.\n\nExample:\nQuestion: Why?\nAnswer: {so}\n"
     plain, asked = (
         plan_choices(Choices("bm25", "pocket/retrieved", limit=1, sets={"dataset.tokens": 300, **more}))
-        for more in ({}, {"dataset.demonstration": Raw("Question: Why?\nAnswer: So.")})
+        for more in ({}, {"dataset.demonstration": "Question: Why?\nAnswer: So."})
     )
     assert asked.task.instruction == f"{plain.task.instruction}\n\nExample:\nQuestion: Why?\nAnswer: So.\n"
     assert asked.hash8 != plain.hash8

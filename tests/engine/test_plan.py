@@ -7,7 +7,6 @@ import harness.datasets
 import harness.embed.encoder_info
 import harness.llm.model_info
 from harness.config.layers import Choices
-from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset
 from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, UserError
@@ -130,7 +129,7 @@ def test_a_plan_holds_all_that_the_runner_needs():
         {"sets": {"dataset.scorers": ["flashrag.f1"]}},
         {"sets": {"encoder.batch_size": 5}},
         {"sets": {"model.prefill_chunk": 5}},
-        {"sets": {"method.k": Raw("3")}},
+        {"sets": {"method.k": 3}},
         {"sets": {"roles.builder": "plain"}},
         {"sets": {"reranker": "org/r"}},
         {"sets": {"dataset.licence": "free"}},
@@ -210,7 +209,7 @@ def test_wrong_names_and_keys_are_told_together_and_then_mistakes_in_rows_models
 
 
 def test_a_number_is_text_where_a_method_wants_text():
-    assert plan(sets={"method.word": Raw("3")}).config.method.params["word"] == "3"
+    assert plan(sets={"method.word": "3"}).config.method.params["word"] == "3"
     assert "should be a valid string" in problems(sets={"method.word": 3})[0]
 
 

@@ -44,7 +44,7 @@ def test_a_stored_configuration_cannot_choose_code_but_the_user_can(tmp_path):
             registry.load(target)
         except UserError as error:
             found.append(str(error))
-        return [sentence for sentence in found if "is code that" in sentence or "would execute code" in sentence]
+        return [sentence for sentence in found if "is code that" in sentence or "could run code" in sentence]
 
     file = "{dataset: {name: musique, format: 'statistics:%s'}, model: {name: random, trust_remote_code: true}}"
     stored = f"config: {file}\norigins: {{}}\n"
@@ -65,15 +65,16 @@ BOTH = "model: {name: m, backend: endpoint, base_url: 'https://theirs.example/v1
         (BOTH, {"model.base_url": "https://mine.example/v1"}, True),
         (BOTH, KEYS, False),
         ("model: {base_url: 'https://theirs.example/v1'}\n", {}, True),
-        ("model: {base_url: 'https://theirs.example/v1', api_key_env: null}\n", {}, False),
+        ("model: {base_url: 'https://theirs.example/v1'}\n", {"model.base_url": "https://theirs.example/v1"}, False),
+        ("roles: {builder: {api_key_env: SOME_SECRET}}\n", {"model.api_key_env": "SOME_SECRET"}, True),
     ],
 )
 def test_a_stored_configuration_cannot_send_a_variable_to_a_server(tmp_path, content, sets, refused):
     file = tmp_path / "run.yaml"
     file.write_text("config: {" + content.strip() + "}\norigins: {}\n")
     choices = Choices(method="bm25", dataset="musique", model="endpoint", files=(str(file),), sets=sets)
-    problems = " ".join(str(p) for p in resolve(choices).problems if "environment variable" in str(p))
-    assert ("--set model.api_key_env=NAME model.base_url=URL" in problems) == refused
+    problems = " ".join(map(str, resolve(choices).problems))
+    assert ("could run code of others or send them a key of yours" in problems) == refused
     assert "SOME_SECRET" not in problems
 
 

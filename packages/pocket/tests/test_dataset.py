@@ -12,7 +12,6 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
-from harness.config.yaml_tree import Raw
 from harness.datasets import hotpotqa, load, musique, twowiki
 from harness.datasets.formats import formats, option_fields
 from harness.datasets.rows import RowError, assemble
@@ -197,8 +196,8 @@ def test_a_file_in_a_folder_is_named_with_it(tmp_path, monkeypatch):
 
 
 def test_options_may_be_set_without_saying_options_and_the_last_one_holds():
-    sets = {"dataset.tokens": Raw("20000"), "dataset.options.seed": Raw("7"), "dataset.hops": Raw("[1, 2]")}
-    sets |= {"dataset.options.tokens": Raw("300"), "dataset.seed": Raw("8")}
+    sets = {"dataset.tokens": 20000, "dataset.options.seed": 7, "dataset.hops": [1, 2]}
+    sets |= {"dataset.options.tokens": 300, "dataset.seed": 8}
     found = resolve(Choices(method="bm25", dataset="pocket/musique", sets=sets))
     options = found.config.dataset.options
     assert (options["tokens"], options["seed"], options["hops"]) == (300, 8, [1, 2])

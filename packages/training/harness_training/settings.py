@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.registry import ENV
-from harness.config.yaml_tree import Tree, build, read_yaml
+from harness.config.yaml_tree import Layer, Tree, build, read_yaml
 from harness.errors import ConfigError, UserError, unknown
 from harness_training.example_files import Recipe, world_module
 
@@ -78,8 +78,7 @@ class Settings(BaseModel):
             )
         made: list[Any] = []
         for number, values in enumerate(recipes):
-            tree = Tree()
-            tree.merge({"skill": skill, **values}, "the training's settings")
+            tree = Tree([("the training's settings", {"skill": skill, **values})])
             made.append(build(world_module().Recipe, tree, f"tasks.{task}.recipes.{number}"))
         return made
 
@@ -116,15 +115,12 @@ def read_settings(
         layers.append((own.name, read_yaml(own)))
     typed = [_as_layer(form, key, value, tasks) for key, value in sets.items()]
     layers += [("--set", values) for values in sorted(typed, key=lambda values: "common" not in values)]  # tasks' last
-    tree = Tree()
-    for task in tasks:  # "common" of a layer is below its own "tasks" and below later layers
-        tree.merge({"tasks": {task: {}}}, layers[0][0])
+    settings: list[Layer] = [(layers[0][0], {"tasks": {task: {} for task in tasks}})]
     for origin, values in layers:
         values.pop("summary", None)
-        common = values.pop("common", {})
-        for task in tasks:
-            tree.merge({"tasks": {task: common}}, origin)
-        tree.merge(values, origin)
+        common = values.pop("common", {})  # below the layer's own "tasks" and below later layers
+        settings += [(origin, {"tasks": dict.fromkeys(tasks, common)}), (origin, values)]
+    tree = Tree(settings)
     if others := [task for task in tree.values["tasks"] if task not in tasks]:
         raise ConfigError([f"unknown task '{task}'; '{method}' has: {', '.join(tasks)}" for task in others])
     return build(form, tree, "")

@@ -9,7 +9,6 @@ from harness_training.question_sets import TrainingQuestions
 from harness_training.settings import Settings, read_settings
 
 from harness.config.schema import ModelConfig
-from harness.config.yaml_tree import Raw
 from harness.engine.runnable_presets import runnable_presets
 from harness.errors import UserError
 from harness.llm.adapters import with_bundled_adapters
@@ -231,7 +230,7 @@ def test_a_model_without_the_adapters_of_its_tasks_is_refused(preset, tasks):
     with pytest.raises(UserError, match=REFUSED.format(preset=preset, tasks=tasks)):
         plan(preset, roles__refiner="random")
     with pytest.raises(UserError, match=r"\(analysis, selection\), which"):
-        plan("longrefiner-bm25", roles__refiner="random", method__structuring_adapter=Raw("null"))
+        plan("longrefiner-bm25", roles__refiner="random", method__structuring_adapter=None)
 
 
 @pytest.mark.parametrize("preset", ["longrefiner-no-adapters", "longrefiner-no-structuring"])

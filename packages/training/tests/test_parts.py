@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pocket.card import EMBEDDED
 
-from harness.config.yaml_tree import Raw
 from harness.errors import ConfigError, UserError
 from harness.llm.fast_tokenizer import FastTokenizer
 from harness.method import Task
@@ -125,7 +124,7 @@ def test_the_papers_values():
 
 def test_what_is_said_of_one_task_comes_before_what_is_said_of_all():
     found = paper(
-        {"selection.rank": Raw("2"), "rank": Raw("4"), "tasks.analysis.rate": Raw("1e-2")},
+        {"selection.rank": 2, "rank": 4, "tasks.analysis.rate": 1e-2},
     )
     assert [found.tasks[task].rank for task in TASKS] == [4, 4, 2]
     assert [found.tasks[task].rate for task in TASKS] == [0.01, 3e-5, 3e-5]

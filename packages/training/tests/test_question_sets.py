@@ -11,7 +11,7 @@ from harness_training.settings import Settings, read_settings
 from harness_training.token_rows import Row, truncate
 
 from harness.config.schema import DatasetConfig, ModelConfig
-from harness.config.yaml_tree import Raw
+from harness.config.yaml_tree import parsed
 from harness.errors import DataError, UserError
 from tests.made_up import write_rows
 
@@ -27,7 +27,7 @@ def rows(path, *questions, split="train"):
 
 def sets_of(data, *exclude, name="nq", **sets):
     options = TrainOptions(dataset=name, data=str(data), exclude=str(exclude[0]) if exclude else None)
-    given = {f"dataset.{key}": Raw(value) for key, value in sets.items()}
+    given = {f"dataset.{key}": parsed(value) for key, value in sets.items()}
     return make_labels(options, PAPER, ModelConfig(name="wise"), given).sets
 
 
@@ -92,12 +92,12 @@ def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path, capsys):
     found = make_labels(options, PAPER, ModelConfig(name="wise"), {}).sets
     assert "'popqa' has no training split, so it is left out" in capsys.readouterr().err
     assert kept(*found)[0] == ["nq/train_0", "triviaqa/train_0", "nq/train_1", "triviaqa/train_1"]
-    given = {"datasets.nq.top": Raw("1"), "dataset.documents": Raw("{dataset}-e5.jsonl")}
+    given = {"datasets.nq.top": 1, "dataset.documents": "{dataset}-e5.jsonl"}
     nq, trivia = make_labels(options, PAPER, ModelConfig(name="wise"), given).sets
     assert nq.training.options == {"documents": "nq-e5.jsonl", "top": 1}
     assert trivia.training.options == {"documents": "triviaqa-e5.jsonl"}
     with pytest.raises(UserError, match="--set datasets.asqa.top: 'asqa' is not among the data sets of --dataset"):
-        make_labels(options, PAPER, ModelConfig(name="wise"), {"datasets.asqa.top": Raw("1")})
+        make_labels(options, PAPER, ModelConfig(name="wise"), {"datasets.asqa.top": 1})
     with pytest.raises(UserError, match="popqa has no training split, so no adapter can be trained on it"):
         make_labels(TrainOptions(dataset="popqa"), PAPER, ModelConfig(name="wise"), {})
     with pytest.raises(UserError, match="--data names one place for 2 data sets"):

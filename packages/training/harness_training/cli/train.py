@@ -18,7 +18,7 @@ from harness.cli.options import TrainingOut, split_names
 from harness.cli.output import say
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.cli.table_output import columns
-from harness.config.yaml_tree import Raw, parse_assignments
+from harness.config.yaml_tree import parse_assignments
 from harness.errors import UnknownName, UserError
 from harness_training.cli.training_run import TrainOptions, check_options, run_until_stopped
 
@@ -197,7 +197,9 @@ def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Ma
         return None
     mine = f"datasets.{own.name}."
     given: dict[str, Any] = {
-        key: Raw(v.replace(_PLACE, own.name)) for key, v in sets.items() if not key.startswith("datasets.")
+        key: v.replace(_PLACE, own.name) if isinstance(v, str) else v
+        for key, v in sets.items()
+        if not key.startswith("datasets.")
     }
     given |= {f"dataset.{key.removeprefix(mine)}": v for key, v in sets.items() if key.startswith(mine)}
     retrieved = "dataset.documents" in given
