@@ -132,7 +132,8 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     other = {"limit": {"sample": None}, "sample": {"limit": None}}
     for key, value in flags.items():
         if value is not None:
-            layers.append((f"--{key.removesuffix('.name').rpartition('.')[2]}", nested(key, value) | other.get(key, {})))
+            flag = f"--{key.removesuffix('.name').rpartition('.')[2]}"
+            layers.append((flag, nested(key, value) | other.get(key, {})))
     layers += [(origin, {"profile": found})] if found else []
     return [(label, _checked(values, label, c.method, problems)) for label, values in layers]
 

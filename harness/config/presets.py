@@ -156,12 +156,12 @@ def summaries(kind: str) -> dict[str, str]:
     }
 
 
-def params_for_dataset(by_dataset: Mapping[str, Any] | None, dataset: str | None) -> dict[str, Any]:
-    """The parameters for a data set in the `by_dataset` of a method's file; {} where it has none.
+def params_for_dataset(values: Mapping[str, Any], dataset: str | None) -> dict[str, Any]:
+    """The parameters for a data set under `by_dataset` of a method's file; {} where it has none.
 
     "pocket/<name>", "longbench/<name>" and "longbench/<name>_e" without parameters of their own have those of <name>.
     """
-    table = {fold(name): params for name, params in (by_dataset or {}).items()}
+    table = {fold(name): params for name, params in (values.get("by_dataset") or {}).items()}
     name = fold(dataset or "")
     return table.get(name) or table.get(name.rpartition("/")[2].removesuffix("-e")) or {}
 

@@ -1,10 +1,10 @@
 """Resolve a user's choices to a validated RunConfig in which every value knows its origin.
 
-    class defaults < preset < layers of the user's choices (layers.py)
+class defaults < preset < layers of the user's choices (layers.py)
 
-    resolution = resolve(Choices(method="pecan", dataset="musique", sets={"method.chunk_tokens": 200}))
-    resolution.config.method.params["chunk_tokens"]      200; `.config` raises every mistake that was made
-    resolution.origins["method.params.chunk_tokens"]     "--set"
+resolution = resolve(Choices(method="pecan", dataset="musique", sets={"method.chunk_tokens": 200}))
+resolution.config.method.params["chunk_tokens"]      200; `.config` raises every mistake that was made
+resolution.origins["method.params.chunk_tokens"]     "--set"
 """
 
 import os
@@ -118,10 +118,9 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
     elif preset:
         dataset, _ = _last(_settings_at(layers, "dataset"), "name")
         for source, values in presets.read(kind, preset):
-            by_dataset = values.pop("by_dataset", None) if part == "method" else None
-            base.append((source, values))
-            if params := presets.params_for_dataset(by_dataset, dataset):
-                base.append((f"{source}, by_dataset", {"params": params}))
+            params = presets.params_for_dataset(values, dataset) if part == "method" else {}
+            base.append((source, {k: v for k, v in values.items() if k != "by_dataset" or part != "method"}))
+            base += [(f"{source}, by_dataset", {"params": params})] if params else []
         name = str(Tree(base).values.get("name", preset))  # the name in tables may differ from the file's
     elif not any(
         (values.get("name") == name and any(key in values for key in _DEFINING)) or values.get("backend", "hf") != "hf"
@@ -188,9 +187,9 @@ def _with_options(layers: list[Layer], problems: list[HarnessError]) -> list[Lay
     options = set(options_of(str(Tree(layers).values.get("format", ""))))
     nested: list[Layer] = []
     for origin, values in layers:
-        for key in values.keys() - fields - options:
-            problems.append(unknown(f"key 'dataset.{key}' ({origin})", key, fields | options))
-        nested.append((origin, {key: value for key, value in values.items() if key in fields}))
+        wrong = values.keys() - fields - options
+        problems += [unknown(f"key 'dataset.{key}' ({origin})", key, fields | options) for key in wrong]
         if moved := {key: value for key, value in values.items() if key in options - fields}:
             nested.append((origin, {"options": moved}))
+        nested.append((origin, {key: value for key, value in values.items() if key in fields}))
     return nested

@@ -47,11 +47,13 @@ ELSEWHERE = "elsewhere"
 """The implementation of the method of a run that another tool made (harness import)."""
 
 
-class _Frozen(BaseModel):
+class Frozen(BaseModel):
+    """A form of settings: not changed once made, unknown keys refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class MethodChoice(_Frozen):
+class MethodChoice(Frozen):
     """A preset: which implementation with which parameters, on which view of the documents.
 
     view "evidence" cuts the documents to the supporting passages before the method sees them (oracle-evidence only).
@@ -68,7 +70,7 @@ class MethodChoice(_Frozen):
     mark: str = ""
 
 
-class DatasetConfig(_Frozen):
+class DatasetConfig(Frozen):
     """Where questions come from and how answers are judged.
 
     format: registered loader; hub, subset, revision, split: where the rows are on the hub; data: a local file or folder
@@ -110,7 +112,7 @@ class DatasetConfig(_Frozen):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class Shape(_Frozen):
+class Shape(Frozen):
     """The sizes of a model that is not here, as its config.json has them (tied: tie_word_embeddings); for FLOPs."""
 
     layers: int = Field(gt=0)
@@ -124,7 +126,7 @@ class Shape(_Frozen):
     tied: bool = False
 
 
-class Price(_Frozen):
+class Price(Frozen):
     """Money of a million tokens of a server; cached: of those that it had in its prefix cache (None: as input).
 
     batch: what a request in a batch costs (model.batch), as a share of these prices.
@@ -136,7 +138,7 @@ class Price(_Frozen):
     batch: float = Field(default=0.5, ge=0, allow_inf_nan=False)
 
 
-class Thinking(_Frozen):
+class Thinking(Frozen):
     """How a reasoning model thinks before it answers.
 
     open, close: the markers around its thinking; tokens: most tokens of thinking in one reply, markers included, beyond
@@ -152,7 +154,7 @@ SAMPLING = ("temperature", "top_p", "max_tokens")
 """Settings of how the reader's replies are drawn. A dump leaves out defaults, so that older runs have the same hash."""
 
 
-class _Weights(_Frozen):
+class _Weights(Frozen):
     """What language models and encoders share: where their weights are, or which server has them.
 
     source: hub id or folder; package: an installed package that carries the files under `package_path`; sha256: of the
@@ -249,7 +251,7 @@ class EncoderConfig(_Weights):
     price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class Settings(_Frozen):
+class Settings(Frozen):
     """What a run has beside its parts.
 
     limit, sample, failed, keep_prompts, cache change no prediction and are left out of the hash. limit: the first

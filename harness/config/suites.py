@@ -17,54 +17,58 @@ parts:                                  may be left out; each is a suite, with w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo
 
 from harness.config import presets
+from harness.config.schema import Frozen
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError, UserError, unknown
 
+_PARTS = "a list of mappings, each with what is its own of a suite's keys"
 _WithParams = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
 
 
-class _SuiteFile(BaseModel):
-    """The keys of a suite with their forms, for messages; `limit` is checked by the run's configuration."""
+def _parse_sets(texts: Any, info: ValidationInfo) -> dict[str, Any]:
+    """Parse the `set` of a suite's file. Raises ValueError for no list of texts, ConfigError for a wrong text."""
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError
+    return parse_assignments(texts, f"{info.context}, set: ")
 
-    model_config = ConfigDict(extra="forbid")
-    methods: list[str | _WithParams] = Field(min_length=1, description="a list of names, or NAME: {PARAMETER: VALUE}")
+
+class Suite(Frozen):
+    """A suite as in its file; each description says what its key must be.
+
+    sets: key of --set -> value; limit: as it stands in the file, the run's configuration checks it; parts: the suites
+    that it is made of, () for one without; methods and data sets are then those of all parts.
+    """
+
+    name: str = Field(description="the name of the suite")
+    rows: list[str | _WithParams] = Field(
+        alias="methods", min_length=1, description="a list of names, or NAME: {PARAMETER: VALUE}"
+    )
     datasets: list[str] = Field(min_length=1, description="a list of names")
-    set: list[str] = Field(default=[], description="a list of KEY=VALUE, as after --set")
+    sets: Annotated[dict[str, Any], BeforeValidator(_parse_sets)] = Field(
+        default={}, alias="set", description="a list of KEY=VALUE, as after --set"
+    )
     models: list[str] = Field(default=[], description="a list of names")
     profile: str | None = Field(default=None, description="the name of a profile")
     limit: Any = None
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default={}, description="a mapping of keys to lists of values, method.k: [1, 3]"
     )
-    parts: list[dict[str, Any]] | None = Field(
-        default=None, min_length=1, description="a list of mappings, each with what is its own of a suite's keys"
-    )
+    parts: tuple[Suite, ...] = Field(default=(), description=_PARTS)
 
+    @property
+    def methods(self) -> list[str]:
+        """The names of the methods."""
+        return [row if isinstance(row, str) else next(iter(row)) for row in self.rows]
 
-@dataclass(frozen=True)
-class Suite:
-    """A suite as in its file. sets: key of --set -> value; sweep: key -> values; params: method -> own parameters.
-
-    limit: questions, as it stands in the file: the run's configuration checks it. parts: the suites that it is made of,
-    () for one without; methods and datasets are then those of all parts.
-    """
-
-    name: str
-    methods: Sequence[str]
-    datasets: Sequence[str]
-    profile: str | None = None
-    sets: Mapping[str, Any] = field(default_factory=dict)
-    limit: Any = None
-    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    models: Sequence[str] = ()
-    sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    parts: tuple[Suite, ...] = ()
+    @property
+    def params(self) -> dict[str, dict[str, Any]]:
+        """Method -> its own parameters, for those that have some."""
+        return {name: params for row in self.rows if isinstance(row, dict) for name, params in row.items()}
 
 
 def read_suite(name: str) -> Suite:
@@ -73,22 +77,20 @@ def read_suite(name: str) -> Suite:
     With `parts`, each has the other keys of the suite too; the result is the first, with methods and data sets of all.
     """
     layers = presets.read("suites", name)
-    merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
-    file, name = layers[-1][0], presets.find("suites", name)
-    entries = merged.pop("parts", None)
+    values: dict[str, Any] = {"name": presets.find("suites", name)}
+    for _, layer in layers:
+        values |= layer
+    file, entries = layers[-1][0], values.pop("parts", None)
     if entries is None:
-        return _parse_suite(name, merged, file)
+        return _parse_suite(values, file)
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise ConfigError([f"{file}: 'parts' must be {_SuiteFile.model_fields['parts'].description}"])
-    raw_parts = [_parse_suite(name, {**merged, **part, "set": part.get("set")}, file) for part in entries]
-    shared_sets = _parse_suite(name, {**merged, **entries[0], "set": merged.get("set")}, file).sets
-    parts = tuple(replace(part, sets={**shared_sets, **part.sets}) for part in raw_parts)
-    return replace(
-        parts[0],
-        methods=list(dict.fromkeys(method for part in parts for method in part.methods)),
-        datasets=list(dict.fromkeys(dataset for part in parts for dataset in part.datasets)),
-        parts=parts,
-    )
+        raise ConfigError([f"{file}: 'parts' must be {_PARTS}"])
+    shared = _parse_suite({**values, **entries[0], "set": values.get("set")}, file).sets
+    parts = [_parse_suite({**values, **entry, "set": entry.get("set")}, file) for entry in entries]
+    parts = [part.model_copy(update={"sets": {**shared, **part.sets}}) for part in parts]
+    methods = dict.fromkeys(method for part in parts for method in part.methods)
+    datasets = dict.fromkeys(dataset for part in parts for dataset in part.datasets)
+    return parts[0].model_copy(update={"rows": [*methods], "datasets": [*datasets], "parts": tuple(parts)})
 
 
 def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
@@ -101,30 +103,25 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
             raise UserError(f"--unset {','.join(unset)}: leaves out settings of a suite; name one with --suite")
         return None
     suite = read_suite(name)
-    parts = suite.parts or (suite,)
-    known_keys = list(dict.fromkeys(key for part in parts for key in part.sets))
+    known = dict.fromkeys(key for part in (suite, *suite.parts) for key in part.sets)
     for key in unset:
-        if key not in known_keys:
-            raise unknown(f"setting '{key}' of suite {suite.name} (--unset)", key, known_keys)
-    kept_parts = [replace(part, sets={k: v for k, v in part.sets.items() if k not in unset}) for part in parts]
-    return replace(suite, sets=kept_parts[0].sets, parts=tuple(kept_parts) if suite.parts else ())
+        if key not in known:
+            raise unknown(f"setting '{key}' of suite {suite.name} (--unset)", key, known)
+    whole, *parts = (
+        part.model_copy(update={"sets": {key: value for key, value in part.sets.items() if key not in unset}})
+        for part in (suite, *suite.parts)
+    )
+    return whole.model_copy(update={"parts": tuple(parts)})
 
 
-def _parse_suite(name: str, merged: dict[str, Any], file_name: str) -> Suite:
-    """Parse `merged`, the keys of a suite or of one of its parts; file_name: for messages. Raises ConfigError."""
+def _parse_suite(values: Mapping[str, Any], file: str) -> Suite:
+    """Parse the keys of a suite or of one of its parts; file: for messages. Raises ConfigError with every mistake."""
     try:
-        file = _SuiteFile.model_validate({key: value for key, value in merged.items() if value is not None})
+        return Suite.model_validate({key: value for key, value in values.items() if value is not None}, context=file)
     except ValidationError as e:
+        forms = {field.alias or name: field.description for name, field in Suite.model_fields.items()}
         keys = dict.fromkeys(str(error["loc"][0]) for error in e.errors())
+        sentences = {key: f"{file}: '{key}' must be {form}" for key, form in forms.items()}
         raise ConfigError(
-            [
-                f"{file_name}: '{key}' must be {_SuiteFile.model_fields[key].description}"
-                if key in _SuiteFile.model_fields
-                else str(unknown(f"key '{key}' ({file_name})", key, _SuiteFile.model_fields))
-                for key in keys
-            ]
+            [sentences.get(key) or str(unknown(f"key '{key}' ({file})", key, forms)) for key in keys]
         ) from None
-    sets = parse_assignments(file.set, f"{file_name}, set: ")
-    params = {name: values for entry in file.methods if isinstance(entry, dict) for name, values in entry.items()}
-    methods = [entry if isinstance(entry, str) else next(iter(entry)) for entry in file.methods]
-    return Suite(name, methods, file.datasets, file.profile, sets, file.limit, params, file.models, file.sweep)

@@ -22,13 +22,6 @@ from harness.errors import ConfigError, UserError, unknown
 
 Axes = Mapping[str, Sequence[Any]]
 
-_USE_INSTEAD = {
-    "method": "name several with --method A,B",
-    "dataset": "name several with --dataset A,B",
-    "limit": "a run of fewer questions is part of the run of more",
-    "sample": "a run of fewer questions is part of the run of more",
-    "profile": "run the command once for each profile",
-}
 _TAKEN = "from:"  # a number that another run gives (engine/parameters_from_runs.py)
 
 
@@ -42,8 +35,10 @@ def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
     problems = []
     for key, values in axes.items():
         texts = [] if isinstance(values, str) else [value_text(value) for value in values]
-        if key in _USE_INSTEAD:
-            problems.append(f"{where}: '{key}' cannot be swept; {_USE_INSTEAD[key]}")
+        if key in ("method", "dataset"):
+            problems.append(f"{where}: '{key}' cannot be swept; name several with --{key} A,B")
+        elif key in ("limit", "sample", "profile"):
+            problems.append(f"{where}: '{key}' cannot be swept; run the command once for each")
         elif not texts or "" in texts:
             problems.append(f"{where} {key}: name its values, for instance {key}=1,2,4")
         elif ranges := [entry for entry in texts if re.fullmatch(r"-?\d+\.\.\S*", entry)]:
@@ -57,9 +52,8 @@ def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
 
 def suite_axes(suite: Suite, model: str | None, sets: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """A suite's axes and its models, but for keys fixed by --model (`model`) or --set (`sets`). Raises ConfigError."""
-    axes = {"model": suite.models, **suite.sweep} if suite.models else dict(suite.sweep)
-    fixed_keys = {*sets, *(["model"] if model is not None else [])}
-    return check_axes({key: values for key, values in axes.items() if key not in fixed_keys}, f"suite {suite.name}")
+    axes = {"model": suite.models, **suite.sweep} if suite.models and model is None else dict(suite.sweep)
+    return check_axes({key: values for key, values in axes.items() if key not in sets}, f"suite {suite.name}")
 
 
 def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
@@ -71,33 +65,31 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
         if any(key in run.sets for run in runs) or (key == "model" and any(run.model is not None for run in runs)):
             raise UserError(f"'{key}' is swept and set to one value; leave one of the two out")
     expanded: list[Choices] = []
-    parameters: dict[str, set[str]] = {}
-    methods_without: dict[str, dict[str, None]] = {key: {} for key in axes}  # key -> methods without that parameter
+    parameters: dict[str, set[str]] = {}  # method -> those that it has
+    lacking: dict[str, dict[str, None]] = {}  # swept key -> methods without it
     for run in runs:
-        method_info, takes_number = method_and_parameters(run), False
-        keys_of_run = {key for key in axes if method_info is None or _parameter_of(key) in ("", *method_info[1])}
-        if method_info is not None:
-            method, parameters[str(run.method)] = method_info
-            takes_number = any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
-            for key in axes.keys() - keys_of_run:
-                methods_without[key].setdefault(str(run.method))
-        # A run that takes a number from another one has as many points as that one may have.
-        swept = axes if takes_number else {key: axes[key] for key in axes if key in keys_of_run}
+        method, swept = method_and_parameters(run), dict(axes)
+        without: list[str] = []
+        if method is not None:
+            parameters[str(run.method)] = method[1]
+            without = [key for key in axes if key.startswith("method.") and key.split(".")[1] not in method[1]]
+            for key in without:
+                lacking.setdefault(key, {})[str(run.method)] = None
+            # A run that takes a number from another one has as many points as that one may have.
+            if not any(isinstance(value, str) and value.startswith(_TAKEN) for value in method[0].params.values()):
+                swept = {key: values for key, values in axes.items() if key not in without}
         for values in itertools.product(*swept.values()):
             point = dict(zip(swept, values, strict=True))
-            sets = {key: value for key, value in point.items() if key in keys_of_run and key != "model"}
+            sets = {key: value for key, value in point.items() if key not in (*without, "model")}
             model = str(point["model"]) if "model" in point else run.model
             expanded.append(replace(run, model=model, sets={**run.sets, **sets}, point={**run.point, **point}))
     if "model" in axes:  # a model is loaded once for all its runs
         expanded.sort(key=lambda run: [str(value) for value in axes["model"]].index(str(run.model)))
-    notes = []
-    for key, methods in methods_without.items():
-        if methods and methods.keys() == parameters.keys():
-            problem = f"key '{key}' (--sweep): no method of this command has it"
-            raise unknown(problem, _parameter_of(key), set().union(*parameters.values()))
-        if methods:
-            notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
-    return expanded, notes
+    for key, methods in lacking.items():
+        if methods.keys() == parameters.keys():
+            known = set().union(*parameters.values())
+            raise unknown(f"key '{key}' (--sweep): no method of this command has it", key.split(".")[1], known)
+    return expanded, [f"{key} is not swept for {', '.join(m)}: no such parameter" for key, m in lacking.items()]
 
 
 def method_and_parameters(run: Choices) -> tuple[MethodChoice, set[str]] | None:
@@ -107,8 +99,3 @@ def method_and_parameters(run: Choices) -> tuple[MethodChoice, set[str]] | None:
         return method, set(method_class(method.implementation).Config.model_fields)
     except UserError:
         return None
-
-
-def _parameter_of(key: str) -> str:
-    """The method's parameter in a key: "method.prompts.answer" -> "prompts"; "" for a key of something else."""
-    return key.split(".")[1] if key.startswith("method.") else ""
