@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, product
+from typing import Any
 
 from harness.config.schema import canonical
 from harness.errors import UserError
@@ -84,33 +85,25 @@ def _gold_texts(run: StoredRun) -> dict[tuple[str | None, str], str]:
 
 
 def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs, each reduced to the questions that every run over the same rows was asked; a note says of how many.
-
-    Raises UserError where runs over the same rows have no question in common.
-    """
+    """The runs with the questions that every run over the same rows was asked. Raises UserError where there is none."""
     keys = [(facts.run_key(run)[0], facts.fingerprint(run)) for run in runs]
     id_sets = [question_set(run)[1] for run in runs]
-    common = {
-        key: frozenset.intersection(*(ids for ids, of in zip(id_sets, keys, strict=True) if of == key)) for key in keys
-    }
+    common: dict[Any, frozenset[str]] = {}
+    for key, ids in zip(keys, id_sets, strict=True):
+        common[key] = common.get(key, ids) & ids
     if empty := [name for (name, _), ids in common.items() if not ids]:
         raise UserError(f"--common: the runs over {', '.join(empty)} have no question in common")
     reduced = []
     for run, key in zip(runs, keys, strict=True):
         kept = [record for record in run.records if record["question_id"] in common[key]]
-        if len(kept) == len(run.records):
-            reduced.append(run)
-            continue
         note = f"reduced to the {len(kept)} of {len(run.records)} questions that every run was asked (--common)"
-        reduced.append(replace(run, records=kept, whole=run, notes=(*run.notes, note)))
+        part = replace(run, records=kept, whole=run, notes=(*run.notes, note))
+        reduced.append(run if len(kept) == len(run.records) else part)
     return reduced
 
 
 def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
-    """(number of questions that the whole runs share, that of the larger run, a sentence with both).
-
-    Questions that an import left out count as the run's.
-    """
+    """(questions that the whole runs share, those of the larger run with what an import left out, a sentence)."""
     runs = [r.whole or r for r in (run, base)]
     counts = [(r.manifest.get("dataset") or {}).get("questions") if facts.made_elsewhere(r) else None for r in runs]
     sizes = [recorded or len(r.records) for recorded, r in zip(counts, runs, strict=True)]

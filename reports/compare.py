@@ -4,36 +4,26 @@
     both.means            reports.main_table.frame, best first
     both.differences      compare(runs); None where every data set has one run only
     both.joined()         one row a run with its difference: what csv and json hold
-    both.render("text")
-
-musique · Llama-3.1-8B-Instruct
-method        longbench.qa_f1_score  evidence_recall  tokens  ratio  n     failed  truncated
-full-context  35.8 [33.9, 37.7]      ...
-bm25          28.7 [26.8, 30.6]      ...
 
 musique: longbench.qa_f1_score minus that of full-context, on the same questions
 method  n     documents mean  reference mean  difference         p       p_holm  detectable
 bm25    2417      2417  28.7            35.8  -7.1 [-8.8, -5.4]  <0.001  <0.001         2.4
 
-Columns of `compare`: dataset, score, method, model, reference, n (questions in common), documents
-(clusters: harness.stats.question_clusters), mean, reference mean, difference with .low and .high (95 %, by cluster),
-p (sign-flip permutation by cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found
-with power 0.8 at this n), changed (configuration keys in which the two runs differ, without the place of the data,
-device and batch size), notes, run and reference_run (the folders' names).
+Columns of `compare`: dataset, score, method, model, reference, n (questions in common), documents (their clusters),
+mean, reference mean, difference with .low and .high (95 %, by cluster), p (sign flips by cluster, two-sided), p_holm
+(Holm over all rows), detectable (smallest difference found with power 0.8 at this n), changed (settings in which the
+two runs differ), notes, run and reference_run (folders).
 
-Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, demonstration,
-max_answer_tokens), sampling (temperature, top_p, max_tokens), seed, reader, scorer version or the fate of failed
-questions, or whose scores are not those of their stored answers, are refused: the difference would not be the method's.
-`force=True` compares them all the same and says so in the notes.
+Runs that differ in more than the method (data, questions, task, sampling, seed, reader, scorer, failed questions), or
+whose scores are not those of their stored answers, are refused. `force=True` compares them and says so in the notes.
 
-Of a run made elsewhere (`harness import`) reader, seed and what was asked are not known, so these are not compared, and
-a note says so. The questions in common are then those with the same id, question and right answers; they must be at
-least 90 % of those of the larger run.
+What is not known of a run made elsewhere (`harness import`), its reader, seed and task, is not compared, as a note
+says. Its questions in common have the same id, question and right answers: at least 90 % of those of the larger run.
 """
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,8 +46,10 @@ from reports.settings import code_hash, made_with
 from reports.table_formats import render, render_sections
 
 _LEAST_SHARED = 0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
+_LEGEND = "difference with its 95 % interval (by document, by question where passages are retrieved)"
 _UNSET = object()
 _Checks = Mapping[tuple[int, str], tuple[str | None, bool]]
+"""(id of a run, score) -> what reports.rescored says of it."""
 NOT_CHECKED = "scores not checked: they could not all be computed again from the stored answers"
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.
 _NOT_COMPARED = ("origins", "limit", "keep_prompts")
@@ -83,11 +75,10 @@ class _Pair:
 def compare(
     runs: Sequence[StoredRun], *, reference: str | None = None, score: str | None = None, force: bool = False
 ) -> pd.DataFrame:
-    """Paired differences as a table (columns: see the module): a row for each run but its data set's reference.
+    """Paired differences (columns: see the module), run minus reference: a row for each run but the reference.
 
-    reference: a preset's name, or a run folder's name or hash; by default full-context where it was run, else the
-    first run of each data set. score: by default the data set's headline. Differences are run minus reference.
-    Raises UserError where nothing can be compared or (without `force`) must not be, UnknownName for a name.
+    reference: a preset, run folder or hash, by default full-context, else the first run of each data set; score: by
+    default the headline. Raises UserError where nothing can or (without `force`) must be compared, UnknownName.
     """
     facts.check_runs(runs)
     pairs = [(pair, _compared_score(pair, score)) for pair in _pairs_with_reference(runs, reference)]
@@ -153,7 +144,7 @@ class SideBySide:
         below = {f"{row['method']}: {note}" for row in facts.records(self.means) for note in row["notes"]}
         runs = {facts.run_key(run): run for run in self.runs}
         rows = len(self.differences)
-        legend = f"{_LEGEND} over {rows} comparison{'s' if rows > 1 else ''}"
+        legend = f"{_LEGEND}; p: sign flips; p_holm: Holm over {rows} comparison{'s' if rows > 1 else ''}"
         if self.differences["detectable"].notna().any():
             legend += "; detectable: the smallest difference found with power 0.8 at this n"
         notes, changed = [], []
@@ -175,12 +166,6 @@ class SideBySide:
         return tables
 
 
-_LEGEND = (
-    "difference with its 95 % interval (by document, by question where passages are retrieved); p: sign flips; "
-    "p_holm: Holm"
-)
-
-
 def side_by_side(
     runs: Sequence[StoredRun],
     *,
@@ -189,9 +174,9 @@ def side_by_side(
     force: bool = False,
     convention: str = DEFAULT,
 ) -> SideBySide:
-    """Compare `runs`; arguments and errors are those of `compare`, `convention` is of the means' FLOPs.
+    """Compare `runs` as `compare` does; convention: of the means' FLOPs.
 
-    A single run, or one of each data set, has means only. Raises UserError for a run that is given twice.
+    One run of each data set has means only. Raises UserError for a run that is given twice.
     """
     facts.check_runs(runs)
     known = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
@@ -209,10 +194,7 @@ def side_by_side(
 
 
 def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """Settings and versions in which two runs differ, "method.params.k: 5, reference 10", or the hash of own code.
-
-    Of an imported run only settings that both have.
-    """
+    """Settings and versions in which two runs differ, "method.params.k: 5, reference 10"; of imports what both have."""
     ours, theirs = (_compared_settings(r.config) for r in (run, base))
     if facts.made_elsewhere(run) or facts.made_elsewhere(base):
         both = ours.keys() & theirs.keys() - {"dataset.scorers"}
@@ -232,10 +214,7 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """`config_difference` in short: of two methods without parameters, and an encoder or reranker that only one has.
-
-    For two runs of one method, its name is left out if anything else differs.
-    """
+    """`config_difference` without the parameters of two methods, and what only one of them has; or its name."""
     # Runs of the first edition hold the name of the class; it counts as today's name.
     method, base_method = (short_name(r.config["method"]["implementation"]) for r in (run, base))
     differences = config_difference(run, base)
@@ -258,10 +237,7 @@ def _setting_text(value: object) -> str:
 
 
 def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
-    """Each other run with the reference of its data set: `reference`, else full-context or the first.
-
-    Raises UnknownName for `reference`, UserError for no pair, or no reference or several in a data set.
-    """
+    """Each other run with the reference of its data set. Raises UnknownName, UserError for none or several."""
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
     if reference is not None:
         facts.check_reference(runs, reference)
@@ -297,58 +273,47 @@ def _compared_score(pair: _Pair, score: str | None) -> str:
 
 def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[str]:
     """Why the difference of a pair in score `name` would not be the method's alone, a sentence each; [] where it is."""
-    run, base = pair.run, pair.base
-    names_of_pair = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
-    failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
+    both, reasons = (pair.run, pair.base), list[str]()
+    names = f"{pair.run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
+
+    def unlike(sentence: str, facts_of_both: Iterable[Any]) -> None:
+        """Add `sentence` about two facts that differ."""
+        a, b = facts_of_both
+        reasons.extend([f"{names} {sentence.format(a, b)}"] * (a != b))
+
     if pair.elsewhere:
-        number, larger, shared = overlap(pair.run, pair.base)
-        reasons = [] if number >= _LEAST_SHARED * larger else [f"{shared}, less than {_LEAST_SHARED:.0%}"]
+        number, larger, shared = overlap(*both)
+        reasons += [f"{shared}, less than {_LEAST_SHARED:.0%}"] * (number < _LEAST_SHARED * larger)
     else:
-        ids, base_ids = ({r["question_id"] for r in x.records} for x in (run, base))
-        seeds = [x.config.get("seed", 0) for x in (run, base)]
-        reasons = []
-        if facts.fingerprint(run) != facts.fingerprint(base):
-            fingerprints = " and ".join((facts.fingerprint(x) or "not recorded")[:12] for x in (run, base))
-            reasons.append(f"{names_of_pair} used different data (fingerprints {fingerprints})")
+        fingerprints = (facts.fingerprint(run) or "not recorded" for run in both)
+        unlike("used different data (fingerprints {:.12} and {:.12})", fingerprints)
+        ids, base_ids = ({r["question_id"] for r in run.records} for run in both)
         if ids != base_ids:
             counts = f"{len(ids)} and {len(base_ids)}, {len(ids & base_ids)} in common"
-            reasons.append(f"{names_of_pair} answered different questions ({counts})")
-        tasks, draws = ([one(x) for x in (run, base)] for one in (facts.task, lambda x: sampling(x.config["model"])))
-        reasons += [
-            f"{names_of_pair} were asked differently (dataset.{key}: {text!r} and {tasks[1][key]!r})"
-            for key, text in tasks[0].items()
-            if text != tasks[1][key]
-        ]
-        if seeds[0] != seeds[1]:
-            reasons.append(f"{names_of_pair} have different seeds ({seeds[0]} and {seeds[1]})")
-        reasons += [
-            f"{names_of_pair} were answered differently (model.{key}: {value} and {draws[1][key]})"
-            for key, value in draws[0].items()
-            if value != draws[1][key]
-        ]
-        if facts.reader(run) != facts.reader(base):
-            readers = [x.config["model"]["name"] for x in (run, base)]
-            names = f"{readers[0]} and {readers[1]}" if readers[0] != readers[1] else f"both named {readers[0]}"
-            reasons.append(f"{names_of_pair} have different readers ({names})")
-    versions = [facts.scorer_version(x, name) for x in (run, base)]
-    if versions[0] != versions[1]:
-        both = " and ".join(v or "not recorded" for v in versions)
-        judged = name in facts.judges(run)
-        remedy = "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
-        reasons.append(f"{names_of_pair} were scored by different versions of {name} ({both}); {remedy}")
-    if failed != failed_base:
-        reasons.append(f"{names_of_pair} treat failed questions differently (failed: {failed} and {failed_base})")
-    for one, label in ((run, pair.label), (base, pair.base_label)):
-        if problem := checks[id(one), name][0]:
+            reasons.append(f"{names} answered different questions ({counts})")
+        tasks, draws = [facts.task(run) for run in both], [sampling(run.config["model"]) for run in both]
+        for key in tasks[0]:
+            unlike(f"were asked differently (dataset.{key}: {{!r}} and {{!r}})", (task[key] for task in tasks))
+        unlike("have different seeds ({} and {})", (run.config.get("seed", 0) for run in both))
+        for key in draws[0]:
+            unlike(f"were answered differently (model.{key}: {{}} and {{}})", (draw[key] for draw in draws))
+        if facts.reader(pair.run) != facts.reader(pair.base):
+            readers = [str(run.config["model"]["name"]) for run in both]
+            who = " and ".join(readers) if readers[0] != readers[1] else f"both named {readers[0]}"
+            reasons.append(f"{names} have different readers ({who})")
+    judged = name in facts.judges(pair.run)
+    remedy = "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
+    versions = (facts.scorer_version(run, name) or "not recorded" for run in both)
+    unlike(f"were scored by different versions of {name} ({{}} and {{}}); {remedy}", versions)
+    unlike("treat failed questions differently (failed: {} and {})", (r.config.get("failed", "zero") for r in both))
+    for run, label in zip(both, (pair.label, pair.base_label), strict=True):
+        if problem := checks[id(run), name][0]:
             reasons.append(f"{run.config['dataset']['name']}: {label}: {problem}")
     return reasons
 
 
 def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict[str, Any]:
-    """The row of `compare` for a pair and score `name`, one of `tests`. Raises UserError: no question in common.
-
-    checks: (id of a run, score) -> what reports.rescored says of it.
-    """
+    """The row of `compare` for a pair and score `name`, one of `tests`. Raises UserError: no question in common."""
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
@@ -370,10 +335,9 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
     notes += [f"{label}: {NOT_CHECKED}" for run, label in both if not checks[id(run), name][1]]
     failed = {r["question_id"] for r in (*pair.run.records, *pair.base.records) if r["error"] is not None}
     if 0 < len(apart := [values[i] - other[i] for i in common if i not in failed]) < len(common):
-        difference = (
-            f"{100 * sum(apart) / len(apart):+.1f} over the {len(apart)} of {len(common)} questions that both answered"
-        )
-        notes.append(f"{pair.label} minus {pair.base_label}: {difference}")
+        points = f"{100 * sum(apart) / len(apart):+.1f}"
+        of = f"over the {len(apart)} of {len(common)} questions that both answered"
+        notes.append(f"{pair.label} minus {pair.base_label}: {points} {of}")
     changed = config_difference(pair.run, pair.base)
     return {
         "dataset": pair.run.config["dataset"]["name"],

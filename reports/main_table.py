@@ -1,38 +1,32 @@
 """One row a run: scores with intervals, what it cost, what went wrong.
 
-    runs = [read_run(folder) for folder in find_runs(Path("results"))]     # harness.storage.run_folder
-    print(render(frame(runs), "markdown"))
+    print(render(frame([read_run(folder) for folder in find_runs(Path("results"))]), "markdown"))
 
 Columns of `frame`, in order:
 
     dataset method model hash8          the run; method names the settings in which runs of it differ: "bm25 k=3"
-    base                                method without these settings; this and the next line only where some differ
-    method.k, seed, ...                 the settings, one column each (reports/settings.py)
-    headline ceiling                    name of the data set's first score; whether the evidence alone was shown
-    apart                               whether the run asked other questions than most runs; it is not ranked then
-    n documents                         questions recorded, and their documents: the clusters of question_clusters.py
-    failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
+    base method.k seed ...              method without them, and the settings: only where some differ (settings.py)
+    headline ceiling                    name of the first score; whether the evidence alone was shown
+    apart                               whether it was asked other questions than most runs; it is not ranked then
+    n documents                         questions recorded, and their clusters (harness/stats/question_clusters.py)
+    failed truncated                    failed questions (scored 0 unless the run says skip); those with cut context
     left_out                            questions without a record, left out by the loader
-    texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
-    declined                            questions answered only by a second request, over the whole document
-    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/bootstrap.py);
-                                        of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
-    tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
-    tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
-    tokens.thinking / tflops.thinking   the part of search + answer that a reasoning model thought; else missing
+    texts_cut                           texts that an encoder or reranker read only in part
+    declined                            questions answered by a second request, over the whole document
+    <score>[.low .high]                 mean in [0, 1] and its 95 % interval, by cluster; a score of all answers
+                                        (hf_bleu.corpus_bleu4): its value
+    tokens.index .search .answer        tokens through a model: per document; per question in each phase
+    tokens.probes .thinking             the part of .search that probes took, of search + answer that was thought
     tokens tokens.in tokens.out         search + answer per question; read and written
-    money money.index money.run         of requests to servers (harness/cost/usage.py): per question with its share of
-                                        the index; per document; of all questions and indexes
-    tflops.index / .search / .answer    1e12 FLOPs likewise
-    tflops tflops.low tflops.high       search + answer per question, with its interval
-    tflops.whole .low .high             the same with the index, shared by the questions asked of its document
-    ratio                               tflops.whole over the reference's (same data set, model and questions), over
-                                        the questions that both answered
-    ratio.search                        tflops over the reference's likewise: what the papers print, without the index
-    seconds                             search + answer per question: the time that its own calls ran
-    seconds.p50 seconds.p95             the median of that over questions, and what 95 % of them do not exceed; missing
-                                        for an older run of several questions at once, whose times hold the queue
-    seconds.queue seconds.index         what a question's calls waited for others or before a retry; per document
+    money money.index money.run         paid to servers: a question with its share of the index; a document; in all
+    tflops.index ... tflops.thinking    1e12 FLOPs like tokens
+    tflops[.low .high]                  search + answer per question, with its interval
+    tflops.whole[.low .high]            the same with the index, shared by the questions asked of its document
+    ratio ratio.search                  tflops.whole, tflops over the reference's (same data set, model, questions),
+                                        over the questions that both answered; papers print ratio.search
+    seconds seconds.p50 .p95            search + answer per question: time of its own calls; mean, median, 95 %
+                                        (no percentiles where older runs' times hold the queue)
+    seconds.queue seconds.index         what a question's calls waited; building, per document
     convention                          how FLOPs are counted: one of harness.cost.flops.CONVENTIONS
     scorers notes run                   versions; sentences to print below the table; the folder's name
 """
@@ -54,16 +48,18 @@ from reports.search_notes import declined, same_nodes_notes
 from reports.settings import is_number, name_runs
 
 REFERENCE = "full-context"
+_ADDED = ("tokens", "tokens_in", "tokens_out", "seconds", "queued")  # of search and answer
 
 
 def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE) -> pd.DataFrame:
-    """A row a run: scores, costs, notes (columns: see the module), by data set and in the given order within one.
+    """A row a run (columns: see the module), by data set and in the given order within one.
 
-    convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a label, a preset's name or a run
-    folder's name or hash (missing where no such run is there, or it was asked other questions). A run that was asked
-    other questions, or for another task, than most of its data set says so in its notes. Means come from the records,
-    so they hold for an unfinished run too; costs are means over answered questions. Raises UserError for no runs or a
-    run without records, UnknownName for a convention.
+    Means come from the records, of unfinished runs too; costs are means over answered questions.
+
+    Args:
+        runs: At least one, each with records; else UserError.
+        convention: Of FLOPs; UnknownName for an unknown one.
+        reference: What `ratio` refers to: a label, preset, run folder or hash.
     """
     facts.check_runs(runs)
     costs.check_convention(convention)
@@ -111,10 +107,10 @@ def _group(run: StoredRun) -> tuple[str, str]:
 
 
 class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
-    """A cache of costs.question_tflops for a table: (id of the run, convention, with_index) -> question -> TFLOPs."""
+    """costs.question_tflops, kept for a table by run, convention and with_index."""
 
     def __call__(self, run: StoredRun, convention: str, with_index: bool) -> dict[str, float]:
-        """Question -> TFLOPs as `costs.question_tflops`, worked out at the first call."""
+        """Question -> TFLOPs, worked out at the first call."""
         key = id(run), convention, with_index
         if key not in self:
             self[key] = costs.question_tflops(run, convention, with_index=with_index)
@@ -122,7 +118,7 @@ class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
 
 
 def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, cache: _Tflops) -> dict[str, Any]:
-    """A run's row of `frame`, its ratios still missing; names: score columns of all runs; cache: cache of TFLOPs."""
+    """A run's row of `frame`, its ratios still missing; names: score columns of all runs."""
     clusters = facts.question_clusters(run)
     notes = list(facts.notes(run, clusters))
     row: dict[str, Any] = {
@@ -163,10 +159,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
 def _cost_columns(
     run: StoredRun, convention: str, clusters: NDArray[np.int32], cache: _Tflops
 ) -> dict[str, float | None]:
-    """Means of tokens and TFLOPs by phase, of seconds, and TFLOPs with their interval, without and with the index.
-
-    clusters: of all questions; cache: gives the TFLOPs of each answered question, {} where they are unknown.
-    """
+    """The columns of costs, "tokens.index" to "seconds.index"; clusters: of all questions."""
     phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
@@ -174,9 +167,8 @@ def _cost_columns(
         part_cost = costs.part_costs(run, part, within, convention)
         row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(part_cost.tokens), _mean(part_cost.tflops)
     search, answer = phases["search"], phases["answer"]
-    row["tokens"] = _mean(costs.search_and_answer(search.tokens, answer.tokens))
-    row["tokens.in"] = _mean(costs.search_and_answer(search.tokens_in, answer.tokens_in))
-    row["tokens.out"] = _mean(costs.search_and_answer(search.tokens_out, answer.tokens_out))
+    both = {name: costs.search_and_answer(getattr(search, name), getattr(answer, name)) for name in _ADDED}
+    row["tokens"], row["tokens.in"], row["tokens.out"] = (_mean(both[name]) for name in _ADDED[:3])
     row["money"] = _mean([*costs.question_money(run).values()])
     row["money.index"], row["money.run"] = _mean(costs.index_money(run)), costs.run_money(run)
     answered, seed = facts.answered_clusters(run, clusters), int(run.config["seed"])
@@ -184,9 +176,7 @@ def _cost_columns(
         values = list(cache(run, convention, with_index).values())
         row |= facts.mean_columns(name, values, answered[: len(values)], seed=seed, bounds=None)
     row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
-    seconds, queued = (
-        costs.search_and_answer(*both) for both in ((search.seconds, answer.seconds), (search.queued, answer.queued))
-    )
+    seconds, queued = both["seconds"], both["queued"]
     row["seconds"] = _mean(seconds)
     known = seconds if costs.is_latency(run, queued) else []
     row.update({f"seconds.p{p}": float(np.percentile(known, p)) if known else None for p in (50, 95)})
@@ -207,9 +197,9 @@ def _cost_ratio(
     *,
     with_index: bool = True,
 ) -> float | None:
-    """TFLOPs of a run over those of its reference, on the questions that both answered; None unless `bases` is one run.
+    """TFLOPs of a run over those of `bases`, on the questions that both answered; None unless that is one run.
 
-    A reference that fails on the longest texts would look cheap by its mean alone. Appends to `notes`.
+    A reference that fails on the longest texts would look cheap by its mean. Appends to `notes`.
     """
     if len(bases) != 1:
         return None

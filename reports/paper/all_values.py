@@ -35,11 +35,7 @@ _TEXT_TITLE = "Values of the text"
 
 
 def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
-    """Return COLUMNS in the order of paper_results.csv; `printed` in points of 100 for scores, as reports.paper.frame.
-
-    runs: may be none. notes: each condition in which a run differs, then what is known to differ ("known: ..."). Raises
-    UserError as reports.paper.frame.
-    """
+    """Return COLUMNS in the order of paper_results.csv, as reports.paper.frame has them; runs: may be none."""
     values = load()
     measured: dict[int, list[dict[str, Any]]] = {}
     for value, _, row in measured_rows(runs, values, margin=margin) if runs else ():
@@ -66,8 +62,7 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
 def tables(
     runs: Sequence[StoredRun], chosen: TableOrFigure | None = None, *, margin: float = MARGIN
 ) -> list[tuple[str, pd.DataFrame]]:
-    """Titled frames: a summary, then one for each table with printed values; chosen: that table alone, with
-    the one whose rows it runs too."""
+    """Titled frames: a summary, then one a table; chosen: that table alone, with the one whose rows it runs too."""
     whole, frames = frame(runs, margin=margin), []
     for place, group in whole.groupby("place", sort=False):
         item = next((p for p in tables_and_figures() if p.label == place), None)

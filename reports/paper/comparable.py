@@ -2,10 +2,9 @@
 
     differences(value, run).reasons   ["method: similarity_scale is raw, the paper's is all", ...]
 
-Every setting of the run that can change a prediction is compared with the row's (`reports.paper.preset`). Seeds are
-not: no paper names one. Nor are batch sizes, devices, scorers, limits, paths, and parameters that only record more.
-What honest runs have too (another precision, a server, uncommitted code, a seed) is a mark beside the verdict and
-forbids none.
+Every setting that can change a prediction is compared with the row's (`reports.paper.preset`); seeds are not, as no
+paper names one, nor batch sizes, devices, scorers, limits, paths, and parameters that only record more. What honest
+runs have too (another precision, a server, uncommitted code, a seed) is a mark beside the verdict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,9 +40,8 @@ def differences(
 ) -> Findings:
     """Why the run's number cannot be compared with the printed one, a sentence each; what nothing here proves; marks.
 
-    rule: which of the value's data sets the run is of, where it is a mean over several; by default the first; runs:
-    those at hand, among which the sources of the run's numbers are sought. Raises UserError or ConfigError for a preset
-    of the mapping that cannot be resolved.
+    rule: which of the value's data sets the run is of, by default the first; runs: those among which the sources of its
+    numbers are sought. Raises UserError or ConfigError for a preset of the mapping that cannot be resolved.
     """
     rule = rule or value.rules[0]
     paper = settings_of(value, rule)
@@ -67,10 +65,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _differences(head: str, used: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
-    """A sentence, begun by `head`, for each key of `paper` with another value in `used`, and one for all it lacks.
-
-    A run lists no setting that is not set.
-    """
+    """A sentence, begun by `head`, for each key of `paper` with another value in `used`, and one for all it lacks."""
     others = [key for key, value in paper.items() if key in used and used[key] != value]
     missing = [key for key, value in paper.items() if key not in used and value not in (None, {})]
     sentences = [f"{head}{key} is {_shown(used[key])}, the paper's is {_shown(paper[key])}" for key in others]
@@ -136,7 +131,7 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
 
 
 def _revision_marks(role: str, used: Mapping[str, Any]) -> list[str]:
-    """A sentence, in a list, for a revision that the user chose: which one the paper had is not known."""
+    """A sentence, in a list, for a revision that the user chose."""
     revision = used.get("revision")
     return [f"{role}: revision {revision} was chosen, which one the paper had is not known"] if revision else []
 
@@ -146,10 +141,7 @@ def _is_named(config: Mapping[str, Any], name: str) -> bool:
 
 
 def _name_of(config: Mapping[str, Any]) -> str:
-    """The last part of the hub id, folder or file with the weights; the name where none is given.
-
-    A preset's name says nothing about weights that the user put in the place of the preset's.
-    """
+    """The last part of the hub id, folder or file of weights, which may not be the preset's; else the name."""
     return last_part(str(config.get("source") or config.get("name") or "not recorded"))
 
 

@@ -26,9 +26,8 @@ class _Strict(BaseModel):
 class DatasetRule(_Strict):
     """The data set of ours that a label means; questions: how many the paper used; stand_ins: made-up ones like it.
 
-    settings: what the run's data set must have been set to, by the name that --set takes behind "dataset."; subset:
-    what the paper says of the questions where they are some of the data set's, and it does not name them; tokens: the
-    length that texts are made for, where runs at other lengths are of other labels.
+    settings: of the data set, as --set has them; subset: what the paper says of some questions that it does not name;
+    tokens: the length of texts, where other lengths have other labels.
     """
 
     dataset: str
@@ -52,10 +51,8 @@ LabelRule = DatasetRule | MeanRule
 
 
 class Paper(_Strict):
-    """name: as tables say it; model: of every role that `roles` does not name, the last part of its hub id; roles:
-    another model for a role, or null where any will do; model_settings: of all its models, where they differ from
-    profile paper, null for what does not matter; scale: what 1 point of 100 is printed as; datasets: labels that mean
-    other data than in the other papers."""
+    """model: the last part of its hub id; roles: another model for a role, null for any; model_settings: where they
+    differ from profile paper; scale: what 1 point of 100 is printed as; datasets: labels with another meaning."""
 
     name: str
     model: str
@@ -68,10 +65,9 @@ class Paper(_Strict):
 class Metric(_Strict):
     """A score of the records or of all answers together (times 100), a cost in TFLOPs, requests a question, or none.
 
-    label: the column as printed, where it is read in several ways; score, instead: the score, and others that measure
-    the same for a run without it; corpus: a scorer of kind corpus, measured from the counts that the records keep;
-    requests: whether it is requests; phases: those whose TFLOPs it adds; convention: of the printed FLOPs; asked: the
-    one that the reader wants to see instead, never in mapping.yaml; problem: why none of them can be had.
+    label: the column as printed, where it is read in several ways; instead: other scores that measure the same; corpus:
+    a scorer of kind corpus; phases: those whose TFLOPs it adds; convention: of the printed FLOPs; asked: another one,
+    never in mapping.yaml; problem: why none of them can be had.
     """
 
     label: str | None = None
@@ -105,13 +101,10 @@ class Metric(_Strict):
 class Entry(_Strict):
     """A printed row and the preset that measures it.
 
-    params: where the row differs from the preset under profile paper; adapters: of a role's model, trained ones that
-    the run must have; truncated: whether the paper's contexts were cut; unlike: why the row is another method;
-    per_document: the cost of the index instead; questions_per_document: its share is added; questions: how many, where
-    this row has the whole data set and others a subset.
-
-    model, roles and settings come before those of the paper and of its data sets; in roles and settings null is for
-    what does not matter to this row.
+    params: where the row differs from the preset under profile paper; adapters: trained ones that a role's model must
+    have; truncated: whether the paper's contexts were cut; unlike: why the row is another method; per_document: the
+    cost of the index instead; questions_per_document: its share is added; questions: how many, where others have a
+    subset; model, roles, settings: before those of paper and data set, null for what does not matter.
     """
 
     source: str

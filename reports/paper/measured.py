@@ -17,10 +17,7 @@ WIDE, NARROW = LEVEL, 0.90  # the levels of the two intervals: see harness.stats
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured, with its 95 % interval (wide) and its 90 % interval (narrow); None where there is none.
-
-    wording: TFLOPs of WORDING tokens of the answer, 0 for what is no cost of answering.
-    """
+    """What was measured, with its 95 % (wide) and 90 % interval (narrow); wording: TFLOPs of WORDING tokens, or 0."""
 
     value: float | None = None
     wide: tuple[float, float] | None = None
@@ -55,10 +52,7 @@ def measure(value: Value, run: StoredRun) -> Measured:
 
 
 def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
-    """The mean over data sets, each counting the same, as papers take it, with intervals by facts.mean_of_samples.
-
-    Without a value where a part has none, without an interval where a part has none.
-    """
+    """The mean over data sets, each counting the same, as papers take it; it has what all `parts` have."""
     values = [part.value for part in parts if part.value is not None]
     if len(parts) == 1 or len(values) < len(parts):
         return parts[0] if len(parts) == 1 else Measured()
@@ -112,8 +106,7 @@ def _search_tflops(run: StoredRun, convention: str) -> Measured:
 
 
 def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
-    """index / questions + search. A document that is dear to index is dear to search, so the half-widths are added: the
-    interval holds at least its level whatever the correlation."""
+    """index / questions + search; half-widths are added, so that the interval holds whatever the correlation."""
     if index.value is None or search.value is None:
         return Measured()
 

@@ -2,12 +2,12 @@
 
     needs(suite) ─► Needs(models={"llama-3.1-8b-instruct": ModelConfig, ...}, encoders, datasets, files, gpu=45e9)
 
-GPU memory is what weights and cache take, of the run that takes most, without activations:
+GPU memory is that of the run that takes most, without activations:
 
     weights   parameters x bytes of the dtype, of each model and encoder that the run uses
     cache     2 x layers x key/value heads x head size x tokens x bytes; tokens: the reader's window, or the method's
 
-Sizes are those of the presets (`shape`). A model without, as one behind a server, counts nothing; `unknown` names it.
+Sizes are those of the presets (`shape`); `unknown` names a model without.
 """
 
 from contextlib import suppress

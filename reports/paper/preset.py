@@ -2,8 +2,7 @@
 
     settings_of(value, rule) ─► Settings(method, prompts, dataset, models, encoders)
 
-They are resolved as `harness run --method PRESET --dataset NAME --profile paper` resolves them, from the files of this
-project alone (no HARNESS_CONFIGS). No model is loaded and no row is read.
+They are resolved as those of a run, from the files of this project alone (no HARNESS_CONFIGS).
 """
 
 import os
@@ -35,10 +34,7 @@ _FILE_KEYS = {"documents", "support"}
 
 @dataclass(frozen=True)
 class Model:
-    """A model or encoder: the last part of its hub id, and its settings; none where this project does not ship it.
-
-    source: its hub id; shape: its sizes, by the names of `harness.cost.flops.ModelShape`, empty where unknown.
-    """
+    """A model or encoder: the last part of its hub id, settings (none if not shipped here), hub id, sizes if known."""
 
     name: str
     settings: dict[str, Any]
@@ -50,8 +46,8 @@ class Model:
 class Settings:
     """What a run must be like to measure a printed value. Keys are as in run.yaml, those of nested mappings dotted.
 
-    models, encoders: by role, of the roles that the method uses; a role for which any model will do is left out.
-    trained: roles whose model may have adapters; ignored: keys of the data set that do not matter, and files.
+    models, encoders: by role, without those for which any will do; trained: roles whose model may have adapters;
+    ignored: keys of the data set that do not matter, and files.
     """
 
     method: dict[str, Any]

@@ -20,10 +20,8 @@ _EMPTY_CELL = "-"  # a cell in which a paper prints nothing
 class Value:
     """One printed value with all that is said of it; `digits` after its decimal point.
 
-    place: the data set as printed; rules: the data sets that it means, several where the value is a mean over them;
-    stand_ins: made-up data sets, a run on any of which stands for all `rules`; label: of the metric; line: in
-    paper_results.csv; deviations: known differences from the paper; recording: parameters that change neither answers
-    nor costs.
+    place: the data set as printed; rules: the data sets whose mean it is; stand_ins: made-up ones, any of which stands
+    for all `rules`; label: of the metric; line: in paper_results.csv; deviations: known differences from the paper.
     """
 
     entry: Entry
@@ -43,8 +41,8 @@ class Value:
 def load(results: str | None = None, mapping: str | None = None) -> tuple[Value, ...]:
     """The printed values that mapping.yaml ties to methods, data sets and scorers here, in its order.
 
-    results, mapping: texts of paper_results.csv and mapping.yaml; by default the files in this folder. Raises DataError
-    for an entry with a metric that has no printed value, ValueError where a printed value is no number.
+    results, mapping: texts of paper_results.csv and mapping.yaml, by default the files here. Raises DataError for an
+    entry with a metric that has no printed value.
     """
     rules = _shipped_rules() if mapping is None else parse_mapping(mapping)
     table: dict[tuple[str, ...], Printed] = {}

@@ -26,9 +26,7 @@ _SYSTEM = ", system"  # how the manifest names the system turn of a prompt
 
 @dataclass
 class Findings:
-    """reasons: sentences that forbid a verdict; unchecked: "weights", "rows": what nothing here proves; marks:
-    sentences beside a verdict.
-    """
+    """reasons: sentences that forbid a verdict; unchecked: what nothing here proves; marks: beside a verdict."""
 
     reasons: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
@@ -100,7 +98,7 @@ def _hubs(paper_model: Model) -> list[str]:
 def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], name: str) -> list[str]:
     """A sentence where the first prompt lacks the template or token ids in `known`, facts on model `name`; else [].
 
-    Up to the first placeholder of one of the run's prompts, and behind its last one, nothing else may stand.
+    Before the first placeholder of a prompt and behind its last one nothing else may stand.
     """
     sent = (run.manifest.get("first_prompts") or {}).get(role)
     if sent is None or "opening" not in known:

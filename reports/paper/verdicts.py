@@ -5,20 +5,16 @@ frame(runs)   one row for each printed value and each run that measures it, in t
 dataset  paper            row          metric  printed  method  model  ours  ours.low  ours.high  n  apart  verdict
 musique  GARLIC, Table 1  BM25 top-5   F1      28.7     bm25    ...    29.4  28.6      30.2       …  0.7    equivalent …
 
-A value that is a mean over data sets is measured by a run on each of them: its row names them all and comes last.
-ours.low and ours.high are the ends of the 95 % interval.
+The row of a mean over data sets names the runs on all of them and comes last. ours.low, ours.high: 95 % interval.
 
 equivalent (within 2 points)       our 90 % interval lies within the margin of the printed value
 differs (by more than 2 points)    our 95 % interval lies outside
 undecided (...)                    neither; in brackets the questions that would decide, were the difference to stay
 not comparable                     a run differs in more than chance; `notes` say in what
 
-Behind a verdict stands what could not be checked ("gold answers and rows not checked"); `notes` have what a reader
-should weigh: another precision, uncommitted code, other versions or rows than most of the runs, a chosen seed, and the
-notes of the run in any table.
-
-The margin is in points for scores, and in percent of the printed value for costs and requests. `notes` also say, after
-"known:", what the project does otherwise than the paper as far as it knows; that forbids no verdict.
+Behind a verdict stands what could not be checked. `notes` have what a reader should weigh (precision, uncommitted code,
+a chosen seed, the run's own notes), and after "known:" what the project does otherwise than the paper. The margin is in
+points for scores, in percent of the printed value for costs and requests.
 """
 
 import math
@@ -53,6 +49,17 @@ COLUMNS = (
     "dataset", "paper", "row", "metric", "printed", "method", "model", "ours", "ours.low", "ours.high", "n", "apart",
     "verdict", "convention", "notes", "run",
 )  # fmt: skip
+_LEGEND = """\
+equivalent: our 90 % interval lies within {margin} points of the printed value ({margin} % for costs and requests): \
+two one-sided tests at 5 % reject a greater difference. differs: our 95 % interval lies outside.
+A printed value stands for all that round to it. The papers print neither intervals nor scores of single questions: \
+the error of a printed value is not known and in no verdict.
+not checked: weights (their published hashes are not known here, and a run names its commit of the hub itself), what a \
+server runs, rows of a file, gold answers of a data set that is not on this machine, scores without gold answers, \
+costs, and code and packages that are not those here. Nothing proves that stored answers and indexes are what the \
+program wrote.
+Costs may differ by {wording} tokens a question more: the papers print no wording of most prompts.
+"""
 _MOST_QUESTIONS = 1_000_000  # questions; beyond, the difference stands on the margin as far as anybody can tell
 
 _MeasuredCache = dict[tuple[Any, ...], Any]
@@ -67,9 +74,11 @@ def frame(
 ) -> pd.DataFrame:
     """Printed values beside measured ones, with verdicts (columns: COLUMNS); no rows where no run measures one.
 
-    values: by default those of paper_results.csv that mapping.yaml maps; margin: in points of 100 for scores, in
-    percent of the printed value for costs and requests; convention: another way to count FLOPs than the papers' own, as
-    mapping.yaml has it. Raises UserError for no runs, or runs without records.
+    Args:
+        runs: At least one, each with records; else UserError.
+        values: By default those of paper_results.csv that mapping.yaml maps.
+        margin: In points for scores, in percent of the printed value for costs.
+        convention: Another way to count FLOPs than the papers' own.
     """
     rows = [(several, row) for _, several, row in measured_rows(runs, values, margin=margin, convention=convention)]
     rows.sort(key=lambda each: (each[0], each[1]["dataset"]))  # stable; means last
@@ -95,9 +104,9 @@ def measured_rows(
     ambiguous = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
     measured: _MeasuredCache = {}
     remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
-    for sentences in (other_versions(runs), reasons_not_to_rank(runs), only_in_seed(runs)):
-        for run, sentence in zip(runs, sentences, strict=True):
-            remarks[facts.run_key(run)] += [sentence] if sentence else []
+    checks = (other_versions, reasons_not_to_rank, only_in_seed)
+    for run, *sentences in zip(runs, *(check(runs) for check in checks), strict=True):
+        remarks[facts.run_key(run)] += filter(None, sentences)
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
         readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
@@ -111,22 +120,7 @@ def measured_rows(
 
 def legend(margin: float = MARGIN) -> list[str]:
     """Sentences to print below the table."""
-    decision = (
-        f"equivalent: our 90 % interval lies within {margin:g} points of the printed value ({margin:g} % for costs and "
-        "requests): two one-sided tests at 5 % reject a greater difference. differs: our 95 % interval lies outside."
-    )
-    unknown = (
-        "A printed value stands for all that round to it. The papers print neither intervals nor scores of single "
-        "questions: the error of a printed value is not known and in no verdict."
-    )
-    trust = (
-        "not checked: weights (their published hashes are not known here, and a run names its commit of the hub "
-        "itself), what a server runs, rows of a file, gold answers of a data set that is not on this machine, scores "
-        "without gold answers, costs, and code and packages that are not those here. Nothing proves that stored "
-        "answers and indexes are what the program wrote."
-    )
-    wording = f"Costs may differ by {WORDING} tokens a question more: the papers print no wording of most prompts."
-    return [decision, unknown, trust, wording]
+    return _LEGEND.format(margin=f"{margin:g}", wording=WORDING).splitlines()
 
 
 def text(runs: Sequence[StoredRun], form: str, margin: float = MARGIN, convention: str | None = None) -> str:
@@ -151,8 +145,8 @@ def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
 def verdict(value: Value, measured: Measured, n: int, margin: float = MARGIN, unchecked: Sequence[str] = ()) -> str:
     """EQUIVALENT, DIFFERS or UNDECIDED for what was measured over n questions, with the margin in brackets.
 
-    The region is the printed value with half a unit of its last digit and the margin on both sides, and for a cost the
-    tokens by which prompts may be worded otherwise. unchecked: what no file of the run proves ("weights", "rows").
+    The region is the printed value with half a unit of its last digit and the margin on both sides, for a cost also the
+    tokens by which prompts may differ. unchecked: what nothing proves ("weights", "rows").
     """
     assert measured.value is not None
     half = 0.5 * 10.0**-value.digits
@@ -202,8 +196,8 @@ def _verdict_row(
 ) -> dict[str, Any]:
     """The row of `frame` for a value and the runs that measure it, one for each of its data sets.
 
-    labels: run key -> method's name in tables; ambiguous: (paper, data set) that stands for several labels of a paper;
-    measured: values worked out so far, by run and measure; remarks: run key -> how the run differs from the other runs.
+    labels, remarks: run key -> name in tables, how the run differs from the others; ambiguous: (paper, data set) that
+    stands for several labels; measured: values worked out so far.
     """
     entry, own_values = value.entry, list[Measured]()
     for _, run in pairs:
@@ -246,10 +240,7 @@ def _verdict_row(
 
 
 def _rescored_once(value: Value, run: StoredRun, measured: _MeasuredCache) -> Findings:
-    """What reports.rescored says of the value's score, and whether gold answers are the data set's, from `measured`.
-
-    Costs are not computed again.
-    """
+    """Whether the value's scores and gold answers are those of answers and data set, from `measured` where known."""
     metric = value.metric
     if not metric.in_points:
         return Findings(unchecked=["costs"])
