@@ -22,12 +22,12 @@ _SAY_NOTHING = frozenset({"  ", " yes ", " no ", " noanswer ", " unanswerable "}
 
 
 def shown_text(shown: Sequence[Mapping[str, Any]], rows: Rows) -> str:
-    """The pieces of a record's `shown`, spans and what a model wrote, as one text with a blank line between."""
+    """The pieces of a record's `shown` as one text, with a blank line between."""
     return GAP.join(rows.text(piece) or "" for piece in shown)
 
 
 def has_answer(text: str, answers: Sequence[str]) -> bool | None:
-    """Whether any of the answers stands in `text` in whole words, both normalised; None where none can."""
+    """Whether any of the answers stands in `text` in whole words; None where none can."""
     checkable = {spaced_words(answer) for answer in answers} - _SAY_NOTHING
     if not checkable:
         return None
@@ -36,12 +36,12 @@ def has_answer(text: str, answers: Sequence[str]) -> bool | None:
 
 
 def answer_shown(record: Mapping[str, Any], example: Example, rows: Rows) -> bool | None:
-    """`has_answer` for what one question's reader was shown; a question that failed was shown nothing."""
+    """`has_answer` for what the reader was shown; nothing for a failed question."""
     shown = [] if record["error"] is not None else record["shown"]
     return has_answer(shown_text(shown, rows), example.gold.answers)
 
 
 def answer_shown_as_substring(record: Mapping[str, Any], example: Example, rows: Rows) -> bool:
-    """FlashRAG's retrieval recall: whether a shown piece contains an answer as a substring, both normalised."""
+    """FlashRAG's retrieval recall: whether a shown piece contains an answer."""
     texts = [rows.text(piece) or "" for piece in record["shown"]] if record["error"] is None else []
     return retrieval_recall([texts], [example.gold.answers], k=len(texts)) == 1.0

@@ -22,7 +22,7 @@ _CHARACTERS_PER_TOKEN = 4  # a token, about
 
 
 def kind(record: Mapping[str, Any], by: str) -> str | None:
-    """The kind of a record's question by "hops", "length", ...; None where data set or run do not say."""
+    """The kind of a record's question by "hops", "length", ...; None if not known."""
     if by == "length" and record.get("document_characters"):
         return _range_of_two(sum(record["document_characters"]) / _CHARACTERS_PER_TOKEN)
     gold = record.get("gold")
@@ -44,7 +44,7 @@ def _range_of_two(tokens: float) -> str:
 
 
 def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str | None]]:
-    """Criterion ("hops", "length", ...) -> the kind of each of the run's questions, in the order of its records."""
+    """Criterion ("hops", ...) -> the kind of each question, in the order of the records."""
     labels: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
     same: dict[str | None, str | None] = {}  # a few texts, not one a question
     for record in run.whole_records:

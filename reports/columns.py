@@ -100,7 +100,7 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
 
 
 def legended(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a legend of those columns of costs that have a value, as the first note of every row."""
+    """The table with a legend of its columns of costs as the first note of every row."""
     shown = {str(name) for name in table.columns if table[name].notna().any()}
     index = [name for name in ("tokens.index", "tflops.index") if name in shown]
     sentences = [f"costs are per question, {' and '.join(index)} per document"] if index else []
@@ -122,7 +122,7 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFrame:
-    """The frame with the middle of long texts in `column` left out: "PECAN Attention … 8 queries per document"."""
+    """The frame with the middle of long texts in `column` left out: "PECAN … 8 queries"."""
     half = (longest - 3) // 2
     texts = [t if len(t) <= longest else f"{t[:half].rstrip()} … {t[-half:].lstrip()}" for t in map(str, frame[column])]
     return frame.assign(**{column: texts})

@@ -26,13 +26,13 @@ def question_set(run: StoredRun) -> QuestionSet:
 
 
 def most_common(keys: Sequence[QuestionSet]) -> QuestionSet:
-    """The key that comes most often; of several, the one with most questions, then the first."""
+    """The key that comes most often; of several the one with most questions."""
     counts = Counter(keys)
     return max(counts, key=lambda key: (counts[key], len(key[1])))
 
 
 def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
-    """For each run, why it should not be ranked with most runs of its data set; None where it may be."""
+    """Why each run should not be ranked with most of its data set; None if it may."""
     labels = facts.labels(runs)
     keys = [question_set(run) for run in runs]
     bases: dict[str, int] = {}  # the place of the run that stands for most of its data set
@@ -61,7 +61,7 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
 
 
 def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
-    """For each run, in which versions, and in how many gold answers, it is otherwise than most runs of its data set."""
+    """In which versions and gold answers each run differs from most of its data set."""
     labels, sentences = facts.labels(runs), []
     versions = [{key: value for key, value in made_with(run).items() if key != "rows"} for run in runs]
     golds: dict[tuple[str | None, str], Counter[str]] = defaultdict(Counter)
@@ -79,13 +79,13 @@ def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
 
 
 def _gold_texts(run: StoredRun) -> dict[tuple[str | None, str], str]:
-    """(fingerprint of the rows, question) -> its gold answers as JSON text, where the run's records hold them."""
+    """(fingerprint of the rows, question) -> its gold answers as JSON text, if kept."""
     answers = ((r["question_id"], (r.get("gold") or {}).get("answers")) for r in run.records)
     return {(facts.fingerprint(run), name): canonical(gold) for name, gold in answers if gold is not None}
 
 
 def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs with the questions that every run over the same rows was asked. Raises UserError where there is none."""
+    """The runs with the questions that all over their rows were asked; else UserError."""
     keys = [(facts.run_key(run)[0], facts.fingerprint(run)) for run in runs]
     id_sets = [question_set(run)[1] for run in runs]
     common: dict[Any, frozenset[str]] = {}
@@ -114,7 +114,7 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
 
 
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
-    """Ids that stand for the same question in both, as far as both hold question and right answers."""
+    """Ids of questions that are the same in both, as far as both hold their texts."""
     texts_a, texts_b = (
         {r["question_id"]: ([r.get("question")], (r.get("gold") or {}).get("answers") or ()) for r in x.whole_records}
         for x in (run, base)

@@ -59,7 +59,7 @@ _PLACES = re.compile(r"dataset\.(data|keep_texts)|(model|roles\.\w+|encoder|rera
 
 @dataclass(frozen=True)
 class _Pair:
-    """A run and the reference run of its data set: one row of the comparison. The labels are their names in tables."""
+    """A run and the reference of its data set; the labels are their names in tables."""
 
     run: StoredRun
     label: str
@@ -112,7 +112,7 @@ def compare_with_baseline(run: StoredRun, base: StoredRun) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The two tables of a comparison; `score` is the one asked for, None the headline of each data set."""
+    """The two tables of a comparison; score: the one asked for, None for headlines."""
 
     means: pd.DataFrame
     differences: pd.DataFrame | None
@@ -120,7 +120,7 @@ class SideBySide:
     runs: Sequence[StoredRun] = ()
 
     def joined(self) -> pd.DataFrame:
-        """`means` with the columns of `differences` ("paired.n", "difference", "p", ...); a reference has none."""
+        """`means` with the columns of `differences`: "paired.n", "difference", "p", ..."""
         if self.differences is None:
             return self.means
         shared = ("score", "n", "documents", "mean", "reference mean", "notes")
@@ -138,7 +138,7 @@ class SideBySide:
         return render_sections([*sections(self.means, columns, self.score), *self.paired()], form, width)
 
     def paired(self) -> list[Section]:
-        """The differences, a section a data set, with a legend; notes that stand below the means are left out."""
+        """The differences by data set, with a legend, without the notes below the means."""
         if self.differences is None:
             return []
         below = {f"{row['method']}: {note}" for row in facts.records(self.means) for note in row["notes"]}
@@ -194,7 +194,7 @@ def side_by_side(
 
 
 def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """Settings and versions in which two runs differ, "method.params.k: 5, reference 10"; of imports what both have."""
+    """Settings and versions in which two runs differ: "method.params.k: 5, reference 10"."""
     ours, theirs = (_compared_settings(r.config) for r in (run, base))
     if facts.made_elsewhere(run) or facts.made_elsewhere(base):
         both = ours.keys() & theirs.keys() - {"dataset.scorers"}
@@ -214,7 +214,7 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """`config_difference` without the parameters of two methods, and what only one of them has; or its name."""
+    """`config_difference` without parameters of two methods, and what only one has."""
     # Runs of the first edition hold the name of the class; it counts as today's name.
     method, base_method = (short_name(r.config["method"]["implementation"]) for r in (run, base))
     differences = config_difference(run, base)
@@ -225,7 +225,7 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Dotted setting ("method.params.k") -> value, of those that are compared: no paths, devices or limits."""
+    """Dotted setting -> value, without paths, devices and limits."""
     settings = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
     if isinstance(settings.get("method.implementation"), str):
         settings["method.implementation"] = short_name(settings["method.implementation"])
@@ -237,7 +237,7 @@ def _setting_text(value: object) -> str:
 
 
 def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
-    """Each other run with the reference of its data set. Raises UnknownName, UserError for none or several."""
+    """Each other run with its reference. Raises UnknownName, UserError for none or several."""
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
     if reference is not None:
         facts.check_reference(runs, reference)
@@ -262,7 +262,7 @@ def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> l
 
 
 def _compared_score(pair: _Pair, score: str | None) -> str:
-    """`score`, by default the reference's headline. Raises UnknownName where one of the two lacks it."""
+    """`score`, by default the headline. Raises UnknownName where one of both lacks it."""
     name = score or facts.headline(pair.base)
     for run in (pair.run, pair.base):
         known = facts.score_names(run)
@@ -272,7 +272,7 @@ def _compared_score(pair: _Pair, score: str | None) -> str:
 
 
 def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[str]:
-    """Why the difference of a pair in score `name` would not be the method's alone, a sentence each; [] where it is."""
+    """Why a pair's difference in score `name` would not be the method's alone."""
     both, reasons = (pair.run, pair.base), list[str]()
     names = f"{pair.run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
 
@@ -313,7 +313,7 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
 
 
 def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict[str, Any]:
-    """The row of `compare` for a pair and score `name`, one of `tests`. Raises UserError: no question in common."""
+    """The row of `compare` for a pair. Raises UserError: no question in common."""
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.

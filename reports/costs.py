@@ -85,7 +85,7 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
 
 
 def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Sequence[float]:
-    """The cost of each question: search + answer; of a run made elsewhere all is under `answer`, and `search` is []."""
+    """search + answer of each question; all is under `answer` of a run made elsewhere."""
     return array("d", map(sum, zip(search, answer, strict=True))) if search and answer else answer
 
 
@@ -100,7 +100,7 @@ def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
 
 
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
-    """What a part ("probes", "thinking") of `phases` cost for each answered question; empty where no usage has it."""
+    """What a part ("probes", "thinking") of `phases` cost for each answered question."""
     if part not in run.keys[1] or not any(part in r["usage"].get(phase, {}) for r in run.records for phase in phases):
         return Costs([], None, [])
     questions = [sum_phases([r["usage"]], *phases) for r in run.records if r["error"] is None]
@@ -119,7 +119,7 @@ def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bo
 
 
 def question_money(run: StoredRun) -> dict[str, float]:
-    """Money by answered question, with its share of indexes; {} where no server took any, or a price is unknown."""
+    """Money by answered question with its share of indexes; {} if none or not known."""
     return _by_question(run, lambda usage: money(usage, run.config), with_index=True) if is_billed(run) else {}
 
 
@@ -150,7 +150,7 @@ def run_money(run: StoredRun) -> float | None:
 def _by_question(
     run: StoredRun, cost: Callable[[Mapping[str, Any]], float | None], with_index: bool
 ) -> dict[str, float]:
-    """The cost of each answered question, by `cost` of a phase's usage, with its share of indexes; {}: not known."""
+    """`cost` of each answered question with its share of indexes; {}: not known."""
     costs: dict[str, float] = {}
     for record in run.records:
         if record["error"] is None:
@@ -173,7 +173,7 @@ def _by_question(
 
 
 def _index_keys(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """(document, question) of each index that a record may have needed; question: None for one that all share."""
+    """(document, question) of each index that a record may have needed; None: shared."""
     ids = record["document_ids"]
     documents = [joined_id(ids)] if (record.get("notes") or {}).get("joined") else ids
     return [(document, question) for document in documents for question in (None, record["question_id"])]
@@ -184,7 +184,7 @@ def _tflops(usage: Mapping[str, Any], convention: str) -> float:
 
 
 def requests_of(usage: Mapping[str, Any], *phases: str) -> int:
-    """Requests to a language model in these phases of a record's or index's usage; those to encoders are none."""
+    """Requests to a language model in these phases of a usage; those to encoders are none."""
     spent = sum_phases([usage], *phases)
     return int(spent.get("requests", 0)) - int(spent.get("encoder_requests", 0))
 
@@ -195,7 +195,7 @@ def request_counts(run: StoredRun) -> list[float]:
 
 
 def probes(run: StoredRun) -> list[str]:
-    """What part of the search its probes took, as a sentence; none for a method without probes, or an older run."""
+    """What part of the search its probes took, as a sentence, where they are known."""
     if "probes" not in run.keys[1]:
         return []
     spent = sum_phases((r["usage"] for r in run.records if r["error"] is None), "search")
@@ -203,7 +203,7 @@ def probes(run: StoredRun) -> list[str]:
 
 
 def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
-    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it has none."""
+    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"."""
     probes = search.get("probes")
     if not probes:
         return ""
@@ -227,13 +227,13 @@ def step_flops(value: Mapping[str, float] | float, convention: str) -> float | N
 
 
 def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
-    """FLOPs of search and answer of a run that stops at a recorded step; None as in `step_flops`."""
+    """FLOPs of a run that stops at a recorded step; None as in `step_flops`."""
     searched, answered = (step_flops(step.get(key) or 0.0, convention) for key in ("flops", "answer_flops"))
     return None if searched is None or answered is None else searched + answered
 
 
 def full_only_notes(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
-    """A note where steps have FLOPs under "full" alone and `convention` is another one; else nothing."""
+    """A note where steps have FLOPs under "full" alone, and `convention` is another one."""
     steps = (step for record in records for step in record["steps"])
     if all(step_flops(step.get("flops") or 0.0, convention) is not None for step in steps):
         return []

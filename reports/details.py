@@ -35,7 +35,7 @@ from reports.search_player import Searches
 
 @dataclass(frozen=True)
 class Limits:
-    """questions: at most so many with details, None for all; size, graphs: bytes of questions and of drawn graphs."""
+    """questions: how many have details; size, graphs: bytes of questions and of graphs."""
 
     questions: int | None = None
     size: int = 26_000_000
@@ -44,7 +44,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Length:
-    """How much of an answer is kept: characters of a text and of a step's text, pieces shown, steps."""
+    """What is kept of an answer: characters of texts and of steps, pieces, steps."""
 
     text: int
     step: int
@@ -69,13 +69,13 @@ class Questions:
 
 @dataclass(frozen=True)
 class _KnownTexts:
-    """A run's questions; long: checksum -> (first characters, number of all) of the long texts that it showed."""
+    """A run's questions; long: checksum -> (start, length) of the long texts it showed."""
 
     rows: Rows
     long: Mapping[str, tuple[str, int]]
 
     def text(self, piece: Mapping[str, Any], longest: int) -> str | None:
-        """The text of a piece of a record's `shown`, cut to `longest` characters; None where it is not at hand."""
+        """The text of a shown piece, cut to `longest`; None where it is not at hand."""
         if (known := self.long.get(piece.get(POINTER) or "")) is not None:
             first_characters, size = known
             return cut_text(first_characters, longest, size)
@@ -85,7 +85,7 @@ class _KnownTexts:
 
 @dataclass(frozen=True)
 class _Source:
-    """The runs of one data set, for each its records by question id and its known texts; convention: of FLOPs."""
+    """The runs of one data set, with the records by question id and the texts of each."""
 
     runs: Sequence[StoredRun]
     records: Sequence[Mapping[str, dict[str, Any]]]
@@ -176,7 +176,7 @@ def questions(
 
 
 def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length:
-    """The longest of LENGTHS at which the answers to `ids` take at most `size` bytes, judged by a sample of them."""
+    """The longest of LENGTHS at which the answers take `size` bytes, by a sample."""
     sample = [ids[i * len(ids) // _SAMPLE_SIZE] for i in range(_SAMPLE_SIZE)] if len(ids) > _SAMPLE_SIZE else ids
     for length in LENGTHS[:-1]:
         need = sum(len(compress_json(part)) for part in source.parts(sample, length))
@@ -213,7 +213,7 @@ def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str,
 
 
 def _answer_json(record: dict[str, Any], texts: _KnownTexts, length: Length, convention: str) -> dict[str, Any]:
-    """A record as an answer of the module, without what is empty; length: how much of it is kept."""
+    """A record as an answer of the module, without what is empty."""
     shown, steps, error = record["shown"], record["steps"], record["error"]
     example = texts.rows.examples.get(record["question_id"])
     return without_empty(
@@ -230,7 +230,7 @@ def _answer_json(record: dict[str, Any], texts: _KnownTexts, length: Length, con
 
 
 def _piece_json(piece: dict[str, Any], example: Example | None, texts: _KnownTexts, longest: int) -> dict[str, Any]:
-    """A piece of what the reader saw as the page takes it, cut to `longest`; evidence: overlaps a supporting part."""
+    """A piece of what the reader saw; evidence: it overlaps a supporting part."""
     if piece["kind"] == "generated":
         sources = ", ".join(f"{d} {a}–{b}" for d, a, b in piece["sources"][:6])
         where = f"generated from {sources}" if sources else "generated"
@@ -241,7 +241,7 @@ def _piece_json(piece: dict[str, Any], example: Example | None, texts: _KnownTex
 
 
 def _step_json(step: dict[str, Any], texts: _KnownTexts, longest: int, convention: str) -> dict[str, Any]:
-    """A step of a search as the page takes it, without what is empty; longest: characters of its text."""
+    """A step of a search, without what is empty; longest: characters of its text."""
     shown = step["shown"] or {}
     flops = costs.step_flops(step["flops"], convention)
     return without_empty(

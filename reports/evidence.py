@@ -12,7 +12,7 @@ UNKNOWN = "-"
 
 
 def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
-    """Whether a step showed evidence: "yes", "source" (written from it), "no", UNKNOWN; "" where it shows nothing."""
+    """Whether a step showed evidence: "yes", "source" (written from it), "no", "-", ""."""
     if not shown:
         return ""
     if example is None or not example.gold.supporting:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One score of a run: `values[i]` is of question `ids[i]` in cluster `clusters[i]`; missing: answers without it."""
+    """`values[i]` is of question `ids[i]` in cluster `clusters[i]`; missing: answers without it."""
 
     ids: Sequence[str]
     values: Sequence[float]
@@ -60,7 +60,7 @@ def reference_names(run: StoredRun) -> tuple[str, str, str]:
 
 
 def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
-    """Raise UnknownName, with the labels of all runs, for a reference that is no label or name of one of them."""
+    """Raise UnknownName for a reference that is no label or name of one of the runs."""
     known = labels(runs)
     if reference not in known and not any(reference in reference_names(run) for run in runs):
         raise UnknownName("reference", reference, list(dict.fromkeys(known)))
@@ -72,7 +72,7 @@ def run_key(run: StoredRun) -> tuple[str, str]:
 
 
 def datasets(runs: Sequence[StoredRun]) -> list[str]:
-    """The data set of each run, with the hash of its rows where runs over other rows have the same name."""
+    """The data set of each run, with a hash where runs over other rows have its name."""
     keys = dict.fromkeys((run_key(run)[0], fingerprint(run)) for run in runs)
     counts = Counter(name for name, _ in keys)
     return [
@@ -82,17 +82,17 @@ def datasets(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def made_elsewhere(run: StoredRun) -> bool:
-    """Whether another tool made the run (harness import); what its log lacks is then not known."""
+    """Whether another tool made the run; what its log lacks is then not known."""
     return "imported" in run.manifest
 
 
 def is_ceiling(run: StoredRun) -> bool:
-    """Whether the method was given the supporting passages alone: an upper bound, as only gold marks identify them."""
+    """Whether the method was given the supporting passages alone: an upper bound."""
     return bool(run.config["method"].get("view") == "evidence")
 
 
 def is_oracle(run: StoredRun) -> bool:
-    """Whether the reader was shown all supporting passages: none was cut, and no search chose among them."""
+    """Whether the reader saw all supporting passages: none was cut, none searched for."""
     return is_ceiling(run) and not any(record["truncated"] or record["steps"] for record in run.records)
 
 
@@ -104,7 +104,7 @@ def models(run: StoredRun) -> list[str]:
 
 
 def code(run: StoredRun) -> str:
-    """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed" (uncommitted edits); "" if unknown."""
+    """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed", or ""."""
     version, git = (run.manifest.get("packages") or {}).get("longdoc-harness"), run.manifest.get("git") or {}
     parts = [f"harness {version}"] if version else []
     parts += [f"commit {str(git['commit'])[:12]}"] if git.get("commit") else []
@@ -112,7 +112,7 @@ def code(run: StoredRun) -> str:
 
 
 def suite(run: StoredRun) -> str:
-    """Name of the suite (--suite) in the newest of the commands that started the run; "" where none has one."""
+    """The suite (--suite) in the newest of the commands that started the run, or ""."""
     for start in [run.manifest, *(run.manifest.get("starts") or ())][::-1]:
         command: Any = start.get("command")
         words = " ".join(map(str, command)) if isinstance(command, list) else ""
@@ -128,7 +128,7 @@ def left_out(run: StoredRun) -> int:
 
 
 def headline(run: StoredRun) -> str:
-    """Name of the first score of the run's data set, by which the run is judged where no other score is named."""
+    """The first score of the run's data set, by which it is judged by default."""
     return str(run.config["dataset"]["scorers"][0])
 
 
@@ -162,20 +162,20 @@ def reader(run: StoredRun) -> str:
 
 
 def scorer_version(run: StoredRun, name: str) -> str | None:
-    """Version of scorer or judge `name` that scored the run; None where the manifest does not say."""
+    """Version of scorer or judge `name` that scored the run; None if not recorded."""
     judges = run.manifest.get("judges") or {}
     version = judges[name].get("version") if name in judges else (run.manifest.get("scorers") or {}).get(name)
     return None if version is None else str(version)
 
 
 def judges(run: StoredRun) -> list[str]:
-    """Names of the scores that models gave (`harness judge`), in the order of their first judgement."""
+    """Names of the scores that models gave (`harness judge`), in their order."""
     judged = (name for record in run.records for name in (record.get("notes") or {}).get(JUDGES) or ())
     return list(dict.fromkeys(judged))
 
 
 def versions(run: StoredRun) -> str:
-    """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness 0.1.0"."""
+    """Scorers and harness with versions: "f1.longbench 1, em.squad 1; harness 0.1.0"."""
     listed = run.config["dataset"]["scorers"]
     names = [n for n in score_names(run) if n in listed or n.rpartition(".")[0] not in listed]  # no votes, no pass@k
     scorers = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in names)
@@ -184,7 +184,7 @@ def versions(run: StoredRun) -> str:
 
 
 def score_names(run: StoredRun) -> list[str]:
-    """Names of the run's scores: the configured ones in order, then any that only the records have."""
+    """Names of the run's scores: the configured ones, then others of the records."""
     return list(dict.fromkeys([*run.config["dataset"]["scorers"], *run.keys[0]]))
 
 
@@ -253,20 +253,20 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
 
 
 def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (question id, score -> its stored counts); no failed questions where the config says `failed: skip`."""
+    """Yield (question id, score -> its stored counts), without questions that are skipped."""
     skip = run.config.get("failed", "zero") == "skip"
     rows = (row for row in run.records if row["error"] is None or not skip)
     return ((row["question_id"], (row.get("notes") or {}).get(COUNTS) or {}) for row in rows)
 
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
-    """A number for each record, the same for questions that are resampled as one (harness.stats.question_clusters)."""
+    """A number for each record, the same for questions that are resampled as one."""
     questions = ((record["question_id"], record["document_ids"]) for record in run.records)
     return cluster_numbers(run.config["dataset"].get("format", ""), questions)
 
 
 def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[str, ...]:
-    """What a reader of the run's numbers must know, a sentence each; clusters: as of `scored`."""
+    """What a reader of the run's numbers must know, a sentence each."""
     sentences = [*_run_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
     clusters = question_clusters(run) if clusters is None else clusters
     sentences += cluster_notes((record["document_ids"] for record in run.records), clusters)
@@ -284,7 +284,7 @@ def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[st
 
 
 def _run_notes(run: StoredRun) -> list[str]:
-    """Sentences on where the run's numbers and answers come from, and whether every question was asked and answered."""
+    """Sentences on where numbers come from, and what was not asked or answered."""
     total = len(run.records)
     notes: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
     if made_elsewhere(run):
@@ -321,7 +321,7 @@ def _run_notes(run: StoredRun) -> list[str]:
 
 
 def _model_notes(run: StoredRun) -> list[str]:
-    """Sentences on what the run's models and servers did that its scores and costs do not show."""
+    """Sentences on what models and servers did that scores and costs do not show."""
     notes = []
     spent: dict[str, Any] = {}  # by phase: a run may have a million questions
     for row in chain(run.records, run.documents):
@@ -352,13 +352,13 @@ def _model_notes(run: StoredRun) -> list[str]:
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
-    """(texts that encoders and rerankers were given, None where that was not counted; how many of them they cut)."""
+    """(texts that encoders and rerankers were given, if counted; how many they cut)."""
     built = [row["usage"] for row in run.documents if row["status"] != "failed"]
     return texts_and_cut(chain(built, (record["usage"] for record in run.records)))
 
 
 def _models(run: StoredRun) -> list[dict[str, Any]]:
-    """The configurations of the models that the run used: the reader, and the roles that have one of their own."""
+    """The configurations of the models that the run used."""
     used = run.manifest.get("models") or {}
     return [run.config["model"], *(m for role, m in (run.config.get("roles") or {}).items() if role in used)]
 
@@ -376,12 +376,12 @@ def mean_columns(
     seed: int,
     bounds: tuple[float, float] | None = (0.0, 1.0),
 ) -> dict[str, float | None]:
-    """A mean as columns name, name.low, name.high; seed, bounds: as in harness.stats.bootstrap.interval."""
+    """A mean as columns name, name.low, name.high (harness.stats.bootstrap.interval)."""
     return interval_columns(name, interval(values, clusters, seed=seed, bounds=bounds))
 
 
 def interval_columns(name: str, estimate: Interval) -> dict[str, float | None]:
-    """A value and the ends of its interval as columns name, name.low, name.high; None for what it lacks."""
+    """A value and the ends of its interval as columns name, name.low, name.high."""
     return {name: estimate.mean, f"{name}.low": estimate.low, f"{name}.high": estimate.high}
 
 
@@ -402,13 +402,13 @@ def mean_of_samples(
 
 
 def answered_clusters(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
-    """The numbers of `question_clusters` for the questions answered, which costs are means over."""
+    """`question_clusters` of the questions answered, which costs are means over."""
     clusters = question_clusters(run) if clusters is None else clusters
     return clusters[[record["error"] is None for record in run.records]]
 
 
 def as_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with every column of numbers and None as floats, so that a column without values is a number column."""
+    """The frame with each column of numbers and None as floats."""
     for name in frame.columns:
         if all(value is None or isinstance(value, float) for value in frame[name]):
             frame[name] = frame[name].astype("float64")

@@ -56,7 +56,7 @@ def records(run: StoredRun) -> pd.DataFrame:
 
 
 def documents(run: StoredRun) -> pd.DataFrame:
-    """A row an index: document_id, question_id (None where an index serves all questions), status, and its costs."""
+    """A row an index: document_id, question_id (None: of all), status, and costs."""
     names = ("document_id", "question_id", "status")
     return pd.DataFrame(
         [

@@ -75,7 +75,7 @@ def read_rows(run: StoredRun, *, data: str | None = None, whole: bool = False) -
 
 
 def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
-    """The questions of a run with gold answers; `data` as in `read_rows`. Raises UserError where there are none."""
+    """The questions of a run with gold answers. Raises UserError where there are none."""
     rows = read_rows(run, data=data)
     if rows.problem is not None:
         lacks = f"{run.path} does not hold its questions and gold answers, and {rows.problem}"
@@ -84,7 +84,7 @@ def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
 
 
 def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool = False) -> list[Rows]:
-    """`read_rows` of each run, with its `data` and `whole`; a data set that several runs need is read once."""
+    """`read_rows` of each run; a data set that several runs need is read once."""
     read: dict[str, Rows] = {}
     rows_of_runs = []
     for run in (with_data_at(run, data) for run in runs):
@@ -123,7 +123,7 @@ def _example_of(record: Mapping[str, Any]) -> Example:
 
 
 def _rows_in_records(run: StoredRun) -> Rows | None:
-    """The run's questions out of its records; None where a record lacks question, gold answers or sizes."""
+    """The run's questions out of its records; None where a record lacks a part."""
     characters: dict[str, int] = {}
     for record in run.whole_records:
         ids, sizes = record["document_ids"], record.get("document_characters") or ()
@@ -134,7 +134,7 @@ def _rows_in_records(run: StoredRun) -> Rows | None:
 
 
 def _rows_of_data_set(run: StoredRun) -> Rows:
-    """The run's data set loaded again; `problem` where it is not here or not the one the run was made with."""
+    """The run's data set loaded again; `problem`: why it cannot be used."""
     name = run.config["dataset"]["name"]
     try:
         with offline():

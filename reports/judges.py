@@ -26,7 +26,7 @@ _WORDS = {"true": "yes", "false": "no"}
 
 
 def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
-    """Each judge of correctness with the headline score, then each with each other: a, b, n, share, kappa."""
+    """Each judge of correctness with the headline, then with each other judge."""
     kinds = {name: entry.get("kind", "correctness") for name, entry in (run.manifest.get("judges") or {}).items()}
     judges = [name for name in facts.judges(run) if kinds.get(name) == "correctness"]
     headline = facts.headline(run)

@@ -94,7 +94,7 @@ def table(
 
 
 def _without_commands(note: str) -> tuple[str, str]:
-    """(the note without the sentences and brackets that name a command or option, the sentences that do)."""
+    """(the note without what names a command or option, the sentences that do)."""
     parts = re.split(r"(?<=[.;]) ", note)
     plain = [re.sub(rf" \([^()]*{_COMMAND}[^()]*\)", "", part) for part in parts]
     kept = [part for part in plain if not re.search(_COMMAND, part)]
@@ -134,5 +134,5 @@ def _latex_cell(cell: str, number: bool, rank: int | None) -> str:
 
 
 def _guard_line_start(line: str) -> str:
-    """Guard a line's start: "[" or "*" there would be read as an argument of the line break before it."""
+    """Guard "[" or "*" at a line's start: LaTeX would take them as an argument."""
     return "{}" + line if line.startswith(("[", "*")) else line

@@ -23,7 +23,7 @@ _COLUMNS = ("method", "model", "data set", *_NUMERIC, "date", "suite", "folder")
 
 
 def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], links: Mapping[str, str]) -> Html:
-    """The table; `means` has the rows of main_table.frame for `runs`, `links` leads to the section of each data set."""
+    """The table of the rows of main_table.frame; links: data set -> its section."""
     by_key = {facts.run_key(run): run for run in runs}
     folders = sources(runs)
     rows = []

@@ -37,7 +37,7 @@ _RECORD_KEYS = ("question_id", "document_ids", "scores", "error", "usage")
 
 
 class Live:
-    """Follows the runs at or below folders while they go on. Raises UserError for a folder that is not there."""
+    """Follows the runs below folders while they go on. Raises UserError for none."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._roots = [Path(folder) for folder in folders]
@@ -50,7 +50,7 @@ class Live:
         self._searched = time.monotonic()
 
     def state(self) -> dict[str, Any]:
-        """Read what is new; return what all runs answered so far (see the module), rows and questions as texts."""
+        """Read what is new; return what all runs answered so far (see the module)."""
         if time.monotonic() - self._searched > _SEARCH_SECONDS:
             self._find_runs()
         for run in self._runs.values():
@@ -75,7 +75,7 @@ class Live:
         }
 
     def readable(self) -> list[StoredRun]:
-        """The runs with an answer, as they are stored now; damaged ones are left out, `state` names them."""
+        """The runs with an answer, as they are stored now, without damaged ones."""
         runs = []
         for folder in self._runs:
             with contextlib.suppress(UserError):
@@ -84,7 +84,7 @@ class Live:
 
 
 class _FollowedRun:
-    """One run folder as last read; stored: set once run.yaml could be read; problem: why reading failed, else empty."""
+    """One run folder as last read; problem: why reading failed, else empty."""
 
     stored: StoredRun
 
@@ -129,7 +129,7 @@ class _FollowedRun:
         return [folder / name for folder in (self.folder, *parts_in(self.folder))]
 
     def _keep_records(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Keep of each record what scores, costs and lists need; `at`: when the answer arrived, to sort by."""
+        """Keep of each record what is shown; `at`: when it arrived, to sort by."""
         kept: dict[str, dict[str, Any]] = {}
         for row in rows:
             error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
@@ -149,7 +149,7 @@ class _FollowedRun:
         self.records = kept
 
     def _describe(self) -> None:
-        """Set `stored`, `state` and the row's numbers from the folder's files and the records that were kept."""
+        """Set `stored`, `state` and the row's numbers from files and kept records."""
         described = run_yaml(self.folder)
         manifests = [manifest for name in self._files_with_parts(MANIFEST) if (manifest := read_json(name))]
         states = [(m.get("starts") or [{}])[-1].get("state", "") for m in manifests]
@@ -210,7 +210,7 @@ class _FollowedRun:
 
 
 def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
-    """The newest questions that failed, or that did not, at most _LIST_LENGTH of all runs, as texts by column."""
+    """The newest questions that failed, or did not, of all runs, as texts by column."""
     listed = ((run, row) for run in runs for row in run.records.values() if (row["error"] is not None) == failed)
     rows = []
     for run, row in heapq.nlargest(_LIST_LENGTH, listed, key=lambda pair: pair[1]["at"]):

@@ -90,7 +90,7 @@ def _method_row(
     datasets: Sequence[str],
     legend: Sequence[str],
 ) -> dict[str, Any]:
-    """A method's row; by_dataset: data set -> its row of `means`; legend: notes with which every row begins."""
+    """A method's row from its row of `means` by data set; legend: its first notes."""
     cells: dict[str, float | None] = {}
     for dataset in datasets:
         run = by_dataset.get(dataset, {})

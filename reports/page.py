@@ -118,7 +118,7 @@ def page(
 
 
 def _compared(runs: Sequence[StoredRun], comparison: Comparison) -> tuple[SideBySide, str | None]:
-    """(tables of the runs of one data set, why they cannot be compared: None where they can)."""
+    """(tables of the runs of one data set, why they cannot be compared or None)."""
     counted = comparison.convention or DEFAULT
     reference = comparison.reference if len(runs) > 1 else None
     try:
@@ -131,7 +131,7 @@ def _compared(runs: Sequence[StoredRun], comparison: Comparison) -> tuple[SideBy
 def _section(
     name: str, runs: Sequence[StoredRun], tables: SideBySide, comparison: Comparison, limits: Limits, with_plugins: bool
 ) -> tuple[dict[str, Any], Questions, dict[str, str]]:
-    """What section.html shows of a data set; its questions; the files of its figure, packed, by the names of blocks."""
+    """What section.html shows of a data set; its questions; blocks of its figure."""
     means, differences = tables.means, tables.differences
     # By default the reference of the differences is the first run.
     base = None if differences is None else differences["reference_run"].iloc[0]
@@ -165,7 +165,7 @@ def _section(
 
 
 def _by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]]]:
-    """The headline by each kind of question of which there are several: a row a method, a column a kind."""
+    """The headline by kinds of question: a row a method, a column a kind."""
     found = []
     kinds_by_run = [kinds_of(run) for run in runs]
     for by in BY:

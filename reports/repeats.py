@@ -52,7 +52,7 @@ def best_of(scores: Sequence[float], k: int) -> float:
 
 
 def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
-    """The first of the repeats with mean records of the questions that all have, and a note on their spread."""
+    """The first of the repeats with mean records, and a note on their spread."""
     first = repeats[0]
     by_id = [{record["question_id"]: record for record in run.records} for run in repeats]
     ids = [name for name in by_id[0] if all(name in others for others in by_id)]
@@ -75,7 +75,7 @@ def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
 
 
 def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> dict[str, Any]:
-    """One question's records as one, with mean scores and costs; drawn: scores that also get a vote and pass@k."""
+    """The mean of a question's records; drawn: scores with vote and pass@k."""
     names = dict.fromkeys(name for record in records for name in record["scores"])
     # A failed question has zeros; one that lacks a score was not scored by it.
     scores = {name: statistics.fmean(r["scores"][name] for r in records if name in r["scores"]) for name in names}
@@ -95,7 +95,7 @@ def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> 
 
 
 def _mean_value(values: Sequence[Any]) -> Any:
-    """The mean of each number over the values that have it, key by key; anything else is that of the first value."""
+    """The mean of each number, key by key; anything else is the first value's."""
     first = values[0]
     if isinstance(first, dict):
         return {k: _mean_value([v[k] for v in values if isinstance(v, dict) and k in v]) for k in first}

@@ -31,7 +31,7 @@ class Graph:
     span: tuple[tuple[int, int] | None, ...] = ()
 
     def rows(self) -> dict[int, list[int]]:
-        """The nodes of each level, the highest level first; in document order where all of them have a span."""
+        """The nodes of each level, the highest first, in document order if known."""
         rows: dict[int, list[int]] = {level: [] for level in sorted(set(self.level), reverse=True)}
         for node, level in enumerate(self.level):
             rows[level].append(node)
@@ -42,19 +42,19 @@ class Graph:
         return rows
 
     def level_name(self, level: int) -> str:
-        """A level's name on the page: "chunks" for the lowest if all of its nodes are parts of the text."""
+        """ "chunks" for the lowest level if all its nodes are parts of the text."""
         nodes = [node for node, node_level in enumerate(self.level) if node_level == level]
         lowest = level == min(self.level) and all(self.place(node) is not None for node in nodes)
         return "chunks" if lowest else f"level {level}"
 
     def place(self, node: int) -> tuple[int, int] | None:
-        """Where the text of `node` stands in the indexed text; None for a text that was written."""
+        """Where the node stands in the indexed text; None for a text that was written."""
         return self.span[node] if self.span else None
 
 
 @dataclass(frozen=True)
 class GraphResult:
-    """The graph of a record; `problem` says why there is none where there should be one; key: of the cache."""
+    """The graph of a record by its key, or why there is none."""
 
     graph: Graph | None = None
     problem: str | None = None
@@ -62,7 +62,7 @@ class GraphResult:
 
 
 def parse_graph(index: Any) -> Graph | None:
-    """The graph in an index that has text, level, higher, lower and weight; None for any other index."""
+    """The graph in an index of these keys; None for any other index."""
     if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
         return None
     ends = (np.asarray(index[name]).tolist() for name in ("higher", "lower", "weight"))
@@ -115,7 +115,7 @@ def read_graph(
 
 
 def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
-    """Why `steps` (those with a node) cannot be of this graph; None where nothing speaks against it."""
+    """Why `steps` (those with a node) cannot be of this graph, or None."""
     for step in steps:
         node, shown = step["node"], step.get("shown") or {}
         if not 0 <= node < len(graph.text):

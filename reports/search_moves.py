@@ -20,7 +20,7 @@ LATER = "what a later stop would have seen"
 
 @dataclass(frozen=True)
 class Move:
-    """Step `number` of a record came from step `parent` over an edge of weight `edge`; later: it is behind the stop."""
+    """Step `number`, from step `parent` over `edge`; later: behind the stop."""
 
     number: int
     step: dict[str, Any]
@@ -49,7 +49,7 @@ def trace_moves(steps: Sequence[dict[str, Any]], graph: Graph | None = None) -> 
 
 
 def forest(moves: Sequence[Move]) -> list[tuple[str, Move]]:
-    """`moves` depth first, each after its branch ("│  └─ "); one whose parent is not among them is a root."""
+    """`moves` depth first, each after its branch ("│  └─ ")."""
     numbers = {move.number for move in moves}
     by_parent: dict[int | None, list[Move]] = {}
     for move in moves:

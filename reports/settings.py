@@ -71,20 +71,20 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
 
 
 def with_date(label: str, run: StoredRun) -> str:
-    """The label with start and hash behind it, and the results folder where two folders have a run of this name."""
+    """The label with start and hash behind it, and the folder if two have this run."""
     started = str(run.manifest.get("started") or "")[:16].replace("T", " ")
     folder = str(run.path.parent.parent) if run.name != run.path.name else ""
     return f"{label} ({', '.join(filter(None, [started, run.path.name.rpartition('--')[2], folder]))})"
 
 
 def distinct_labels(labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]) -> list[str]:
-    """The labels, `with_date` where another run has the same label at the same place (a table, a point of a line)."""
+    """The labels, `with_date` where another run has the same at the same place."""
     keys = list(zip(labels, places, strict=True))
     return [with_date(key[0], run) if keys.count(key) > 1 else key[0] for key, run in zip(keys, runs, strict=True)]
 
 
 def setting_values(run: StoredRun) -> dict[str, Any]:
-    """Every setting of a run by the key that `--set` takes, those of its models too: "method.k", "model", "seed"."""
+    """Every setting of a run by the key that `--set` takes: "method.k", "seed"."""
     config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
     values = {path: value for path, value in flatten(config).items() if not _LEFT_OUT.fullmatch(path)}
     return {"model": run.config["model"]["name"]} | {_set_key(path): value for path, value in values.items()}
@@ -96,12 +96,12 @@ def settings(frame: pd.DataFrame) -> list[str]:
 
 
 def as_printed(name: str, known: Collection[str]) -> str:
-    """The one of `known` that a head of a table means: "k" is "method.k" where nothing else is called k."""
+    """The one of `known` that a head means: "k" is "method.k" if nothing else is k."""
     return f"method.{name}" if name not in known and f"method.{name}" in known else name
 
 
 def is_setting(column: str) -> bool:
-    """Whether a column holds the values of a setting: "method.k", "seed"; a score of the user's own has a colon."""
+    """Whether a column holds a setting: "method.k", "seed"; own scores have a colon."""
     head, dot, _ = column.partition(".")
     return column == "seed" or (bool(dot) and ":" not in column and head in _PARTS)
 
@@ -112,7 +112,7 @@ def is_number(value: Any) -> bool:
 
 
 def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[RunNames]:
-    """The names of runs of one method, profile and model, in their order; ignored: as in `name_runs`."""
+    """The names of runs of one method, profile and model, in their order."""
     values = [_answer_settings(run, ignored) for run in runs]
     datasets = [str(run.config["dataset"]["name"]) for run in runs]
     sets = list(zip(datasets, values, strict=True))
@@ -149,7 +149,7 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Run
 
 
 def _line_key(run: StoredRun, values: Mapping[str, Any], ignored: Collection[str]) -> str:
-    """A key that runs share which may be one line of a figure: settings, models, and questions unless those vary."""
+    """A key that runs share which may be one line of a figure."""
     vary = any(key.startswith("dataset.") for key in ignored)
     ids = [] if vary else sorted(record["question_id"] for record in run.records)
     return digest([values, run.config.get("failed"), run.manifest.get("models"), ids])
@@ -161,13 +161,13 @@ def given(run: StoredRun) -> set[str]:
 
 
 def code_hash(run: StoredRun) -> str:
-    """Seven digits of the hash of the user's own code; "not recorded" where there is none, or an older run."""
+    """Seven digits of the hash of the user's own code, or "not recorded"."""
     code = run.manifest.get("code")
     return digest(code)[:7] if code else "not recorded"
 
 
 def made_with(run: StoredRun) -> dict[str, str]:
-    """What made the run, as far as it is recorded: "rows", "commit", "weights of NAME" and each package -> version."""
+    """What made the run: "rows", "commit", "weights of NAME", package -> version."""
     manifest = run.manifest
     git, rows = manifest.get("git") or {}, (manifest.get("dataset") or {}).get("fingerprint")
     made = {"rows": str(rows)[:7]} if rows else {}
@@ -183,7 +183,7 @@ def made_with(run: StoredRun) -> dict[str, str]:
 
 
 def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
-    """For each run, a sentence where others differ from it in the seed alone; the best of them is no fair measure."""
+    """A sentence for each run from which others differ in the seed alone."""
     seeds: dict[str, set[int]] = defaultdict(set)
     keys = [
         canonical({**_answer_settings(run, ()), "dataset": run.config["dataset"]["name"], "seed": 0}) for run in runs
@@ -205,7 +205,7 @@ def _with_words(name: RunNames, words: str) -> RunNames:
 
 
 def _alike(names: Sequence[RunNames], datasets: Sequence[str]) -> list[list[int]]:
-    """Indices of names that look alike in a table of one data set: one label, or one base and equal settings."""
+    """Groups of names that look alike in a table: one label, or base and settings."""
     groups_by_look: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, (name, dataset) in enumerate(zip(names, datasets, strict=True)):
         groups_by_look[dataset, name.base, canonical(name.values)].append(i)
@@ -234,13 +234,13 @@ def _name_run(
 
 
 def _repeated_labels(names: Iterable[RunNames], datasets: Sequence[str]) -> set[int]:
-    """Indices of names whose label another run of the same data set has too; datasets: that of each name."""
+    """Indices of names whose label another run of the data set has too."""
     keys = [(dataset, name.label) for dataset, name in zip(datasets, names, strict=True)]
     return {i for i, key in enumerate(keys) if keys.count(key) > 1}
 
 
 def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:
-    """Setting ("method.params.k") -> value of all that may change an answer, but numbers taken from other runs."""
+    """Setting -> value of all that may change an answer, but from other runs."""
     from_runs = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
     values = flatten({part: run.config[part] for part in _PARTS if run.config.get(part) is not None})
     return {k: v for k, v in values.items() if not (_LEFT_OUT.fullmatch(k) or k in from_runs or _set_key(k) in ignored)}
@@ -252,7 +252,7 @@ def _mark_parts(run: StoredRun) -> list[str]:
 
 
 def _set_key(path: str) -> str:
-    """A setting as `--set` names it: "method.params.k" -> "method.k", "roles.builder.name" -> "roles.builder"."""
+    """ "method.params.k" -> "method.k", "roles.builder.name" -> "roles.builder"."""
     path = re.sub(r"^(method\.params|dataset\.options)\.", lambda m: m[0].split(".")[0] + ".", path)
     return re.sub(r"^(roles\.\w+|encoder|reranker)\.name$", r"\1", path)
 

@@ -71,7 +71,7 @@ def render_sections(sections: Sequence[tuple[str, pd.DataFrame]], form: str = "t
 
 
 def three_digits(value: float, least: float = 1e-4) -> str:
-    """Three significant digits: 0.0123, 4.56, 108, 12300; with an exponent below `least` and from a million on."""
+    """Three significant digits: 0.0123, 108, 12300; with exponents outside."""
     if value == 0:
         return "0"
     if not least <= abs(value) < 1e6:
@@ -151,7 +151,7 @@ class Cells:
             self.rows = [[*cells, mark] for cells, mark in zip(self.rows, marks, strict=True)]
 
     def _cell_text(self, row: dict[str, Any], name: str) -> str:
-        """The text of a cell: a number with its dagger and interval, a string as it is, a dash for what is missing."""
+        """A number with its dagger and interval, a string, or a dash."""
         value = row[name]
         if _is_missing(value):
             return _MISSING
@@ -196,23 +196,23 @@ class Cells:
         return ", ".join(mark for part in parts for mark in part)
 
     def below(self, escape: Callable[[str], str] = str) -> list[str]:
-        """The lines below the table: common notes, then footnotes with their marks; escape: for the text of notes."""
+        """The lines below the table: common notes, then footnotes with their marks."""
         return [*map(escape, self.common), *(f"[{i}] {escape(note)}" for i, note in enumerate(self.footnotes, 1))]
 
 
 def _one_line(text: str) -> str:
-    """One line, without the control and direction characters that move a terminal's cursor or hide text."""
+    """One line, without characters that move a terminal's cursor or hide text."""
     spaced = re.sub(r"\s+", " ", text)
     return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
 
 
 def _terminal_width(text: str) -> int:
-    """Columns that a text takes in a terminal: wide East Asian characters take two, combining marks none."""
+    """Columns that a text takes: wide characters two, combining marks none."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _as_text(frame: pd.DataFrame, longest_line: float) -> str:
-    """The frame as a plain table with its notes below. longest_line: characters; columns beyond it stand below."""
+    """The frame as a plain table; columns beyond `longest_line` stand below."""
     cells = Cells(frame)
     table = [[_one_line(c) for c in row] for row in [cells.heads, *cells.rows]]
     widths = [max(_terminal_width(row[i]) for row in table) for i in range(len(cells.heads))]
@@ -277,7 +277,7 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
 
 
 def _csv_cell(value: Any) -> Any:
-    """A value as a cell of CSV: a text that a spreadsheet would run as a formula gets an apostrophe; numbers stay."""
+    """A value as a cell; what a spreadsheet would run gets an apostrophe."""
     if _is_missing(value):
         return ""
     if isinstance(value, list | tuple):
@@ -289,7 +289,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _as_csv(frame: pd.DataFrame) -> str:
-    """The frame as CSV with all columns, numbers as computed, formulas of a spreadsheet disarmed."""
+    """The frame as CSV with all columns and numbers as computed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_csv_cell(str(c)) for c in frame.columns])

@@ -48,7 +48,7 @@ class Search:
     convention: str = DEFAULT
 
     def text(self, move: Move) -> str:
-        """What a step showed, its note in front; where its text is not at hand, the document and place of the span."""
+        """A step's note and shown text; else the document and place of its span."""
         step, shown = move.step, move.step["shown"] or {}
         text = (self.rows.text(shown) or "") if shown else ""
         if not text and self.graph is not None and step["node"] is not None:
@@ -84,7 +84,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
 
 
 def question_list(stored: StoredRun) -> list[str]:
-    """A line a question, failed ones first, then by the first score: what `harness trace RUN` prints."""
+    """A line a question, failed ones first, then by the first score."""
     name = headline(stored)
     ranked = sorted(stored.records, key=lambda r: (r["error"] is None, r["scores"].get(name) or 0.0))
     lines = [f"{len(ranked)} questions, failed ones first, then by {name}; harness trace RUN QUESTION_ID"]
@@ -97,7 +97,7 @@ def question_list(stored: StoredRun) -> list[str]:
 
 
 def trace_lines(search: Search) -> list[str]:
-    """The lines of `harness trace RUN QUESTION_ID`: question, steps or texts shown, notes, costs and scores."""
+    """The lines of `harness trace RUN QUESTION_ID`."""
     record, convention = search.record, search.convention
     lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
     if (example := search.rows.examples.get(record["question_id"])) is not None:

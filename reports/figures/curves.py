@@ -76,7 +76,7 @@ def frame(parts: Sequence[Scored], score: str | None = None, convention: str = D
 
 
 def _cost_columns(reached: Reached, seed: int, convention: str) -> dict[str, float | None]:
-    """Mean costs at the stops a rule reached; None for TFLOPs that are unknown for some of them."""
+    """Mean costs at the stops a rule reached; None for unknown TFLOPs."""
     known = [(stop.flops / TERA, cluster) for _, stop, cluster in reached if stop.flops is not None]
     known = known if len(known) == len(reached) else []
     steps = [stop.steps(record) for record, stop, _ in reached]

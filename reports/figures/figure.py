@@ -61,7 +61,7 @@ class Figure:
 def by_score(
     table: pd.DataFrame, ending: str = "", hidden: Sequence[str] = (), *, best_first: bool = False, **names: str
 ) -> list[Titled]:
-    """A table for people for each data set, model and score, as `for_people`; ending: the last words of its title."""
+    """`for_people` for each data set, model and score; ending: of the title."""
     tables = []
     for (dataset, model, _), rows in table.groupby(SAME, sort=False):
         title = " · ".join(filter(None, (str(dataset), str(model), ending)))

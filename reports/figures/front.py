@@ -115,7 +115,7 @@ def points(
 
 
 def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
-    """Whether `other`, of the same data set, scores no less than `row`, costs no more, and is better in one of both."""
+    """Whether `other` scores no less than `row`, costs no more, and is better in one."""
     if other["dataset"] != row["dataset"] or any(r["ceiling"] or r["apart"] for r in (other, row)):
         return False
     dearer, better = float(other["tflops"] - row["tflops"]), float(other["score"] - row["score"])
@@ -123,7 +123,7 @@ def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
 
 
 def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size: tuple[float, float] = _WIDE) -> bytes:
-    """The rows of `points` of one data set, at least one, as a file of a form of FORMS; size: in inches."""
+    """The `points` of one data set, at least one, as a file; size: in inches."""
     with paper_style():
         from matplotlib.figure import Figure
 
@@ -196,7 +196,7 @@ def place_labels(
 
 
 def _draw_mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
-    """Draw one method; returns what stands for it in the legend; number: its place, by which a tooltip finds it."""
+    """Draw one method and return its mark; number: by which a tooltip finds it."""
     (x, y), style = _coordinates(point), _MARKS[mark_of(point)][1]
     xs, ys = _intervals(point)
     bars = [max(0.0, x - xs[0])], [max(0.0, xs[1] - x)]
@@ -213,7 +213,7 @@ def _coordinates(point: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """((low, high) of the TFLOPs, (low, high) of the score in points); twice the value itself for one without them."""
+    """((low, high) of the cost, of the score in points); the value twice without."""
     ends = []
     for name, value, scale in zip(("tflops", "score"), _coordinates(point), (1, 100), strict=True):
         known = [point[f"{name}{end}"] for end in (".low", ".high")]
@@ -223,7 +223,7 @@ def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[flo
 
 
 def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write the methods' names beside their marks, where there is room; a line joins a mark with a far label."""
+    """Write names beside their marks; a line joins a mark with a far label."""
     name_models = len({point["model"] for point in rows}) > 1
     labelled = [p for p in rows if len(rows) <= _MOST_LABELLED or mark_of(p) != "dominated"]
     names = [wrapped(f"{p['method']} ({p['model']})" if name_models else str(p["method"]), 40) for p in labelled]
@@ -248,7 +248,7 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _tooltip(point: Mapping[str, Any]) -> str:
-    """The text that a pointer over a mark reads: method, score, cost, and what the mark says of them."""
+    """What a pointer over a mark reads: method, score, cost, and what it means."""
     spent = f"{three_digits(point['tflops'], least=1e-9)} {COSTS[point['cost']][1]}"
     value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {spent}"
     if point["ceiling"]:

@@ -35,7 +35,7 @@ _MOST_COLUMNS = 40  # of a histogram, at most
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A log-normal by the mean and deviation of its logarithm; ks: see above; p: of a ks at least as large."""
+    """A log-normal by the mean and deviation of its logarithm, with its test."""
 
     mu: float
     sigma: float
@@ -50,7 +50,7 @@ class Fit:
 
 
 def node_counts(run: StoredRun) -> list[int]:
-    """Nodes retrieved for each answered question, the first ones included, up to the stop of the run itself."""
+    """Nodes retrieved for each answered question, up to the stop of the run itself."""
     return [visited_nodes(record) for record in run.records if record["error"] is None]
 
 
@@ -81,7 +81,7 @@ def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
 
 
 def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
-    """max |share of values <= k - F(k + 1/2)| over whole k, F being the log-normal of mu and sigma; 0 for no spread."""
+    """max |share of values <= k - F(k + 1/2)| over whole k; 0 for no spread."""
     numbers, counts = np.unique(values, return_counts=True)
     shares = np.cumsum(counts) / len(values)
     if sigma < 1e-12:
@@ -117,7 +117,7 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
 
 
 def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted: Fit | str) -> dict[str, Any]:
-    """The row of a run; head: its first columns; values: as `node_counts`; fitted: the fit, or why there is none."""
+    """The row of a run; head: its first columns; fitted: or why there is none."""
     answered = facts.answered_clusters(run)
     notes = [fitted] if isinstance(fitted, str) else []
     if zero := sum(v == 0 for v in values):
@@ -137,7 +137,7 @@ def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted
 
 
 def histogram(title: str, values: Sequence[int], fit: Fit | None) -> Panel:
-    """A panel with the histogram of whole numbers, each in the middle of its column, and the fitted curve over it."""
+    """A panel with the histogram of whole numbers and the fitted curve over it."""
     width, first = column_width(values), min(values)
     bars = []
     for start in range(first, max(values) + 1, width):

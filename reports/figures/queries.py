@@ -75,7 +75,7 @@ def break_even(index: float, query: float, reference: float) -> int | None:
 
 
 def cost_per_query(index: float | None, query: float | None, k: int) -> float | None:
-    """Cost of one of `k` queries of a document; an index of None is one that the method does not have."""
+    """Cost of one of `k` queries of a document; index: None if there is none."""
     return None if query is None else (index or 0.0) / k + query
 
 
@@ -125,7 +125,7 @@ def frame(
 
 
 def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:
-    """A run's TFLOPs of an index and of a query, and per query where 1, 2, ... (`per_document`) share the index."""
+    """A run's TFLOPs of an index and of a query, alone and with shared indexes."""
     index, query = _float_or_none(row["tflops.index"]), _float_or_none(row["tflops"])
     notes = ["k = queries that share the index of a document", *row["notes"]]
     answered = [record for record in run.records if record["error"] is None]
@@ -160,7 +160,7 @@ def _float_or_none(value: Any) -> float | None:
 
 
 def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
-    """For each data set and model: TFLOPs a query over the queries of a document, a line a method."""
+    """A panel a data set and model: TFLOPs a query over queries, a line a method."""
     drawn = []
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
         lines = []

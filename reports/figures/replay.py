@@ -37,7 +37,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rule:
-    """Stop at the `t_n`-th probe with p_yes above `t_p`; None: at the t_n-th whose likeliest token is Yes."""
+    """Stop at the t_n-th probe with p_yes above t_p, or whose likeliest token is Yes."""
 
     t_n: int
     t_p: float | None
@@ -119,7 +119,7 @@ class Trials:
 
 
 def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
-    """A step's `shown` as a list of spans; one over several documents is stored by its sources, a span each."""
+    """A step's `shown` as spans; one over several documents is a span each."""
     if shown["kind"] != "span" or shown["document_id"] or not shown["sources"]:
         return [shown]
     return [{**shown, "document_id": d, "start": a, "end": b, "sources": []} for d, a, b in shown["sources"]]
@@ -145,14 +145,14 @@ class Stop:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The stop rule of a run, the rule up to which it recorded others, and the method that replays them."""
+    """A run's stop rule, the furthest one recorded, and the method that replays."""
 
     own: Any
     most: Any
     method: Method = field(compare=False)
 
     def stop(self, record: Mapping[str, Any], rule: Rule | Trials, convention: str = DEFAULT) -> Stop | None:
-        """Where a search by `rule` would have stopped; None where the answered record does not hold it."""
+        """Where a search by `rule` would have stopped; None where that is not recorded."""
         own_index = own_stop_index(record, type(rule))
         index = own_index if rule == self.own else self.method.replay(record["steps"], **asdict(rule))
         if index is None or (own_index < 0 and rule.NEEDED):
@@ -167,7 +167,7 @@ class Recorded:
 
 
 def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) -> int:
-    """The place in the record's steps at which the run itself stopped by such a rule; -1 where it never asked."""
+    """The step at which the run itself stopped by such a rule; -1: never asked."""
     asked = (i for i, step in enumerate(record["steps"]) if rule.asked(step) and step["action"] != STUDY)
     return max(asked, default=-1)
 
@@ -198,7 +198,7 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
 def runs_with_rule(
     runs: Sequence[StoredRun], kind: type[Rule | Trials], warn: Callable[[str], None]
 ) -> list[tuple[StoredRun, Recorded]]:
-    """The runs with such a stop rule; one whose method cannot be loaded is left out with a warning."""
+    """The runs with such a stop rule, without those whose method cannot be loaded."""
     pairs = []
     for run in runs:
         try:
@@ -213,7 +213,7 @@ def runs_with_rule(
 
 @dataclass(frozen=True)
 class Scored:
-    """A run, the rules to show, and the scores of `stops_to_score`; None where a scorer left an answer out."""
+    """A run, the rules to show, and the scores of `stops_to_score`, None for none."""
 
     run: StoredRun
     recorded: Recorded
@@ -222,7 +222,7 @@ class Scored:
 
 
 def stops_to_score(run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials]) -> dict[Key, Stop]:
-    """(question id, step) -> the stop there, of `rules` other than the run's own: their answers have no score yet."""
+    """(question id, step) -> the stop there that the run itself did not make."""
     records = [record for record in run.records if record["error"] is None]
     stops = [(record["question_id"], recorded_rules.stop(record, rule)) for record in records for rule in rules]
     return {(question, stop.step): stop for question, stop in stops if stop is not None and not stop.own}

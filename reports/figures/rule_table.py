@@ -51,7 +51,7 @@ def frame(
 def _rule_rows(
     part: Scored, label: str, score: str, convention: str, costs: Callable[[Reached, int, str], dict[str, float | None]]
 ) -> Iterator[dict[str, Any]]:
-    """A run's rows, one for each rule: mean score and costs; empty where the recording does not cover it."""
+    """A run's row for each rule; empty where the recording does not cover it."""
     run, recorded, seed = part.run, part.recorded, int(part.run.config["seed"])
     common, rounded = (*facts.notes(run), *full_only_notes(run.records, convention)), _rounding_note(run)
     clusters, whole = facts.question_clusters(run), len(run.records)

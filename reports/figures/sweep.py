@@ -35,7 +35,7 @@ _MOST_TICKS = 8  # with more values, ticks stand at round numbers
 def figure(
     runs: Sequence[StoredRun], *, x: str | None, score: str | None, convention: str, warn: Callable[[str], None]
 ) -> Figure:
-    """The figure of the runs over `x`, by default the only setting that differs; else as `frame`."""
+    """The figure of the runs over `x`, by default the only setting that differs."""
     key = as_printed(x or only_varying_setting(runs), {key for run in runs for key in setting_values(run)})
     table = frame(runs, key, score, convention)
     if table[key].nunique() < 2:
@@ -91,13 +91,13 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
 
 
 def _sorted_values(cells: Sequence[Any]) -> list[Any]:
-    """The different values in a column of a setting, None left out: numbers by size, others as they come."""
+    """The different values of a setting but None: numbers by size, others as they come."""
     known = [value for value in dict.fromkeys(cells) if value is not None]
     return sorted(known) if all(map(is_number, known)) else known
 
 
 def panels(table: pd.DataFrame, x: str) -> list[Panel]:
-    """For each data set, model and score: the score and the cost over the setting, one line a method."""
+    """For each data set, model and score: score and cost over the setting, by method."""
     drawn = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
         known = _sorted_values(list(rows[x]))
@@ -125,7 +125,7 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
 
 
 def _method_line(method: str, rows: pd.DataFrame, x: str, value: str, scale: float, places: dict[Any, float]) -> Line:
-    """The line of column `value` times `scale`; places: value of `x` -> place on the axis; a reference spans them."""
+    """The line of column `value`; places: of values of `x`; a reference spans them."""
     points = []
     for row in facts.records(rows):
         ends = {f"{value}{end}": row.get(f"{value}{end}") for end in (".low", ".high")}

@@ -52,12 +52,12 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
 
 
 def text_group(run: StoredRun) -> tuple[str, str | None, str]:
-    """The key of runs with the same texts and tokens: data set, fingerprint of its rows, reader."""
+    """The key of runs with the same texts and tokens: data set, rows, reader."""
     return facts.run_key(run)[0], facts.fingerprint(run), str(run.config["model"]["name"])
 
 
 def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, Any]]:
-    """A row a kind of text over all that `runs` asked. Raises UserError for rows or a tokenizer not to be loaded."""
+    """A row a kind of text over all that `runs` asked. Raises UserError."""
     first = with_data_at(runs[0], data)
     read = read_rows(first, whole=True)
     name, _, model = text_group(first)

@@ -35,7 +35,7 @@ _TEXT_TITLE = "Values of the text"
 
 
 def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
-    """Return COLUMNS in the order of paper_results.csv, as reports.paper.frame has them; runs: may be none."""
+    """COLUMNS in the order of paper_results.csv; runs: may be none."""
     values = load()
     measured: dict[int, list[dict[str, Any]]] = {}
     for value, _, row in measured_rows(runs, values, margin=margin) if runs else ():
@@ -62,7 +62,7 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
 def tables(
     runs: Sequence[StoredRun], chosen: TableOrFigure | None = None, *, margin: float = MARGIN
 ) -> list[tuple[str, pd.DataFrame]]:
-    """Titled frames: a summary, then one a table; chosen: that table alone, with the one whose rows it runs too."""
+    """A summary, then a titled frame a table; chosen: it and the table it runs too."""
     whole, frames = frame(runs, margin=margin), []
     for place, group in whole.groupby("place", sort=False):
         item = next((p for p in tables_and_figures() if p.label == place), None)
@@ -77,7 +77,7 @@ def tables(
 def text(
     runs: Sequence[StoredRun], named: Sequence[tuple[str, pd.DataFrame]], form: str, margin: float = MARGIN
 ) -> str:
-    """The tables `named` (title, table) as html, markdown, latex or text, with the legend of the verdicts below."""
+    """The tables as html, markdown, latex or text, with the legend of the verdicts."""
     below = [*(incomplete(runs) if runs else ()), *legend(margin)]
     if form == "html":
         return page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
@@ -85,7 +85,7 @@ def text(
 
 
 def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
-    """How many printed values of each table have which verdict; a value that two runs measure counts twice."""
+    """How many printed values of each table have which verdict, by run."""
     kinds = (EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE, NOT_RUN, NOT_COMPARED, EMPTY)
     rows = []
     for title, table in named:

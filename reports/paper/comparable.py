@@ -65,7 +65,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _differences(head: str, used: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
-    """A sentence, begun by `head`, for each key of `paper` with another value in `used`, and one for all it lacks."""
+    """A sentence for each key of `paper` with another value in `used`, one for the rest."""
     others = [key for key, value in paper.items() if key in used and used[key] != value]
     missing = [key for key, value in paper.items() if key not in used and value not in (None, {})]
     sentences = [f"{head}{key} is {_shown(used[key])}, the paper's is {_shown(paper[key])}" for key in others]
@@ -81,7 +81,7 @@ def _shown(value: Any) -> str:
 
 
 def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
-    """Why the models of a run are not those by which the paper got its printed `value`; paper: what they must be."""
+    """Why a run's models are not those by which the paper got the value."""
     config = run.config
     if config["model"].get("embedded"):
         return Findings([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
@@ -102,7 +102,7 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
 
 
 def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], paper: Model) -> Findings:
-    """Why a role's model `used` is not `paper`: by content if that one can be loaded, by name if it is a service."""
+    """Why a role's model is not `paper`: by content, or by name for a service."""
     name = f"model: the {role} is {_name_of(used)}, the paper's is {paper.name}"
     if used.get("backend") == "endpoint" or "backend" not in paper.settings:
         if not _is_named(used, paper.name):
@@ -141,12 +141,12 @@ def _is_named(config: Mapping[str, Any], name: str) -> bool:
 
 
 def _name_of(config: Mapping[str, Any]) -> str:
-    """The last part of the hub id, folder or file of weights, which may not be the preset's; else the name."""
+    """The last part of the hub id, folder or file of weights; else the name."""
     return last_part(str(config.get("source") or config.get("name") or "not recorded"))
 
 
 def _encoder_reasons(run: StoredRun, paper: Settings) -> Findings:
-    """Why the run's encoder and reranker are not the paper's: by name, then by content and settings."""
+    """Why encoder and reranker are not the paper's, by name, content and settings."""
     result = Findings()
     for role, paper_model in paper.encoders.items():
         used = run.config.get(role) or {}
@@ -182,7 +182,7 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
 
 
 def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> list[str]:
-    """What is wrong with the runs that gave the method a number: each must be comparable itself; a sentence each."""
+    """What is wrong with the runs that gave the method a number, a sentence each."""
     sentences = []
     for key, amount in (run.manifest.get("amounts") or {}).items():
         if "run" not in amount:  # printed in the paper
@@ -205,7 +205,7 @@ def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
 
 
 def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
-    """A sentence for each prompt that is not the paper's, with both texts from just before they begin to differ."""
+    """A sentence for each prompt that is not the paper's, from where they differ."""
     prompts = run.manifest.get("prompts")
     if prompts is None:
         return ["prompts: not recorded"]
@@ -224,7 +224,7 @@ def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
 
 
 def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Findings:
-    """Why the run's data set, split, questions, settings or cut contexts are not those of the printed value."""
+    """Why data set, questions, settings or contexts are not those of the value."""
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
         names = listed([item.dataset for item in value.rules])
@@ -262,7 +262,7 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
 
 
 def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
-    """Why the run has no number of the printed metric, as a list of one sentence; [] where it has one."""
+    """Why the run has no number of the printed metric, or []."""
     metric = value.metric
     if metric.problem is not None:
         return [f"metric: {metric.problem}"]
@@ -281,7 +281,7 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
 
 
 def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
-    """What makes a run less than the experiment that it names: it did not end, changed on the way, or lacks answers."""
+    """What the run lacks of the experiment: its end, answers, one setting."""
     metric, entry, sentences = value.metric, value.entry, []
     state = run.summary.get("state", "running")
     if state != "finished":
@@ -309,6 +309,6 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
 
 
 def _lacking_score(noun: str, scorer: str, score_names: Sequence[str]) -> str:
-    """The reason for a run without `noun`, with the command that adds `scorer` to its scores `score_names`."""
+    """The reason for a run without `noun`, with the command that adds `scorer`."""
     names = ",".join(dict.fromkeys([*score_names, scorer]))
     return f"metric: the run has no {noun}; add it with: harness score RUN --scorers {names}"

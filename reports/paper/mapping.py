@@ -40,7 +40,7 @@ class DatasetRule(_Strict):
 
 
 class MeanRule(_Strict):
-    """A label that is a mean over other labels' data sets, each counting the same; stand_ins, tokens: as above."""
+    """A mean over other labels' data sets, each counting the same."""
 
     mean_of: tuple[str, ...] = Field(min_length=1)
     stand_ins: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Metric(_Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Metric:
-        """Check that exactly one kind of metric is set, and that its phases are search and answer."""
+        """Check that exactly one kind of metric is set, and its phases."""
         named = (self.score, self.corpus, self.problem)
         if sum((*(name is not None for name in named), bool(self.phases), self.requests)) != 1:
             raise ValueError("set exactly one of score, corpus, phases, requests and problem")
@@ -125,7 +125,7 @@ class Entry(_Strict):
 
 
 class Deviation(_Strict):
-    """What the project knows to do otherwise than a paper; of all presets, or papers, where none is named."""
+    """What is known to differ from a paper; of all presets or papers by default."""
 
     note: str
     presets: tuple[str, ...] = ()
@@ -144,5 +144,5 @@ class Mapping(_Strict):
 
 
 def parse_mapping(text: str) -> Mapping:
-    """The mapping of a YAML text. tests/reports/test_paper.py checks the shipped one's names."""
+    """The mapping of a YAML text."""
     return Mapping.model_validate(yaml.safe_load(text))

@@ -35,7 +35,7 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
 
 
 def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> list[str]:
-    """A sentence for each mean that the runs measure in part, with the data sets that lack one; values: as `load`."""
+    """A sentence for each mean of which data sets lack a run; values: as `load`."""
     sentences: list[str] = []
     for value in load() if values is None else values:
         members = [rule.dataset for rule in value.rules]
@@ -51,7 +51,7 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
 
 
 def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs of the value's preset ("dragon[minilm]" is dragon) at its length, none made elsewhere."""
+    """The runs of the value's preset ("dragon[minilm]" is dragon) at its length."""
     names = [re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"])) for run in runs]
     of_preset = [run for run, name in zip(runs, names, strict=True) if name == value.entry.preset]
     tokens = value.rules[0].tokens
@@ -60,7 +60,7 @@ def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
-    """The runs on the value's data sets by data set, those of the same settings (but the data set's own) together."""
+    """The runs by data set, those with the same other settings together."""
     members = [rule.dataset for rule in value.rules]
     groups: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:

@@ -17,7 +17,7 @@ WIDE, NARROW = LEVEL, 0.90  # the levels of the two intervals: see harness.stats
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured, with its 95 % (wide) and 90 % interval (narrow); wording: TFLOPs of WORDING tokens, or 0."""
+    """What was measured, its 95 % and 90 % intervals, TFLOPs of WORDING tokens."""
 
     value: float | None = None
     wide: tuple[float, float] | None = None
@@ -52,7 +52,7 @@ def measure(value: Value, run: StoredRun) -> Measured:
 
 
 def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
-    """The mean over data sets, each counting the same, as papers take it; it has what all `parts` have."""
+    """The mean over data sets, each counting the same, as papers take it."""
     values = [part.value for part in parts if part.value is not None]
     if len(parts) == 1 or len(values) < len(parts):
         return parts[0] if len(parts) == 1 else Measured()
@@ -73,7 +73,7 @@ def scorer_of(corpus: str) -> str:
 
 
 def _with_intervals(find: Callable[[float], Interval], scale: float) -> Measured:
-    """The value and both its intervals, times `scale`; find: level of an interval -> value with it."""
+    """The value and both its intervals, scaled; find: level -> interval."""
     wide, narrow = find(WIDE), find(NARROW)
 
     def ends(estimate: Interval) -> tuple[float, float] | None:
@@ -89,13 +89,13 @@ def _mean_value(
     bounds: tuple[float, float] | None = None,
     scale: float = 1.0,
 ) -> Measured:
-    """The mean of `values`, times `scale`, with both its intervals; bounds: as in harness.stats.bootstrap.interval."""
+    """The mean of `values`, scaled, with both its intervals."""
     seed = int(run.config.get("seed") or 0)
     return _with_intervals(lambda level: interval(values, clusters, seed=seed, level=level, bounds=bounds), scale)
 
 
 def _search_tflops(run: StoredRun, convention: str) -> Measured:
-    """TFLOPs of search and answer per question, without an index; no value where a model's sizes are unknown."""
+    """TFLOPs of search and answer per question, without an index, if known."""
     spent = costs.phase_costs(run, "answer", convention)
     search, answer = costs.phase_costs(run, "search", convention).tflops, spent.tflops
     if search is None or answer is None:
@@ -106,7 +106,7 @@ def _search_tflops(run: StoredRun, convention: str) -> Measured:
 
 
 def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
-    """index / questions + search; half-widths are added, so that the interval holds whatever the correlation."""
+    """index / questions + search; adding half-widths holds at any correlation."""
     if index.value is None or search.value is None:
         return Measured()
 

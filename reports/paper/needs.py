@@ -66,7 +66,7 @@ def needs(suite: Suite) -> Needs:
 
 
 def _add_run(needed: Needs, r: Resolution) -> None:
-    """Add the models, encoders and files of a suite's run, resolved as `r`; its GPU memory if it is the most."""
+    """Add models, encoders and files of a run; its GPU memory if it is the most."""
     method: Method | None = None
     with suppress(ConfigError):  # a package that it needs is missing
         method = make_method(r)

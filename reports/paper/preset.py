@@ -34,7 +34,7 @@ _FILE_KEYS = {"documents", "support"}
 
 @dataclass(frozen=True)
 class Model:
-    """A model or encoder: the last part of its hub id, settings (none if not shipped here), hub id, sizes if known."""
+    """A model or encoder by its hub id, with its settings and sizes if known."""
 
     name: str
     settings: dict[str, Any]
@@ -60,7 +60,7 @@ class Settings:
 
 
 def settings_of(value: Value, rule: DatasetRule) -> Settings:
-    """The settings of a run that measures the printed `value` on the data set of `rule`. Raises UserError."""
+    """The settings of a run that measures `value` on `rule`. Raises UserError."""
     entry, paper = value.entry, value.paper
     r, method = _resolve_preset(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
     choice = r.parts["method"]
@@ -101,7 +101,7 @@ _Roles = tuple[tuple[str, str | None], ...]
 
 @cache
 def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Resolution, Method]:
-    """(settings of a run of the preset under profile paper, its method); roles: (role, model or None for any) each."""
+    """(the preset under profile paper, its method); roles: None for any model."""
     with patch.dict(os.environ):
         os.environ.pop(registry.ENV, None)
         known = _presets_by_source()
@@ -128,7 +128,7 @@ def _presets_by_source() -> dict[str, str]:
 
 
 def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
-    """The model of a role: that of the row or paper, else the preset's own, else the reader; None for any."""
+    """A role's model by row or paper, else preset, else reader; None for any."""
     roles, own = value.paper.roles, r.parts.get(f"roles.{role}")
     if role in roles and roles[role] is None:
         return None
@@ -142,6 +142,6 @@ def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
 
 
 def _shipped_model(config: Any, name: str, keys: tuple[str, ...]) -> Model:
-    """A shipped model or encoder as a `Model`: of its `config` the settings `keys`, its source and its sizes."""
+    """A shipped model or encoder with the settings `keys` of its config."""
     shape = {} if config.shape is None else config.shape.model_dump()
     return Model(name, {key: getattr(config, key) for key in keys}, config.source or "", shape)

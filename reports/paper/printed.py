@@ -90,7 +90,7 @@ def _shipped_rules() -> Mapping:
 
 
 def _paper_of(entry: Entry, paper: Paper) -> Paper:
-    """The paper as this entry has it: with its own models; `questions` are the whole set where others have a subset."""
+    """The paper with this entry's models and number of questions."""
     changes: dict[str, object] = {"roles": {**paper.roles, **entry.roles}}
     if entry.questions is not None:
         full_set = {"questions": entry.questions, "subset": None}
@@ -104,7 +104,7 @@ def _paper_of(entry: Entry, paper: Paper) -> Paper:
 
 
 def _parse_number(text: str, scale: float) -> tuple[float, int]:
-    """A printed number and its digits behind the point; with a scale of 0.01, "0.7207" is 72.07 of 100 points."""
+    """A number and its digits; with a scale of 0.01, "0.7207" is 72.07 points."""
     plain = text.replace(",", "").strip()
     number, digits = float(plain), len(plain.partition(".")[2])
     if scale == 1:

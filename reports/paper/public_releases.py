@@ -83,7 +83,7 @@ def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
 
 
 def other_owner(source: str, paper_model: Model) -> str | None:
-    """The end of a sentence where a hub id is of another owner than the paper's; None for a folder or a bare name."""
+    """The end of a sentence where a hub id is of another owner, or None."""
     hubs = _hubs(paper_model)
     if source.startswith(("/", ".", "~")) or "/" not in source or source.lower() in {hub_id.lower() for hub_id in hubs}:
         return None
@@ -127,7 +127,7 @@ def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], n
 
 
 def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
-    """How the run's questions differ from the official `split` in what is published of it: ids, kinds, documents."""
+    """How the questions differ from what is published of `split`."""
     known: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
     config, revision = run.config["dataset"], (run.manifest.get("dataset") or {}).get("revision")
     result = Findings(unchecked=[] if revision and not config.get("data") else ["rows"])

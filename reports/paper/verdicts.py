@@ -92,7 +92,7 @@ def measured_rows(
     margin: float = MARGIN,
     convention: str | None = None,
 ) -> list[tuple[Value, bool, dict[str, Any]]]:
-    """(printed value, whether it is a mean over several runs, its row of `frame`), in the order of the values."""
+    """(value, whether it is a mean over several runs, its row of `frame`)."""
     values = load() if values is None else values
     facts.check_runs(runs)
     if convention is not None:
@@ -124,7 +124,7 @@ def legend(margin: float = MARGIN) -> list[str]:
 
 
 def text(runs: Sequence[StoredRun], form: str, margin: float = MARGIN, convention: str | None = None) -> str:
-    """The table of `frame` in a format of reports.table_formats.FORMATS; for people with its legend."""
+    """The table of `frame` in a format of FORMATS; for people with its legend."""
     whole = frame(runs, margin=margin, convention=convention)
     if form in ("csv", "json"):
         return render(whole, form)
@@ -171,12 +171,12 @@ def verdict(value: Value, measured: Measured, n: int, margin: float = MARGIN, un
 
 
 def _table_key(value: Value) -> tuple[str, str, str]:
-    """(paper, table, preset): shared by printed rows that differ in the reader or the place of the evidence alone."""
+    """(paper, table, preset): of rows that differ in reader or place alone."""
     return value.entry.source, value.entry.table, value.entry.preset
 
 
 def _of_another_row(value: Value, run: StoredRun, readers: Collection[str]) -> bool:
-    """Whether the run belongs to another row of the table, by its reader (readers: of all rows) or its place."""
+    """Whether the run belongs to another row, by its reader or its place."""
     model = run.config["model"]
     reader = last_part(str(model.get("source") or model["name"])).lower()
     row_place, place = value.entry.settings.get("place"), (run.config["dataset"].get("options") or {}).get("place")
@@ -240,7 +240,7 @@ def _verdict_row(
 
 
 def _rescored_once(value: Value, run: StoredRun, measured: _MeasuredCache) -> Findings:
-    """Whether the value's scores and gold answers are those of answers and data set, from `measured` where known."""
+    """Whether scores and gold answers are those of answers and data set."""
     metric = value.metric
     if not metric.in_points:
         return Findings(unchecked=["costs"])
@@ -258,7 +258,7 @@ def _rescored_once(value: Value, run: StoredRun, measured: _MeasuredCache) -> Fi
 
 
 def _differences_of_pairs(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> Findings:
-    """What differs between the runs and the value; each reason and mark with its data sets where not all have it."""
+    """What differs between runs and value, with the data sets of each."""
     checks = [(facts.run_key(run)[0], differences(value, run, rule, runs)) for rule, run in pairs]
 
     def with_datasets(part: str) -> list[str]:
