@@ -1,12 +1,10 @@
-"""Whether a gold answer stands in what the reader was shown: LongRefiner's recall (LongRefiner, figure 3).
+"""Whether a gold answer stands in what the reader was shown (LongRefiner, figure 3).
 
-The pieces of a record's `shown` are put together with a blank line between, and text and answer normalised as SQuAD
-does it; the answer must stand there in whole words, so "art" is not in "party". "yes", "no" and "unanswerable" are
-found in any long text, or never, and say nothing: a question with no other answer is left out.
+The pieces of `shown` are joined by blank lines, text and answer normalised as SQuAD does it; the answer must stand
+there in whole words. "yes", "no" and "unanswerable" say nothing: a question with no other answer is left out.
 
-FlashRAG's evaluator asks another question of retrieved texts: whether the normalised text of any piece contains a
-normalised answer as a string of characters. "art" is in "party", every answer counts, and no question is left out.
-docs/methods/scoring.md#answer-recall has both.
+FlashRAG asks whether any piece contains an answer as a string: "art" is in "party", every answer counts, and no
+question is left out. docs/methods/scoring.md#answer-recall has both.
 """
 
 from collections.abc import Mapping, Sequence

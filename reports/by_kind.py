@@ -57,10 +57,9 @@ def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str
 def split_by_kind(
     runs: Sequence[StoredRun], by: str, known: Sequence[Mapping[str, Sequence[str | None]]] = ()
 ) -> list[StoredRun]:
-    """The runs, each divided by the kind of its questions; those whose kind is unknown are left out.
+    """The runs, each divided by the kind of its questions, without those whose kind is unknown.
 
-    known: `kinds_of` each run. Raises UnknownName for a `by` that is none of BY and no column of the rows, UserError
-    where no question has a kind.
+    known: `kinds_of` each run. Raises UnknownName for an unknown `by`, UserError where no question has a kind.
     """
     if by not in BY:
         carried = {n for run in runs for r in run.whole_records for n in (r.get("gold") or {}).get("extra") or ()}

@@ -1,8 +1,7 @@
 """What of a wide frame is printed: the columns that fit a terminal, one section a data set, best first.
 
-sections(frame) ─► [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)]    for people: text, md, latex
-                   with a line below on what costs are measured by
-pick_columns(frame)   ─► the same rows, few columns                                       or those that --columns names
+sections(frame)       [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)] with a legend of costs
+pick_columns(frame)   the same rows, few columns, or those that --columns names
 """
 
 import re
@@ -34,10 +33,7 @@ class Section(NamedTuple):
 
 
 def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
-    """Rows by data set, within one by `score` (default: its headline), best first; ties keep their order.
-
-    Runs of other questions (`apart`) come last.
-    """
+    """Rows by data set, then by `score` (default: headline), best first, those `apart` last; a stable sort."""
     values = [row.get(score or row["headline"]) for row in frame.to_dict("records")]
     table = frame.copy().assign(_value=pd.Series(values, index=frame.index, dtype="float64"))
     keys = ["dataset", "apart", "_value"]
@@ -48,8 +44,7 @@ def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
 def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> pd.DataFrame:
     """The frame with the columns that fit a terminal, or with `columns` after those that say which run it is.
 
-    score: the one shown where `columns` is None, by default the headlines. The interval of a column comes with it.
-    Raises UnknownName for a column the frame does not have.
+    score: in place of the headlines. Intervals come along. Raises UnknownName.
     """
     known = [str(name) for name in frame.columns]
     if columns is None:

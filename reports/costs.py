@@ -7,10 +7,7 @@ question_money(run)                        likewise in money, of requests to ser
 
     share of an index = what building it cost / questions of this run that were asked of its document
 
-A question with a document of its own pays the whole index. One that was found in the cache costs what building it
-did. The papers print search and answer alone; that is `with_index=False`.
-
-step_flops(step["flops"], convention)      older runs kept the FLOPs of steps by "full" alone
+An index found in the cache costs what building it did. Papers print `with_index=False`.
 """
 
 from array import array
@@ -40,8 +37,8 @@ def check_convention(convention: str) -> None:
 class Costs:
     """What one phase cost, an entry for each question (or index).
 
-    tflops is None where a model's shape is unknown; the others are empty where a run made elsewhere, or an older one,
-    has none. seconds: of the calls themselves; queued: that they waited (harness/cost/flops.py).
+    tflops is None where a model's shape is unknown; others are empty where a run has none. seconds: of the calls
+    themselves; queued: that they waited.
     """
 
     tokens: Sequence[float]
@@ -55,10 +52,8 @@ class Costs:
 def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
     """Costs of `phase` for each question answered ("search", "answer") or each document indexed ("index").
 
-    Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
-    those that went through a model (read and written, without cached ones); TFLOPs are 1e12 FLOPs. Where an index
-    belongs to a question, a document's cost is that of all its indexes. A run made elsewhere has costs of the whole
-    question alone, which stand under "answer"; what it lacks is an empty list.
+    Failed ones are left out: half a cost says nothing. Tokens are those read and written, without cached ones. A
+    document's cost is that of all its indexes. All costs of a run made elsewhere stand under "answer".
     """
     if phase != "answer" and "imported" in run.manifest:
         return Costs([], None, [])
@@ -90,10 +85,7 @@ def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Seque
 
 
 def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
-    """Whether the seconds of a run's calls hold no time in a queue: `queued` is known, or questions ran in turn.
-
-    Of a batch (model.batch), the time of a single request is not known.
-    """
+    """Whether seconds hold no time in a queue: `queued` is known, or questions ran in turn, and no batch."""
     if run.config["model"].get("batch"):
         return False
     return bool(queued) or all((start.get("parallel") or 1) == 1 for start in run.manifest.get("starts") or ())
@@ -111,10 +103,7 @@ def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str
 
 
 def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bool = True) -> dict[str, float]:
-    """1e12 FLOPs by answered question, with its share of indexes where `with_index`.
-
-    {} where a model's FLOPs are not known, or the run folder lacks indexes that its summary counts.
-    """
+    """1e12 FLOPs by answered question, with its share of indexes where `with_index`; {} where a part is not known."""
     return _by_question(run, lambda usage: None if usage.get("uncounted") else _tflops(usage, convention), with_index)
 
 
@@ -135,10 +124,7 @@ def index_money(run: StoredRun) -> list[float]:
 
 
 def run_money(run: StoredRun) -> float | None:
-    """Money of the whole run: of failed questions, of indexes (what building them cost) and of its judges.
-
-    None where nobody took any, or a price is unknown.
-    """
+    """Money of the whole run with failed questions, indexes and judges; None if none or not known."""
     judges = [(judge.get("usage") or {}, judge.get("price")) for judge in (run.manifest.get("judges") or {}).values()]
     if not is_billed(run) and not any("billed" in usage for usage, _ in judges):
         return None
@@ -217,10 +203,7 @@ def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
 
 
 def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
-    """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under another one.
-
-    value: `flops`, `probe_flops` or `answer_flops` of a step, by convention; nothing in it is 0.
-    """
+    """FLOPs of a step, its probe or answer; a plain number is "full", and None under another convention."""
     if isinstance(value, Mapping):
         return float(value.get(convention, 0.0))
     return float(value) if convention == "full" or not value else None

@@ -3,18 +3,17 @@
     questions(runs, ...) ─► Questions(head, blocks, notes)
 
     head      {"name", "score", "methods": [{"label", "model", "run", "ceiling"}, ...], "reference": 1,
-               "count", "starts": [0, 24, ..., 5000]}      "reference" is a place in "methods", "starts" the first
-                                                           question of each part and how many have details
+               "count", "starts": [0, 24, ..., 5000]}      the first question of each part, and how many have details
     blocks    "list"      {"ids", "texts", "gold", "options", "predictions", "values", "failed"}
-              "part-0"    [[answer or null, one a method], ...], one a question from starts[0] to starts[1] - 1
+              "part-0"    [[answer or null, one a method], ...], one a question
               "graph-0"   a drawn graph (reports/search_player.py)
 
-    In the list "predictions" and "values" (the headline score, null where there is none) have one row a method, and
-    "failed" the places of the questions that failed. An answer: {"prediction", "scores", "stop", "error", "truncated",
-    "shown": [...], "shown_total", "steps": [...], "steps_total", "replay": {...}}, without what is empty.
+    "predictions" and "values" (of the headline) have a row a method, "failed" the places of failed questions. An
+    answer: {"prediction", "scores", "stop", "error", "truncated", "shown": [...], "shown_total", "steps": [...],
+    "steps_total", "replay": {...}}, without what is empty.
 
-Every question can be searched. Texts are cut, with their length behind, to the longest of LENGTHS for which the data
-set stays within its share of the page; if the shortest is too long, the last questions have no details.
+Every question can be searched. Texts are cut to the longest of LENGTHS for which the data set stays within its share
+of the page; if the shortest is too long, the last questions have no details.
 """
 
 import json
@@ -93,10 +92,7 @@ class _Source:
     convention: str
 
     def parts(self, ids: Sequence[str], length: Length, searches: Searches | None = None) -> Iterator[list[list[Any]]]:
-        """Yield the answers to `ids`, [question][run], in parts of about _PART bytes; None where a run has no record.
-
-        searches: adds their replays.
-        """
+        """Yield the answers to `ids`, [question][run], in parts of about _PART bytes; searches: adds their replays."""
         part: list[list[Any]] = []
         size = 0
         for question_id in ids:
@@ -125,10 +121,9 @@ def questions(
     limits: Limits,
     convention: str = DEFAULT,
 ) -> Questions:
-    """What the page knows of the questions of one data set's runs; labels: their methods' names; rows: of each run.
+    """What the page knows of the questions of one data set's runs; labels, rows: of each run.
 
-    reference: the place of one in `runs`; convention: how the FLOPs of steps are counted. Raises DataError for damaged
-    texts of a run folder.
+    reference: the place of one in `runs`. Raises DataError for damaged texts of a run folder.
     """
     score = facts.headline(runs[0])
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))

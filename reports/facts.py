@@ -139,20 +139,13 @@ def fingerprint(run: StoredRun) -> str | None:
 
 
 def task(run: StoredRun) -> dict[str, Any]:
-    """What the data set asked of every answer: instruction, answer_prefix, demonstration, max_answer_tokens, or None.
-
-    They stand here as configured: a prefix changes what is scored too, even where an instruction says the same words.
-    """
+    """What the data set asked of every answer, as configured: a prefix changes what is scored too."""
     dataset = run.config["dataset"]
     return {key: dataset.get(key) for key in ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")}
 
 
 def reader(run: StoredRun) -> str:
-    """Identity of the model that wrote the answers: its manifest entry (weights, tokenizer, template) as JSON text.
-
-    That is the reader, or whichever role the records name for the phase "answer": a PECAN search answers itself. Where
-    the manifest does not say, the configuration of the reader.
-    """
+    """Identity of the models that wrote the answers, as JSON text of the manifest or the configuration."""
     models: dict[str, Any] = run.manifest.get("models") or {}
     answered = {role for r in run.records for role in (r["usage"].get("answer") or {}).get("roles") or ()}
     identities = [canonical(models[role]) for role in sorted(answered & set(models))]
@@ -189,12 +182,10 @@ def score_names(run: StoredRun) -> list[str]:
 
 
 def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None) -> Scored:
-    """The values of score `name`, in the order of the records.
+    """The values of score `name`, in the order of the records. Raises UnknownName.
 
-    A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or where its record says
-    that it does not count here (it belongs to another group, or has no supporting marks). An answered question without
-    this score is left out and counted in `missing`. clusters: `question_clusters`, where they are known already. Raises
-    UnknownName for a score the run does not have.
+    A failed question scores 0.0; it is left out if the run's config says `failed: skip`, or if its record lacks the
+    score, as one of another group does. `missing` counts answers without the score. clusters: if known.
     """
     known = score_names(run)
     if name not in known:
@@ -218,10 +209,7 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
 
 
 def corpus_names(run: StoredRun) -> dict[str, str]:
-    """Score over all answers together (BLEU) -> the run's score whose counts it adds up, in the order of the scores.
-
-    Only those whose counts every record holds that is scored: sums over a part would be another number.
-    """
+    """Score over all answers together (BLEU) -> the run's score whose counts it adds up, if every record holds them."""
     names, first_counts = dict[str, str](), dict(next(_corpus_counts(run), ("", {}))[1])
     for name in filter(first_counts.__contains__, score_names(run)):
         if all(name in counts for _, counts in _corpus_counts(run)) and (count := lookup(name).counts) is not None:
@@ -233,10 +221,7 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
 
 
 def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
-    """The value of `name`, one of `corpus_names`, in [0, 1] with its interval, by cluster.
-
-    A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
-    """
+    """The value of `name`, one of `corpus_names`, in [0, 1] with its interval; a failed question is an empty answer."""
     scorer = corpus_names(run)[name]
     kept = {question: counts[scorer] for question, counts in _corpus_counts(run)}
     pairs = zip(run.records, question_clusters(run), strict=True)
@@ -388,10 +373,9 @@ def interval_columns(name: str, estimate: Interval) -> dict[str, float | None]:
 def mean_of_samples(
     values: Sequence[float], intervals: Sequence[tuple[float | None, float | None] | None]
 ) -> tuple[float, tuple[float, float] | None]:
-    """The mean of k independent samples' means m_i, each counting the same, with its interval.
+    """The mean of k independent means m_i, each counting the same, with its interval, if all have one.
 
-    The errors add in quadrature: with m_i in [low_i, high_i], low = m - sqrt((m_1 - low_1)^2 + ...) / k, high likewise;
-    None where a sample has no interval.
+    Errors add in quadrature: low = m - sqrt((m_1 - low_1)^2 + ...) / k, high likewise.
     """
     middle, ends = sum(values) / len(values), [bounds or (None, None) for bounds in intervals]
     below = [m - low for m, (low, _) in zip(values, ends, strict=True) if low is not None]

@@ -3,9 +3,8 @@
     rows = read_rows(run)
     rows.examples["2hop__482757"].gold.answers     rows.text(record["shown"][0])     rows.problem    None
 
-Records hold all of that (harness/engine/record_texts.py). Those of older versions, and of a data set with
-keep_texts=no, do not: the rows are then read from where run.yaml says the data set is, without a connection; one of the
-hub comes from the cache. Rows that are not those the run was made with are not used: `problem` then says why.
+Records of older versions, and with keep_texts=no, hold none: the rows are then read from where run.yaml says, without
+a connection. Rows that are not those the run was made with are not used: `problem` then says why.
 """
 
 import os
@@ -32,8 +31,7 @@ offline = partial(patch.dict, os.environ, HF_HUB_OFFLINE="1")
 class Rows:
     """Examples by question id; there are none where `problem` says why.
 
-    documents: whole, where the data set was read; characters: their lengths; texts: what the run folder holds of texts
-    that were shown, by checksum.
+    documents: where the data set was read; characters: their lengths; texts: long texts that were shown, by checksum.
     """
 
     examples: Mapping[str, Example] = field(default_factory=dict)
@@ -66,10 +64,9 @@ def with_data_at(run: StoredRun, data: str | None) -> StoredRun:
 
 
 def read_rows(run: StoredRun, *, data: str | None = None, whole: bool = False) -> Rows:
-    """The questions of `run` without the texts shown (`Rows.texts`).
+    """The questions of `run` without the texts shown; missing or changed data is a `problem`.
 
-    data: where the rows are now, instead of what the run holds; whole: with its documents, from the data set. Never
-    raises for data that is missing or has changed: see `problem`.
+    data: where the rows are now; whole: with documents, from the data set.
     """
     return rows_of([run], data=data, whole=whole)[0]
 
@@ -99,7 +96,7 @@ def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool =
 def with_rows(
     runs: Sequence[StoredRun], data: str | None, warn: Callable[[str], None], *, whole: bool = False
 ) -> list[tuple[StoredRun, Rows]]:
-    """Each run with its rows; one without is left out with a warning. data, whole: as in `read_rows`.
+    """Each run with its rows (as `read_rows`); one without is left out with a warning.
 
     Raises UserError where no run has any, and for `data` where runs are over several data sets.
     """
@@ -147,9 +144,9 @@ def _rows_of_data_set(run: StoredRun) -> Rows:
 
 
 def other_texts(run: StoredRun) -> int | None:
-    """How many records hold another question, gold answer or length of a text than the data set; None if unknown.
+    """How many records hold another question, gold answer or length of a text than the data set.
 
-    It is known of bundled data sets, and of those of the hub in the cache. A file of the user's proves nothing.
+    None where that proves nothing: for a file of the user's, and a data set that is not here.
     """
     rows = Rows(problem="a file") if run.config["dataset"].get("data") else _rows_of_data_set(run)
     if rows.problem is not None:

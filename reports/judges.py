@@ -1,10 +1,9 @@
-"""How far the judges of a run agree: those of correctness with each other and the headline score, all with hand labels.
+"""How far the judges of a run agree with each other, the headline score and hand labels.
 
     judge_agreements(run)           [{"a": "judge.m", "b": "musique.answer_f1", "n": 198, "share": 0.92, "kappa": 0.84}]
     label_agreements(run, labels)   the same with "b": "labels"
 
-A score that is no judge's counts as right from RIGHT on. Failed questions, which every score counts as wrong, are left
-out: all would agree on them.
+A score counts as right from RIGHT on. Failed questions are left out: all would agree on them.
 """
 
 import csv
@@ -39,10 +38,7 @@ def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
 
 
 def label_agreements(run: StoredRun, labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Each judge of the run beside labels given by hand: a, b, n, share, kappa.
-
-    labels: question id -> verdict, as `read_labels` returns them; those of other questions are not counted in n.
-    """
+    """Each judge of the run beside labels given by hand (`read_labels`): a, b, n, share, kappa."""
     pairs = []
     for judge in facts.judges(run):
         judged = {row["question_id"]: (row["notes"].get(JUDGES) or {}).get(judge) for row in run.records}
@@ -84,9 +80,8 @@ def read_labels(path: Path) -> dict[str, str]:
 def agreement(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[str, float | None]:
     """How far two raters agree; pairs: what both say of each item.
 
-    share: of items that both rate alike (None without items); kappa: Cohen's, 1 for full agreement and 0 for that of
-    chance, (share - chance) / (1 - chance), where chance is the share expected of independent raters who give each
-    rating as often as these do (J. Cohen 1960). None where chance alone agrees always: both gave every item one rating.
+    share: of items that both rate alike; kappa: (share - chance) / (1 - chance), where chance is the share expected of
+    independent raters with these ratings (J. Cohen 1960); None where chance alone agrees always.
 
     >>> agreement([(True, True), (True, False), (False, False), (False, False)])
     {'share': 0.75, 'kappa': 0.5}

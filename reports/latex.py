@@ -56,9 +56,8 @@ def table(
 ) -> str:
     """A LaTeX table with its caption and notes. All texts are plain and of one line.
 
-    numeric: for each column, whether it holds numbers; ranks: (row, column) -> 1 for the best value, 2 for the second;
-    notes: those of all rows, and those with a mark in the last column; names: heads that stay as they are; comments:
-    lines above the table.
+    numeric: of each column; ranks: (row, column) -> 1 for the best value, 2 for the second; notes: those of all rows,
+    and those with a mark; names: heads that stay as they are; comments: lines above the table.
     """
     style = ["Best values are bold, second ones underlined"] if ranks else []
     plain, commands = zip(*map(_without_commands, notes[0]), strict=True) if notes[0] else ((), ())
@@ -102,10 +101,7 @@ def _without_commands(note: str) -> tuple[str, str]:
 
 
 def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
-    """Heads as a paper has them: "F1" for "longbench.qa_f1_score"; two that would be the same stay as they are.
-
-    names: heads that are names, of data sets.
-    """
+    """Heads as a paper has them, "F1" for "longbench.qa_f1_score", but `names` and two that would be the same."""
     short = []
     for head in heads:
         family, dot, part = head.partition(".")

@@ -3,9 +3,8 @@
     live = Live(["results"])
     live.state()     {"answered": 42, "version": ..., "note", "rows": [...], "failed": [...], "newest": [...]}
 
-A folder is read again once a file in it has changed, a large one less often. Nothing is locked or written, so no run
-waits for who watches it; a run that was killed therefore still says "running", and the time since its last answer
-tells. Scores, intervals and costs are computed as in the tables (reports/facts.py, reports/costs.py).
+A folder is read again once a file in it has changed, a large one less often. Nothing is locked or written; a run that
+was killed still says "running", and the time since its last answer tells.
 """
 
 import contextlib
@@ -178,10 +177,7 @@ class _FollowedRun:
             self._numbers["tflops"] = f"{sum(flops.values()) / answered:.3g}" if flops else "unknown"
 
     def row(self) -> dict[str, str]:
-        """The run's row of the table: column -> text.
-
-        The time left is by the pace of the answers since the run began, or since it was first looked at.
-        """
+        """The run's row of the table; the time left is by the pace since its begin, or since it was first seen."""
         starts = self.stored.manifest.get("starts") or []
         since, n_new = self._first, len(self.records) - (self._before or 0)
         if len(starts) == 1 and (begun := starts[0].get("started")):

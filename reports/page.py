@@ -6,13 +6,12 @@
       a data set     means · score against FLOPs · paired differences · what packages add · questions
       end            date, models, code, commands, each run            (provenance.py)
 
-A package adds a section to each data set by an entry point of "harness.page_sections": a function of the runs with
-their rows, [(StoredRun, Rows), ...], that returns Html or None. A page that follows open runs has none.
+A package adds a section to each data set by an entry point of "harness.page_sections": a function of
+[(StoredRun, Rows), ...] that returns Html or None. A page that follows open runs has none.
 
-Tables and the first figure need no script. Questions, their searches and the figures' files follow the tables as
-compressed blocks (compressed_json.py), which templates/*.js unpack when they are read: what is seen first does not wait
-for them. Scripts write text nodes only. A content security policy lets nothing load but pictures that the page itself
-made, and no other script run, even if an escape were missed.
+What is seen first needs no script. Questions, searches and the figures' files are compressed blocks
+(compressed_json.py), which templates/*.js unpack when they are read; they write text nodes only. A content security
+policy lets no other script run, and nothing load but pictures that the page made.
 """
 
 from collections.abc import Sequence
@@ -51,10 +50,8 @@ _SCRIPTS = ("page", "save", "player", "answers", "differences", "questions", "le
 class Comparison:
     """How the runs of a page are compared.
 
-    reference, force: as in reports.compare.compare; runs that must not be compared get no paired differences, and the
-    page says why. convention: how FLOPs are counted, see main_table.frame; by default DEFAULT, and beside published
-    numbers the papers' own. margin: points of a score, or percent of a cost, within which a measured number is called
-    equivalent to the published one; None for a page without published numbers.
+    reference, force: as in reports.compare.compare; convention: by default DEFAULT, beside published numbers the
+    papers' own; margin: of reports.paper.frame, None for a page without published numbers.
     """
 
     reference: str | None = None
@@ -76,11 +73,10 @@ def page(
     written: Written | None = None,
     live: float | None = None,
 ) -> str:
-    """The page as text. Raises UserError for no runs, unless it is live, or runs without records.
+    """The page as text. Raises UserError for runs without records, and for none unless the page is live.
 
-    title, description: the heading, and a paragraph below it; written: when and by which command, None for a page that
-    equal runs make again; live: for a page that `harness watch` serves, seconds between two versions of it; what runs
-    answer meanwhile stands on top.
+    written: when and by which command, None for a page that equal runs make again; live: seconds between two
+    versions of a page that `harness watch` serves; what runs answer meanwhile stands on top.
     """
     if runs or live is None:
         facts.check_runs(runs)

@@ -1,10 +1,9 @@
 """Runs that differ in their seed alone, as one run whose scores and costs are means over the repeats.
 
-A question's score is the mean over the repeats, so an interval over documents holds for the mean of as many runs. How
-far the repeats lie apart is a note of the run: the standard deviation of their means (n - 1 in the denominator). So is
-what a repeat lacks: questions, answers, the code or packages of most.
+An interval over documents then holds for the mean of as many runs. The standard deviation of their means (n - 1 in
+the denominator) is a note of the run, and so is what a repeat lacks.
 
-Where the reader drew its replies, a question has two more kinds of scores beside each score, which get intervals alike:
+Where the reader drew its replies, a question has two more kinds of scores beside each score:
 
 score.vote      the score of the answer that most repeats gave (self-consistency, Wang et al. 2023, arXiv 2203.11171)
 score.pass@k    the expected best score of k of the repeats, k = 2, 4, 8, ... and all (`best_of`)
@@ -24,10 +23,9 @@ from reports.comparability import other_versions
 
 
 def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """One run for each group of runs whose settings differ in nothing but the seed, in the order of their first ones.
+    """One run for each group of runs that differ in the seed alone, in the order of their first ones.
 
-    Only questions that every repeat has are kept. Records are those of the first repeat with the mean scores and costs;
-    a question that failed in a repeat counts 0 there.
+    Records are those of the first repeat, of questions that all have, with mean scores and costs; a failure counts 0.
     """
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
@@ -38,10 +36,9 @@ def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def best_of(scores: Sequence[float], k: int) -> float:
-    """Mean, over all ways to draw k of n scores, of the best one drawn: sum of C(i - 1, k - 1) s_i / C(n, k), s sorted.
+    """Mean, over all ways to draw k of n scores, of the best one: sum of C(i - 1, k - 1) s_i / C(n, k), s sorted.
 
-    Without bias for what k new draws would give. For scores of 0 and 1 with c ones it is pass@k, 1 - C(n - c, k) /
-    C(n, k) (Chen et al. 2021, arXiv 2107.03374, equation 1).
+    For scores of 0 and 1 it is pass@k without bias (Chen et al. 2021, arXiv 2107.03374, equation 1).
 
     >>> best_of([0, 1, 0], 2), best_of([0.5, 0.2], 2)
     (0.6666666666666666, 0.5)

@@ -28,7 +28,7 @@ SAME = ["dataset", "model", "score"]
 class Figure:
     """A figure before it is written. whole: its numbers; sections: tables for people, by default one a data set.
 
-    panels: what is drawn; drawing: the file of a form of plot.FORMS, where the figure is not made of panels.
+    panels, or drawing(form): what is drawn.
     """
 
     title: str
@@ -71,10 +71,7 @@ def by_score(
 
 
 def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **names: str) -> Titled:
-    """Rows with one score as a table: their mean has the score's name, and what the title says is left out.
-
-    hidden: more columns to leave out; names: those that people read by another name.
-    """
+    """Rows with one score as a table whose mean has its name; hidden: columns to leave out; names: new ones."""
     score = rows["score"].iloc[0]
     renamed = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")} | names
     return title, legended(rows.drop(columns=[*SAME, *hidden]).rename(columns=renamed))

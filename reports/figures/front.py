@@ -3,11 +3,9 @@
     points(means, runs) ─► dataset method model score[.low .high] tflops[.low .high] cost convention ceiling apart ...
     draw(points(means, runs), "longbench.qa_f1_score", "pdf")
 
-Cost is that of a question with its share of the index, or of search and answer alone (cost="search"), in TFLOPs; or the
-money that servers take (cost="money"), which then stands under "tflops". A method is
-dominated when another one costs no more, scores no less, and is better in one of the two. A run that was shown the
-supporting passages (oracle-evidence) is a ceiling: it takes no part, because nobody can run it without the answers. Nor
-does one that is apart: it was asked other questions than most runs of its data set, or for another task.
+Cost is that of a question with its share of the index, of search and answer alone (cost="search"), or money of servers
+(cost="money", also under "tflops"). A method is dominated when another one costs no more, scores no less, and is better
+in one of both. Ceilings (oracle-evidence) and runs of other questions take no part.
 """
 
 from __future__ import annotations
@@ -53,10 +51,7 @@ _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None, cost: str, convention: str) -> Figure:
-    """The figure of the runs over one data set, which must be named where there are several; else as `points`.
-
-    Raises UserError where no run has both a score and a cost, UnknownName for a data set, cost or convention.
-    """
+    """The figure of the runs over one data set, to be named if there are several. Raises UserError, UnknownName."""
     if cost not in COSTS:
         raise UnknownName("cost", cost, COSTS)
     names = list(dict.fromkeys(facts.run_key(run)[0] for run in runs))
@@ -84,10 +79,9 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
 def points(
     means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None, cost: str = "whole"
 ) -> list[dict[str, Any]]:
-    """Score, cost and who dominates it, a dict for each row of `means` (main_table.frame) that has both numbers.
+    """Score, cost and who dominates it, for each row of `means` (main_table.frame) that has both numbers.
 
-    score: by default each data set's headline; cost: a key of COSTS; runs: those of the rows. Raises UnknownName for a
-    score that none of them has.
+    score: by default the headline; cost: a key of COSTS. Raises UnknownName for a score that no run has.
     """
     known = {name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))}
     if score is not None and score not in known:
@@ -172,8 +166,8 @@ def place_labels(
 ) -> np.ndarray:
     """A box [left, bottom, right, top] for each label: the freest place of a ring that is nearest to its own anchor.
 
-    anchors: [n, 2]; sizes: width and height, [n, 2]; area: the box that holds all labels, as far as they fit;
-    obstacles: boxes [m, 4] that a label should not cover. All in points of the page; earlier labels choose first.
+    anchors, sizes: [n, 2]; area: the box that holds all labels if they fit; obstacles: boxes [m, 4] that a label
+    should not cover. All in points of the page; earlier labels choose first.
     """
     occupied = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
     placed: list[np.ndarray] = []

@@ -4,11 +4,9 @@
 
     mu = mean(log x)     sigma = sqrt(mean((log x - mu)^2))        maximum likelihood, no shift
 
-A number of nodes is whole, a log-normal is not, so the distance of Kolmogorov and Smirnov is taken between the share of
-questions with at most k nodes and the fitted curve at k + 1/2. Its usual p value is wrong here twice, as the curve was
-fitted to the same numbers and these are whole: p comes from numbers drawn out of the fitted curve, rounded to whole
-ones (at least 1), and fitted again (parametric bootstrap; W. Stute et al., Metrika 40, 1993). Questions count as
-independent of each other, also those about one document.
+ks is the distance of Kolmogorov and Smirnov between the share of questions with at most k nodes and the curve at
+k + 1/2. As the curve was fitted to whole numbers, p comes from numbers drawn out of it, rounded to whole ones (at least
+1), and fitted again (parametric bootstrap; W. Stute et al., Metrika 40, 1993). Questions count as independent.
 """
 
 import math
@@ -99,8 +97,8 @@ def column_width(values: Sequence[int]) -> int:
 def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
     """A row and a histogram for each run that retrieved nodes; resamples: as in `fit`.
 
-    dataset method model n failed · nodes nodes.low nodes.high (mean, 95 % interval clustered by document) · median ·
-    lowest · highest · mu · sigma · ks · p · notes · run. Raises UserError where no run's steps name nodes.
+    dataset method model n failed · nodes[.low .high] (mean, by cluster) · median · lowest · highest · mu · sigma · ks ·
+    p · notes · run. Raises UserError where no run's steps name nodes.
     """
     searches = [run for run in runs if any(node_counts(run))]
     if not searches:

@@ -2,8 +2,7 @@
 
     draw([Panel("musique", Axis("t_n", ticks=(1, 2, 3)), Axis("F1"), lines=[Line("pecan", points)])], "Curves", "pdf")
 
-Two panels stand in a row; paper.mplstyle holds everything that is a matter of taste. Equal panels give equal bytes.
-matplotlib is imported when something is drawn, through its Figure class: no display, no state of pyplot.
+Two panels stand in a row; paper.mplstyle holds what is a matter of taste. Equal panels give equal bytes.
 """
 
 from __future__ import annotations
@@ -47,9 +46,7 @@ _HANDLES = 12  # characters that the lines and gaps of two columns of a legend t
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis measures. ticks: the only values with a tick; labels: their texts, by default the values;
-    log: logarithmic; zero: begins at 0; limits: its ends, by default those of the data.
-    """
+    """What an axis measures. ticks: the only ones, with `labels`; zero: begins at 0; limits: by default of the data."""
 
     name: str
     ticks: tuple[float, ...] = ()
@@ -97,10 +94,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing with its axes; `right` is drawn only where a line is measured on it.
-
-    aside: lines over the same x stand a little beside each other, so that no error bar covers another.
-    """
+    """One drawing; right: if a line is measured on it; aside: lines stand beside each other."""
 
     title: str
     x: Axis
@@ -172,10 +166,9 @@ def figure_file(figure: Figure, title: str, form: str) -> bytes:
 
 
 def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
-    """An SVG file of `figure_file` as an element of a page.
+    """An SVG file of `figure_file` as an element of a page, without the style attributes that its policy forbids.
 
-    A page's content security policy forbids style attributes, so they become attributes of their own; colours
-    become those of the page. titles: what a pointer over the artist with this gid reads.
+    Colours become those of the page. titles: what a pointer over the artist with this gid reads.
     """
     source = svg.decode()
     view = re.search(r'viewBox="[^"]*"', source)

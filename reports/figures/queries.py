@@ -38,10 +38,7 @@ def figure(
     paper: bool,
     convention: str | None,
 ) -> Figure:
-    """The figure of the runs; paper: with the papers' TFLOPs beside the runs', which csv and json then hold alone.
-
-    Raises UserError where `paper` is asked for and no run measures a printed value, and what `frame` raises.
-    """
+    """The figure of the runs; paper: with the papers' TFLOPs beside, which csv and json then hold. Raises UserError."""
     counts = per_document or PER_DOCUMENT
     if reference is not None:
         facts.check_reference(runs, reference)
@@ -57,10 +54,9 @@ def figure(
 
 
 def break_even(index: float, query: float, reference: float) -> int | None:
-    """The least number of queries per document from which on a query costs no more than the reference's.
+    """The least number of queries per document from which on a query costs no more than the reference's, or None.
 
-    index: of a document; query, reference: of a query, without an index; all in the same unit. None where sharing the
-    index never makes up for it.
+    index: of a document; query, reference: of a query, without an index.
     """
     if index <= 0:
         return 1 if query <= reference else None
@@ -90,14 +86,10 @@ def frame(
     reference: str = main_table.REFERENCE,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """One row a run, in the order of `reports.main_table.frame`:
+    """One row a run, in the order of `reports.main_table.frame`, with its arguments:
 
-    dataset method model n · questions per document (of this run) · tflops.index (what a document's index costs) ·
-    tflops.query · one column for each k of `per_document` · reference · tflops.reference · break even ·
-    convention · notes · run
-
-    reference: as in `reports.main_table.frame`; its query cost is that of its own row, its index included at the run's
-    questions per document where it has one. Raises as `reports.main_table.frame` does.
+    dataset method model n · questions per document (of this run) · tflops.index (of a document) · tflops.query · one
+    column for each k of `per_document` · tflops.reference (with its index) · break even · convention · notes · run
     """
     table = main_table.frame(runs, convention=convention, reference=reference)
     by_key = {facts.run_key(run): run for run in runs}

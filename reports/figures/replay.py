@@ -4,11 +4,8 @@
     recorded.stop(record, Rule(t_n=3, t_p=0.5))     Stop(...); None where the search did not go far enough to know
     part = score_stops(run, recorded, rules, ...)   the run with the score of every answer that the rules need
 
-Where a rule stops is the method's to say (Method.replay, reached by the name in the run's configuration); what was
-answered there and what it cost stands in the record's steps. Nothing is guessed beyond the end of a recording.
-
-A recorded answer has no score yet: the gold answers are those of the records, or of the data set where these hold none,
-and the scorer that scored the run judges it. No model is loaded.
+Where a rule stops is the method's to say (Method.replay); the answers and their costs stand in the record's steps.
+They are scored by the run's scorer and gold answers, without a model.
 """
 
 from __future__ import annotations
@@ -63,11 +60,7 @@ class Rule:
         return {**asdict(self), "rule": "greedy" if self.t_p is None else "threshold"}
 
     def uncovered(self, most: Rule, short: int, broken: int, whole: int) -> list[str]:
-        """Sentences on why the rule has no row in a table.
-
-        most: the furthest rule that was recorded; short: how many of `whole` questions did not go as far as this one;
-        broken: how many of these because of an error.
-        """
+        """Why the rule has no row: `short` of `whole` questions did not go as far, `broken` of them by an error."""
         notes = []
         if broken:
             notes.append(f"not covered: an error ended the recording before {self} in {broken} of {whole} questions")
@@ -129,8 +122,7 @@ def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
 class Stop:
     """What a rule makes of one question.
 
-    step: place in the record's steps, -1 for a search without probes; own: whether it is the stop of the run itself;
-    flops: of search and answer under one convention, None where they are unknown.
+    step: place in the record's steps, -1 without probes; own: of the run itself; flops: of search and answer, if known.
     """
 
     step: int
@@ -175,8 +167,7 @@ def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) 
 def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
     """The stop rule of a run as a `kind`, and how far it recorded; None where it never stops by such a rule.
 
-    Code is imported only where the stored parameters and steps fit `kind`. Raises UserError where it cannot be, or its
-    parameters are not valid.
+    Code is imported only where parameters and steps fit `kind`. Raises UserError where it cannot be.
     """
     choice = run.config["method"]
     params: dict[str, Any] = choice.get("params") or {}
@@ -231,10 +222,7 @@ def stops_to_score(run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rul
 def score_stops(
     run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials], score: str | None, data: str | None
 ) -> Scored:
-    """Score every answer that the rules need and that has no score yet; `score`: by default the run's headline.
-
-    data: as in `score_answers`, whose errors it raises; UnknownName for a score the run does not have.
-    """
+    """Score every answer that the rules need and that has no score yet; as `score_answers`. Raises UnknownName."""
     name = score or facts.headline(run)
     facts.scored(run, name)
     stops = stops_to_score(run, recorded_rules, rules)
@@ -246,9 +234,9 @@ def score_stops(
 def score_answers(
     run: StoredRun, answers: Mapping[Key, tuple[str, Sequence[dict[str, Any]]]], name: str, data: str | None
 ) -> dict[Key, float | None]:
-    """The score `name` of answers, each with what its reader had seen, as in a record's `shown`.
+    """The score `name` of answers, each with what its reader had seen; data: where the rows are now.
 
-    data: where the rows are now. Raises UserError where the gold answers or the scorer's version are not the run's.
+    Raises UserError where the gold answers or the scorer's version are not the run's.
     """
     before, now = facts.scorer_version(run, name), scorers.version(name)
     if before != now:

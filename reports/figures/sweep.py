@@ -2,12 +2,11 @@
 
     frame(runs, "method.k")  ─►  dataset method model method.k score mean[.low .high] tokens tflops[.low .high] ...
 
-method is the run's label without the swept setting: "bm25", or "bm25 chunk_tokens=150" where another one differs too. A
-run without the setting is a reference: its row has no value, and the figure shows it as a level line.
+method is the run's label without the swept setting. A run without the setting is a reference: its row has no value,
+and the figure shows it as a level line.
 
 score mean mean.low mean.high        the score's name, its mean in [0, 1], 95 % interval, by cluster
-tokens                               search + answer per question
-tflops tflops.low tflops.high        1e12 FLOPs of search + answer per question, likewise with its interval
+tokens tflops tflops.low .high       search + answer per question
 convention n failed truncated notes run
 """
 
@@ -55,10 +54,9 @@ def only_varying_setting(runs: Sequence[StoredRun]) -> str:
 
 
 def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
-    """Score and cost by value of the setting `x` (columns: see the module). score: by default each run's headline.
+    """Score and cost by value of the setting `x` (columns: see the module); score: by default each headline.
 
-    Raises UserError for no runs or a run without records, UnknownName for a setting that no run has, a score that a
-    run does not have, or a convention.
+    Raises UserError for no records, UnknownName for a setting that no run has, a score that one lacks, or a convention.
     """
     runs = sorted(runs, key=lambda run: facts.run_key(run)[0])
     means = facts.records(means_of(runs, convention=convention))

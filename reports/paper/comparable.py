@@ -38,10 +38,10 @@ _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and 
 def differences(
     value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()
 ) -> Findings:
-    """Why the run's number cannot be compared with the printed one, a sentence each; what nothing here proves; marks.
+    """Why the run's number cannot be compared with the printed one; what nothing here proves; marks.
 
-    rule: which of the value's data sets the run is of, by default the first; runs: those among which the sources of its
-    numbers are sought. Raises UserError or ConfigError for a preset of the mapping that cannot be resolved.
+    rule: which of the value's data sets the run is of, by default the first; runs: among which sources of its numbers
+    are sought. Raises UserError or ConfigError for a preset that cannot be resolved.
     """
     rule = rule or value.rules[0]
     paper = settings_of(value, rule)

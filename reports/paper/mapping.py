@@ -26,8 +26,8 @@ class _Strict(BaseModel):
 class DatasetRule(_Strict):
     """The data set of ours that a label means; questions: how many the paper used; stand_ins: made-up ones like it.
 
-    settings: of the data set, as --set has them; subset: what the paper says of some questions that it does not name;
-    tokens: the length of texts, where other lengths have other labels.
+    settings: as --set has them; subset: what the paper says of some questions that it does not name; tokens: the length
+    of texts, where other lengths have other labels.
     """
 
     dataset: str
@@ -65,9 +65,8 @@ class Paper(_Strict):
 class Metric(_Strict):
     """A score of the records or of all answers together (times 100), a cost in TFLOPs, requests a question, or none.
 
-    label: the column as printed, where it is read in several ways; instead: other scores that measure the same; corpus:
-    a scorer of kind corpus; phases: those whose TFLOPs it adds; convention: of the printed FLOPs; asked: another one,
-    never in mapping.yaml; problem: why none of them can be had.
+    label: the column as printed; instead: other scores that measure the same; corpus: a scorer of kind corpus; phases:
+    whose TFLOPs it adds; convention: of these; asked: another one, never in mapping.yaml; problem: why there is none.
     """
 
     label: str | None = None
@@ -101,10 +100,9 @@ class Metric(_Strict):
 class Entry(_Strict):
     """A printed row and the preset that measures it.
 
-    params: where the row differs from the preset under profile paper; adapters: trained ones that a role's model must
-    have; truncated: whether the paper's contexts were cut; unlike: why the row is another method; per_document: the
-    cost of the index instead; questions_per_document: its share is added; questions: how many, where others have a
-    subset; model, roles, settings: before those of paper and data set, null for what does not matter.
+    params: other than in the preset; adapters: trained ones of a role's model; truncated: contexts were cut; unlike:
+    why the row is another method; per_document: the cost of the index; questions_per_document: its share is added;
+    questions: how many, where others have a subset; model, roles, settings: before the paper's, null for any.
     """
 
     source: str

@@ -2,12 +2,10 @@
 
     needs(suite) ─► Needs(models={"llama-3.1-8b-instruct": ModelConfig, ...}, encoders, datasets, files, gpu=45e9)
 
-GPU memory is that of the run that takes most, without activations:
+GPU memory is that of the run that takes most, without activations, by the sizes of the presets (`shape`):
 
-    weights   parameters x bytes of the dtype, of each model and encoder that the run uses
+    weights   parameters x bytes of the dtype, of each model and encoder
     cache     2 x layers x key/value heads x head size x tokens x bytes; tokens: the reader's window, or the method's
-
-Sizes are those of the presets (`shape`); `unknown` names a model without.
 """
 
 from contextlib import suppress
@@ -31,9 +29,9 @@ _CLASSIFIER_SIZE = 559e6  # parameters of XLM-R large
 
 @dataclass
 class Needs:
-    """What a suite needs, by name. documents: data set -> the file of its documents; unknown: models of unknown size.
+    """What a suite needs, by name. documents: data set -> their file; unknown: models of unknown size.
 
-    gpu: bytes of GPU memory of the run that takes most; entities: whether a trained tool finds names (QRMeM).
+    gpu: bytes of the run that takes most; entities: whether a trained tool finds names (QRMeM).
     """
 
     models: dict[str, ModelConfig] = field(default_factory=dict)
@@ -48,10 +46,7 @@ class Needs:
 
 
 def needs(suite: Suite) -> Needs:
-    """The data sets, documents and models that a suite uses. Raises UserError for one that cannot be settled.
-
-    Methods change nothing of a data set, so the first one stands for all.
-    """
+    """The data sets, documents and models that a suite uses. Raises UserError for one that cannot be settled."""
     needed = Needs()
     for part in suite.parts or (suite,):
         for dataset in part.datasets:

@@ -44,10 +44,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run must be like to measure a printed value. Keys are as in run.yaml, those of nested mappings dotted.
+    """What a run must be like to measure a printed value. Keys are as in run.yaml, dotted.
 
-    models, encoders: by role, without those for which any will do; trained: roles whose model may have adapters;
-    ignored: keys of the data set that do not matter, and files.
+    models, encoders: by role, without those for which any will do; trained: roles that may have adapters; ignored: keys
+    of the data set that do not matter.
     """
 
     method: dict[str, Any]

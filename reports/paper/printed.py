@@ -20,8 +20,8 @@ _EMPTY_CELL = "-"  # a cell in which a paper prints nothing
 class Value:
     """One printed value with all that is said of it; `digits` after its decimal point.
 
-    place: the data set as printed; rules: the data sets whose mean it is; stand_ins: made-up ones, any of which stands
-    for all `rules`; label: of the metric; line: in paper_results.csv; deviations: known differences from the paper.
+    place: the data set as printed; rules: those whose mean it is; stand_ins: made-up ones, any of which stands for all;
+    label: of the metric; line: in paper_results.csv; deviations: known differences from the paper.
     """
 
     entry: Entry
@@ -41,8 +41,7 @@ class Value:
 def load(results: str | None = None, mapping: str | None = None) -> tuple[Value, ...]:
     """The printed values that mapping.yaml ties to methods, data sets and scorers here, in its order.
 
-    results, mapping: texts of paper_results.csv and mapping.yaml, by default the files here. Raises DataError for an
-    entry with a metric that has no printed value.
+    results, mapping: texts of both files, by default those here. Raises DataError for a metric without a printed value.
     """
     rules = _shipped_rules() if mapping is None else parse_mapping(mapping)
     table: dict[tuple[str, ...], Printed] = {}
